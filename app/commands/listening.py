@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.core.errors import BadInput, PlaygroundError
-from app.simulator.fault_raw import SOCKET
+from app.simulator.fault_transport import SOCKET
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 READY_S = 0.01

@@ -20,7 +20,7 @@ from app.executors.filling import Digits, as_json, parsed
 from app.schema import strict_json
 from app.schema.sample import sample
 from app.schema.validate import schema_problems
-from app.simulator.words import concepts, words
+from app.simulator.fake_model.words import concepts, words
 from app.store.log import Log
 
 _MOST_SEEDS = 16

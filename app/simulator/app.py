@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -36,13 +36,9 @@ from app.protocols.server import (
     ProviderServer,
 )
 from app.simulator import recorded
-from app.simulator.fault import Injected, meaningless
-from app.simulator.fault_answers import Canned
-from app.simulator.fault_raw import RawPlayed, can
-from app.simulator.fault_streams import in_pieces
-from app.simulator.faults import FAULTS, by_name, in_prompt, without_fault
-from app.simulator.model import reply as model_reply
-from app.simulator.play import Played, SimulatorPace, Sleep
+from app.simulator.fake_model.model import reply as model_reply
+from app.simulator.fault_transport import Canned, RawResponse, can, in_pieces
+from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, meaningless, without_fault
 from app.simulator.scenario import Script
 
 ENDS: tuple[ProviderServer, ...] = (
@@ -137,14 +133,14 @@ class _Endpoint:
             response = self.canned(end, _refused(end, refused, request_id), request_id)
         except ClientDisconnect:
             return
-        if isinstance(response, RawPlayed) and not can(scope):
+        if isinstance(response, RawResponse) and not can(scope):
             alas = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
             response = self.canned(end, _refused(end, alas, request_id), request_id)
         await response(scope, receive, send)
 
     async def _response(
         self, end: ProviderServer, request: Request, request_id: str
-    ) -> Played | RawPlayed:
+    ) -> FrameResponse | RawResponse:
         headers = request.headers
         if headers.get("upgrade", "").lower() == "websocket":
             raise _NO_WEBSOCKET
@@ -182,7 +178,7 @@ class _Endpoint:
         target: str,
         key: str,
         request_id: str,
-    ) -> Played | RawPlayed:
+    ) -> FrameResponse | RawResponse:
         asked = end.parse(body, headers, target)
         pace = pace_of(headers, self.desk.pace)
         faults = faults_of(asked.request, headers)
@@ -207,8 +203,8 @@ class _Endpoint:
         told = _headers({"content-type": kind, **end.headers(request_id)}, faults)
         for fault in faults:
             if fault.fault.raw is not None:
-                return RawPlayed(fault.fault.raw(told, list(frames), fault.number))
-        return Played(200, told, frames, pace, self.desk.sleep)
+                return RawResponse(fault.fault.raw(told, list(frames), fault.number))
+        return FrameResponse(200, told, frames, pace, self.desk.sleep)
 
     def _model(self, request: ModelRequest) -> ModelReply:
         """The model's reply; it does not get to read the name of a fault."""
@@ -253,11 +249,11 @@ class _Endpoint:
                 return None
         return fault.answer(end, number, key)
 
-    def canned(self, end: ProviderServer, canned: Canned, request_id: str) -> Played:
+    def canned(self, end: ProviderServer, canned: Canned, request_id: str) -> FrameResponse:
         length = {"content-length": str(len(canned.body))} if canned.status != 204 else {}
         headers = {**end.headers(request_id), **length, **canned.headers}
         frames = [OutgoingFrame(canned.body, tag="body")] if canned.body else []
-        return Played(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
+        return FrameResponse(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
 
 
 @dataclass(frozen=True)
@@ -282,23 +278,23 @@ class _Recording:
             response = endpoint.canned(end, _refused(end, problem, request_id), request_id)
         except ClientDisconnect:
             return
-        if isinstance(response, RawPlayed) and not can(scope):
+        if isinstance(response, RawResponse) and not can(scope):
             alas = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
             response = endpoint.canned(end, _refused(end, alas, request_id), request_id)
         await response(scope, receive, send)
 
     def _response(
         self, tape: recorded.Tape | None, body: bytes, told: Mapping[str, str]
-    ) -> Played | RawPlayed:
+    ) -> FrameResponse | RawResponse:
         if tape is None:
             raise BadRequest(recorded.GONE)
         again = told.get(recorded.AGAIN, "0")
         times = int(again) if again.isascii() and again.isdigit() and len(again) < 6 else 0
-        one = recorded.found(tape, body.decode("utf-8", "replace"), times)
+        one = recorded.find_take(tape, body.decode("utf-8", "replace"), times)
         if one.take.status is None:
-            return RawPlayed([CUT])
+            return RawResponse([CUT])
         pace = pace_of(told, SimulatorPace(1.0))
-        return Played(
+        return FrameResponse(
             one.take.status, recorded.headers(one), recorded.frames(one.take), pace, self.desk.sleep
         )
 
@@ -391,3 +387,89 @@ def _twisted(
         assert one.fault.twist is not None
         frames = one.fault.twist(list(frames), end, one.number)
     return frames
+
+
+# -- playing an answer over ASGI, frame by frame at a pace
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_MOST = 16_384
+"""Bytes that are sent together where nothing asks for a pause between them."""
+
+
+@dataclass(frozen=True)
+class SimulatorPace:
+    """How fast the simulator speaks: 1 is a person's reading pace, 0 no pause at all."""
+
+    factor: float = 1.0
+
+    def pause(self, seconds: float) -> float:
+        return seconds * self.factor
+
+    def times(self, factor: float) -> SimulatorPace:
+        return SimulatorPace(self.factor * factor)
+
+
+@dataclass(frozen=True)
+class FrameResponse:
+    """An ASGI response: status, headers, then the frames. `sleep` takes seconds."""
+
+    status: int
+    headers: Mapping[str, str]
+    frames: Iterable[OutgoingFrame]
+    pace: SimulatorPace
+    sleep: Sleep = anyio.sleep
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Plays until the end, or until nobody listens any more."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._until_gone, receive, group.cancel_scope)
+            await self._play(send)
+            group.cancel_scope.cancel()
+
+    async def _until_gone(self, receive: Receive, scope: anyio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    async def _play(self, send: Send) -> None:
+        started = False
+        for pause, data, tag in self._sends():
+            if pause > 0:
+                await self.sleep(pause)
+            if not started:
+                await send(self._start())
+                started = True
+            match tag:
+                case "cut" | "reset":
+                    return
+                case "stall":
+                    await anyio.sleep_forever()
+                case _:
+                    await send({"type": "http.response.body", "body": data, "more_body": True})
+                    await anyio.lowlevel.checkpoint()
+        if not started:
+            await send(self._start())
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _start(self) -> dict[str, object]:
+        headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        return {"type": "http.response.start", "status": self.status, "headers": headers}
+
+    def _sends(self) -> Iterator[tuple[float, bytes, str]]:
+        """(pause before, bytes, tag) for each send: deltas without a pause go out together."""
+        held, size, wait = list[bytes](), 0, 0.0
+        for frame in self.frames:
+            pause = frame.pause if frame.tag == "slow" else self.pace.pause(frame.pause)
+            joins = frame.tag in ("text", "args") and pause == 0 and size < _MOST
+            if held and not joins:
+                yield wait, b"".join(held), "held"
+                held, size = [], 0
+            if frame.tag not in ("text", "args"):
+                yield pause, frame.data, frame.tag
+                continue
+            wait = wait if held else pause
+            held.append(frame.data)
+            size += len(frame.data)
+        if held:
+            yield wait, b"".join(held), "held"

@@ -17,12 +17,11 @@ from app.core.messages import ModelRequest
 from app.core.tools import Tool
 from app.protocols.reply import ModelReply, ReplyBlock, call
 from app.protocols.server import spaced
-from app.simulator import entities
-from app.simulator.model import history_of
+from app.simulator.fake_model import entities
+from app.simulator.fake_model.model import fitted, history_of
+from app.simulator.fake_model.properties import mapping, type_of
+from app.simulator.fake_model.words import words
 from app.simulator.scenario import ScenarioTurn
-from app.simulator.shape import mapping, type_of
-from app.simulator.structured import fitted
-from app.simulator.words import words
 
 NAME = "coding-agent"
 

@@ -16,7 +16,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.commands.listening import PATIENCE_S, bound, port_of, serve, server
-from app.simulator.fault_raw import SOCKET
+from app.simulator.fault_transport import SOCKET
 from tests.loopback import listening
 
 pytestmark = pytest.mark.anyio

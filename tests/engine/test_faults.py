@@ -24,8 +24,7 @@ from app.engine.engine import Engine, now_ms
 from app.engine.responses import ALIVE_FACTOR
 from app.protocols.registry import CODECS
 from app.simulator.app import ENDS
-from app.simulator.fault import Fault, meaningless
-from app.simulator.faults import FAULTS
+from app.simulator.faults import FAULTS, Fault, meaningless
 from tests.clock import loop_clock
 from tests.engine.boundary import Boundary, Exchange
 from tests.engine.running import begun, rested, running

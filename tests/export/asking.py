@@ -16,7 +16,7 @@ from app.export.kept import Kept, Piece, Recording
 from app.protocols.addresses import joined
 from app.protocols.registry import CODECS
 from app.protocols.server import IdSource
-from app.simulator.model import reply
+from app.simulator.fake_model.model import reply
 from tests.simulator.talking import Talk
 
 PATHS = {

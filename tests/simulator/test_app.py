@@ -16,8 +16,7 @@ from app.protocols.errors import asked_wait
 from app.protocols.registry import CODECS
 from app.protocols.server import ProviderServer
 from app.simulator.app import ENDS, faults_of, simulator_app
-from app.simulator.fault import Fault, meaningless
-from app.simulator.faults import FAULTS
+from app.simulator.faults import FAULTS, Fault, meaningless
 from app.simulator.scenario import scenario
 from tests.served import NO_TLS
 from tests.simulator.talking import Talk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.simulator.arithmetic import expression, operation, value
+from app.simulator.fake_model.entities import evaluate, expression, operation
 from tests.tables import each_row
 
 
@@ -25,12 +25,12 @@ from tests.tables import each_row
 )
 def test_what_is_found_and_what_it_comes_to(text: str, found: str, worth: str) -> None:
     assert expression(text) == found
-    assert value(found) == worth
+    assert evaluate(found) == worth
 
 
 @each_row("text", ["1/0", "9**9**9**9", "__import__('os')", "", "1e999*10", "(" * 99])
 def test_what_cannot_be_worked_out_is_empty(text: str) -> None:
-    assert value(text) == ""
+    assert evaluate(text) == ""
 
 
 def test_the_sign_says_the_operation() -> None:

@@ -12,8 +12,8 @@ from app.protocols.registry import CODECS
 from app.protocols.reply import ModelReply, ReplyBlock, call
 from app.protocols.server import IdSource, OutgoingFrame, ParsedRequest, ProviderServer, pieces
 from app.simulator.app import ENDS
+from app.simulator.fake_model.model import reply
 from app.simulator.faults import by_name
-from app.simulator.model import reply
 from tests.simulator.factories import SHELF, TODAY, asking, called, results, user
 from tests.tables import each_row
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from app.simulator import entities
-from app.simulator.entities import Number, Place
+from app.simulator.fake_model import entities
+from app.simulator.fake_model.entities import NamedPlace, Number
 from tests.simulator.factories import TODAY
 from tests.tables import each_row
 
@@ -46,7 +46,7 @@ def test_finds(find: Callable[[str], Any], text: str, found: Any) -> None:
         match one:
             case Number(value, unit):
                 return (value, unit)
-            case Place(before, name):
+            case NamedPlace(before, name):
                 return (before, name)
             case _:
                 return one

@@ -19,7 +19,7 @@ from app.protocols.gemini.decode import CODEC
 from app.protocols.gemini.server import END, error, frames, whole
 from app.protocols.reply import ModelReply, ReplyBlock, call
 from app.protocols.server import IdSource, ParsedRequest
-from app.simulator.fault_answers import retry
+from app.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS
 from tests.tables import each_row

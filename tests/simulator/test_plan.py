@@ -6,7 +6,7 @@ from typing import Any
 
 from app.core.tools import Tool
 from app.executors.examples import EXAMPLES
-from app.simulator.plan import Background, clauses, forced, wanted
+from app.simulator.fake_model.plan import Background, clauses, forced_call, planned_calls
 from tests.simulator.factories import INT, SHELF, TODAY, TWO, S, one_of, some, tool
 from tests.tables import each_row
 
@@ -14,7 +14,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 def planned(prompt: str, tools: tuple[Tool, ...] = SHELF, **before: Any) -> list[Call]:
-    found = wanted(prompt, tools, Background(**before), TODAY)
+    found = planned_calls(prompt, tools, Background(**before), TODAY)
     return [(one.tool.name, dict(one.arguments)) for one in found]
 
 
@@ -320,8 +320,8 @@ def test_where_nothing_was_said_the_schema_speaks() -> None:
 
 
 def test_a_forced_call_takes_the_best_tool_there_is() -> None:
-    assert forced("Paris", TWO, Background(), TODAY).tool.name == "calculator"
-    assert forced("rain in Oslo", TWO, Background(), TODAY).arguments == {"city": "Oslo"}
+    assert forced_call("Paris", TWO, Background(), TODAY).tool.name == "calculator"
+    assert forced_call("rain in Oslo", TWO, Background(), TODAY).arguments == {"city": "Oslo"}
 
 
 def test_clauses_joined_are_the_prompt_and_quotes_stay_whole() -> None:

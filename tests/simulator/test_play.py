@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from app.protocols.server import CUT, STALL, OutgoingFrame
-from app.simulator.play import Played, SimulatorPace
+from app.simulator.app import FrameResponse, SimulatorPace
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ async def played(
         pauses.append(seconds)
 
     with anyio.fail_after(2):
-        answer = Played(200, {"x": "y"}, frames, SimulatorPace(factor), sleep)
+        answer = FrameResponse(200, {"x": "y"}, frames, SimulatorPace(factor), sleep)
         await answer({"type": "http"}, receive, send)
     return sent, pauses
 

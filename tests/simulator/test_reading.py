@@ -10,8 +10,8 @@ from app.core.faults import FAULTS, scene, staged
 from app.core.tools import Tool, ToolResult, text_result
 from app.protocols.registry import CODECS
 from app.protocols.reply import ModelReply
-from app.simulator.model import reply
-from app.simulator.reading import elsewhere, odd, passing, reading
+from app.simulator.fake_model.answers import elsewhere, odd, passing, read_result
+from app.simulator.fake_model.model import reply
 from tests.factories import WEATHER
 from tests.simulator.factories import TODAY
 from tests.simulator.talking import Talk
@@ -140,7 +140,7 @@ def test_nothing_is_tried_again_that_is_not_on_offer() -> None:
     ],
 )
 def test_how_a_result_is_read(text: str, state: str, value: Any, ordered: bool) -> None:
-    read = reading(text)
+    read = read_result(text)
     assert (read.state, read.value, read.ordered) == (state, value, ordered)
 
 

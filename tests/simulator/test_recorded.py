@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.protocols.server import BadRequest
-from app.simulator.recorded import LEFT, Found, Take, Tape, found, frames, headers
+from app.simulator.recorded import LEFT, MatchingTake, Take, Tape, find_take, frames, headers
 from tests.tables import each_row
 
 
@@ -64,7 +64,7 @@ TAPE = Tape(
 def test_the_answer_whose_way_is_nearest(
     messages: list[Any], again: int, number: int, others: tuple[str, ...]
 ) -> None:
-    one = found(TAPE, body(*messages), again)
+    one = find_take(TAPE, body(*messages), again)
     assert (one.take.number, one.others) == (number, others)
 
 
@@ -82,7 +82,7 @@ def test_the_answer_whose_way_is_nearest(
 )  # fmt: skip
 def test_where_the_path_leaves_the_recording(messages: list[Any], words: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        found(TAPE, body(*messages), 0)
+        find_take(TAPE, body(*messages), 0)
     assert words in str(refused.value)
     assert str(refused.value).endswith("Or choose another model in Setup, and go on from here "
                                        "with that.")  # fmt: skip
@@ -90,7 +90,7 @@ def test_where_the_path_leaves_the_recording(messages: list[Any], words: str) ->
 
 def test_a_tape_without_takes_ends_at_once() -> None:
     with pytest.raises(BadRequest, match="The recording ends here"):
-        found(Tape("openai_chat", []), body(ASKED), 0)
+        find_take(Tape("openai_chat", []), body(ASKED), 0)
 
 
 def test_bytes_keep_their_pieces_and_pauses_and_their_cut() -> None:
@@ -110,5 +110,5 @@ def test_headers_are_the_recorded_ones_but_for_those_of_the_connection() -> None
     }  # fmt: skip
     one = take(1, headers=recorded)
     kept = {"content-type": "text/event-stream", "x-ratelimit": "3"}
-    assert headers(Found(one)) == kept
-    assert headers(Found(one, ("a b", "ü"))) == {**kept, LEFT: "a%20b,%C3%BC"}
+    assert headers(MatchingTake(one)) == kept
+    assert headers(MatchingTake(one, ("a b", "ü"))) == {**kept, LEFT: "a%20b,%C3%BC"}

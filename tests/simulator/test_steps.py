@@ -8,7 +8,7 @@ from app.core.messages import model_request
 from app.core.settings import PROTOCOLS
 from app.core.tools import ToolChoice
 from app.protocols.registry import codec
-from app.simulator.steps import steps
+from app.simulator.recorded import steps
 from tests.factories import Log, session, turn_with_calls
 from tests.tables import each_row
 

@@ -13,8 +13,8 @@ from app.core.messages import Message
 from app.core.tools import Tool, ToolChoice
 from app.protocols.reply import ModelReply
 from app.simulator.app import ENDS
-from app.simulator.model import reply as model_reply
-from app.simulator.structured import is_final
+from app.simulator.fake_model.model import is_final
+from app.simulator.fake_model.model import reply as model_reply
 from tests.simulator.factories import TODAY, WEATHER, asking, called, results, user
 from tests.tables import each_row
 

@@ -1,22 +1,25 @@
-"""What the simulator says: before it calls, with the results it got, and where no tool helps.
+"""The text of the simulator's answers: before it calls, with the results it got, without a tool.
 
-It is a pleasant and honest little program: it never claims to know what a tool did not tell it.
+A result is believed no more than its form allows, and instructions in it are ignored.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from app.core.messages import MessagePart, arguments_object
+from app.core.tools import Tool
 from app.protocols.server import spaced
-from app.simulator.plan import Wanted
-from app.simulator.reading import Reading, elsewhere, forbidden, odd, passing, reading
-from app.simulator.roles import role
-from app.simulator.words import concepts, words
+from app.schema.json_display import readable_prefix
+from app.simulator.fake_model import entities
+from app.simulator.fake_model.plan import PlannedCall, example
+from app.simulator.fake_model.properties import role
+from app.simulator.fake_model.words import concepts, words
 
 _MOST = 600
 _ECHOED = ("status", "ok", "success", "id", "type", "object")
@@ -29,7 +32,7 @@ _VERBS = spaced(
 
 
 @dataclass(frozen=True)
-class Answered:
+class CallOutcome:
     """A call of this turn with what came back."""
 
     name: str
@@ -41,12 +44,12 @@ class Answered:
         return "\n".join(c.text for c in self.result.content if c.type == "text").strip()
 
 
-def answered(call: MessagePart, result: MessagePart) -> Answered:
-    return Answered(call.name, arguments_object(call.text) or {}, result)
+def answered_call(call: MessagePart, result: MessagePart) -> CallOutcome:
+    return CallOutcome(call.name, arguments_object(call.text) or {}, result)
 
 
 def lead(
-    calls: Sequence[Wanted], chance: Random, *, again: bool, failed: Sequence[Answered] = ()
+    calls: Sequence[PlannedCall], chance: Random, *, again: bool, failed: Sequence[CallOutcome] = ()
 ) -> str:
     """The sentence before the calls. `failed` are calls that are made once more."""
     if failed:
@@ -63,7 +66,7 @@ def lead(
     return f"{opening} {joined(list(dict.fromkeys(doings)))}."
 
 
-def reasoning(prompt: str, calls: Sequence[Wanted], results: Sequence[Answered]) -> str:
+def reasoning(prompt: str, calls: Sequence[PlannedCall], results: Sequence[CallOutcome]) -> str:
     """The thinking of a turn, for those who ask to see it."""
     asked = " ".join(prompt.split())
     steps = [f"The person says: “{asked[:200]}{'…' if len(asked) > 200 else ''}”"]
@@ -77,7 +80,7 @@ def reasoning(prompt: str, calls: Sequence[Wanted], results: Sequence[Answered])
     return "\n".join(steps)
 
 
-def retried(results: Sequence[Answered]) -> list[Answered]:
+def retried(results: Sequence[CallOutcome]) -> list[CallOutcome]:
     """The failed calls that are worth a second try: once each, and none that was refused."""
     return [
         answered
@@ -86,12 +89,12 @@ def retried(results: Sequence[Answered]) -> list[Answered]:
     ]
 
 
-def _times(one: Answered, results: Sequence[Answered]) -> int:
+def _times(one: CallOutcome, results: Sequence[CallOutcome]) -> int:
     """How often the same call was made."""
     return sum((one.name, one.arguments) == (other.name, other.arguments) for other in results)
 
 
-def woven(results: Sequence[Answered], chance: Random) -> str:
+def woven(results: Sequence[CallOutcome], chance: Random) -> str:
     """The results as one friendly answer: of the same call made twice, the last one."""
     last = {
         (answered.name, json.dumps(answered.arguments, sort_keys=True)): place
@@ -108,8 +111,8 @@ def woven(results: Sequence[Answered], chance: Random) -> str:
     return opening + " ".join(said)
 
 
-def _sentence(one: Answered, times: int) -> str:
-    read = reading(one.text)
+def _sentence(one: CallOutcome, times: int) -> str:
+    read = read_result(one.text)
     said = _trouble(one, read, times) if one.result.is_error else _told_of(one, read)
     if read.ordered:
         said += (
@@ -119,7 +122,7 @@ def _sentence(one: Answered, times: int) -> str:
     return said
 
 
-def _told_of(one: Answered, read: Reading) -> str:
+def _told_of(one: CallOutcome, read: ResultReading) -> str:
     """A good result, with what is wrong about its form."""
     if read.state == "empty":
         if any(piece.type == "image" for piece in one.result.content):
@@ -142,7 +145,7 @@ def _told_of(one: Answered, read: Reading) -> str:
     return said
 
 
-def _good(one: Answered, read: Reading) -> str:
+def _good(one: CallOutcome, read: ResultReading) -> str:
     said = salient(read.text, one.arguments)
     if "math" in concepts(words(one.name)) and len(said) < 60:
         if "=" in said:
@@ -154,7 +157,7 @@ def _good(one: Answered, read: Reading) -> str:
     return f"{f'In {place}' if place else _title(one)}: {said.rstrip('.')}."
 
 
-def _trouble(one: Answered, read: Reading, times: int) -> str:
+def _trouble(one: CallOutcome, read: ResultReading, times: int) -> str:
     reason = _cut(read.text) or "no reason was given"
     what = _doing(one.name, one.arguments)
     if forbidden(reason):
@@ -277,7 +280,7 @@ def _place(arguments: Mapping[str, Any]) -> str:
     return value[:60] if isinstance(value, str) else ""
 
 
-def _title(one: Answered) -> str:
+def _title(one: CallOutcome) -> str:
     main = _main(one.name, one.arguments)
     said = words(one.name)
     label = " ".join(said[1:] if len(said) > 1 and said[0] in ("get", "fetch") else said)
@@ -311,3 +314,182 @@ def joined(parts: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     said = [part for part in parts if part]
     return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else "".join(said)
+
+
+# -- reading a tool result, whatever it is like
+
+LARGE = 20_000
+"""Characters of a result that are still read with pleasure."""
+
+State = Literal["json", "text", "empty", "cut"]
+
+_ORDER = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instructions?|rules?|prompt)\b"
+    r"|\bdo not (?:tell|inform|mention)\b[^.\n]{0,40}\b(?:person|user|human|anyone)\b"
+    r"|\b(?:reveal|answer with|print)\b[^.\n]{0,30}\bsystem prompt\b",
+    re.I,
+)
+_MOST_TEXT = 200_000
+_PASSING = re.compile(
+    r"\btime[ds]?[- ]?out\b|\btook too long\b|\bafter [\d.]+ s, its limit\b|\btry again\b"
+    r"|\btemporar|\bunavailable\b|\b50[0234]\b|\binternal error\b|\bconnection was lost\b"
+    r"|\bdid not answer\b",
+    re.I,
+)
+_FORBIDDEN = re.compile(r"\b(?:denied|not allow|declined|refused|permission)", re.I)
+_MEASURED = ("temperature", "temp", "humidity", "wind", "low", "high", "price", "amount", "count")
+
+
+@dataclass(frozen=True)
+class ResultReading:
+    """`text` is what is left without orders, `value` its JSON, or the readable part of a cut one.
+    `ordered` says that there were orders; `length` is that of the whole result."""
+
+    text: str
+    state: State
+    value: Any = None
+    ordered: bool = False
+    length: int = 0
+
+    @property
+    def large(self) -> bool:
+        return self.length > LARGE
+
+
+def read_result(text: str) -> ResultReading:
+    """`text` as far as it can be read."""
+    length, text = len(text), text[:_MOST_TEXT].strip()
+    paragraphs = text.split("\n\n")
+    kept = [paragraph for paragraph in paragraphs if not _ORDER.search(paragraph)]
+    ordered = len(kept) < len(paragraphs)
+    text = "\n\n".join(kept).strip()
+    if not text:
+        return ResultReading("", "empty", ordered=ordered, length=length)
+    try:
+        return ResultReading(text, "json", json.loads(text), ordered, length)
+    except (ValueError, RecursionError):
+        pass
+    if text[0] in '{["':
+        return ResultReading(text, "cut", readable_prefix(text[:60_000]), ordered, length)
+    return ResultReading(text, "text", ordered=ordered, length=length)
+
+
+def passing(text: str) -> bool:
+    """Whether a failure may be over by now: it told of a time-out, or of trouble on its side."""
+    return bool(_PASSING.search(text[:2_000])) and not forbidden(text)
+
+
+def forbidden(text: str) -> bool:
+    """Whether a failure was a refusal, which a second try does not change."""
+    return bool(_FORBIDDEN.search(text[:2_000]))
+
+
+def odd(value: Any, arguments: Mapping[str, Any]) -> list[str]:
+    """The members of a result whose types cannot be: what was sent as text comes back as a
+    number, what is measured comes as text."""
+    if not isinstance(value, Mapping):
+        return []
+    return [
+        name
+        for name, inner in list(value.items())[:50]
+        if _other_type(arguments.get(name), inner)
+        or (str(name).lower() in _MEASURED and isinstance(inner, str) and _is_number(inner))
+    ]
+
+
+def elsewhere(value: Any, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(asked for, told of), where a result tells of another place than was asked for."""
+    if not isinstance(value, Mapping):
+        return None
+    for name, given in arguments.items():
+        told = value.get(name)
+        if role(name, {}, set()) == "place" and isinstance(given, str) and isinstance(told, str):
+            one, other = given.casefold().strip(), told.casefold().strip()
+            if one and other and one not in other and other not in one:
+                return given[:60], told[:60]
+    return None
+
+
+def _other_type(given: Any, told: Any) -> bool:
+    if given is None or told is None:
+        return False
+    numbers = isinstance(given, int | float) and isinstance(told, int | float)
+    return not numbers and type(given) is not type(told)
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"-?\d+(?:\.\d+)?", text.strip()))
+
+
+# -- answers without tools: greetings, arithmetic, who it is
+
+_WHO = (
+    "I am the built-in simulator of this playground: a small program that speaks the provider's "
+    "wire protocol, so that you can try tools without a key. "
+)
+_LINES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        r"\b(?:who|what) (?:are|r) you|your name|are you (?:a|an|real|human|claude|gpt|chatgpt)|"
+        r"what model",
+        (_WHO + "I read your words, pick tools by them and fill in arguments. No neurons here.",),
+    ),
+    (
+        r"what can you do|help me\b.*\?|^help$|how do(?:es)? (?:you|this) work",
+        (
+            "I can call the tools you give me, one or several at a time, and talk about what they "
+            "return. For trouble, put a fault in the prompt, such as [[fault:error-mid]].",
+        ),
+    ),
+    (r"\b(?:thanks|thank you|thx|cheers)\b", ("You are welcome!", "Any time.", "With pleasure.")),
+    (r"\b(?:bye|goodbye|good night|see you)\b", ("See you!", "Goodbye, and happy testing.")),
+    (
+        r"\bjoke\b",
+        (
+            "A model walks into a bar and orders {} beers. The barkeeper: “Empty, noted.”",
+            "Why did the tool call cross the stream? To get to the other delta.",
+        ),
+    ),
+    (
+        r"\b(?:hi|hello|hey|good (?:morning|afternoon|evening)|moin|hallo|salut|hola)\b",
+        (
+            "Hello! What shall we try?",
+            "Hi there! Which tool shall we try?",
+            "Hey! Ready when you are.",
+        ),
+    ),
+    (r"how are you|how's it going", ("All my finite states are fine, thank you. And you?",)),
+    (
+        r"\bpoem|haiku\b",
+        ("Bytes arrive in parts,\nthe call waits for your one click:\nnothing runs unseen.",),
+    ),
+    (r"meaning of life", ("42. I would show my work, but that needs a calculator tool.",)),
+)
+
+
+def small_talk(prompt: str, tools: Sequence[Tool], chance: Random) -> str:
+    """An honest answer to a prompt that no tool answers."""
+    expression = entities.expression(prompt)
+    worked = entities.evaluate(expression) if expression else ""
+    if worked:
+        return f"{expression} = {worked}."
+    for pattern, lines in _LINES:
+        if re.search(pattern, prompt, re.I):
+            return chance.choice(lines)
+    return _at_a_loss(prompt, tools)
+
+
+def _at_a_loss(prompt: str, tools: Sequence[Tool]) -> str:
+    asked = " ".join(prompt.split())
+    about = f"“{asked[:80]}{'…' if len(asked) > 80 else ''}”"
+    if not asked:
+        return "I got no words to answer. " + _WHO.strip()
+    if not tools:
+        return (
+            f"I am only the built-in simulator, so about {about} I know nothing of my own. "
+            "Give me a tool and I will call it; or pick a profile with a real model."
+        )
+    names = ", ".join(tool.name for tool in tools[:6]) + (", …" if len(tools) > 6 else "")
+    return (
+        f"I am only the built-in simulator, and none of the tools here ({names}) seems to fit "
+        f"{about}. Try for instance: “{example(tools[0])}”"
+    )

@@ -1,17 +1,22 @@
-"""What stands in a piece of a prompt: numbers, quotes, places, dates, languages, currencies.
+"""Entities in a piece of a prompt: numbers, quotes, places, dates, currencies, enum values, sums.
 
-Pure pattern matching; each function gives what it finds in the order of the text. Which argument a
-find belongs to is decided in `fill`.
+Pure pattern matching; each function gives its matches in the order of the text. Which argument a
+match belongs to is decided in `arguments`.
 """
 
 from __future__ import annotations
 
+import ast
+import math
+import operator
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Any
 
 from app.protocols.server import spaced
-from app.simulator.words import CONCEPTS, STOP, concepts
+from app.simulator.fake_model.words import CONCEPTS, STOP, concepts
 
 _UP = r"[A-ZÀ-ÖØ-Þ]"
 _NAME = rf"{_UP}[\w'’.-]*\w(?:\s+(?:(?:of|de|la|del|da|upon|von|van)\s+)?{_UP}[\w'’-]*\w)*"
@@ -168,7 +173,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Place:
+class NamedPlace:
     """A name and the small word before it ("" where there is none)."""
 
     before: str
@@ -227,20 +232,20 @@ def _singular(unit: str) -> str:
     return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
 
 
-def places(text: str) -> list[Place]:
+def places(text: str) -> list[NamedPlace]:
     """Names after a preposition, then any other name, then small-lettered words after "in"."""
     text = _QUOTE.sub(" ", text)
     found = [
-        Place(before.lower(), name)
+        NamedPlace(before.lower(), name)
         for before, whole in _PLACE.findall(text)
         if (name := _name(whole))
     ]
     known = {part for place in found for part in (place.name, *place.name.split(", "))}
-    loose = [Place("", name) for name in names(text) if name not in known]
+    loose = [NamedPlace("", name) for name in names(text) if name not in known]
     return found + loose or _lower_places(text)
 
 
-def _lower_places(text: str) -> list[Place]:
+def _lower_places(text: str) -> list[NamedPlace]:
     found = []
     for before, phrase in _LOWER_PLACE.findall(text):
         taken: list[str] = []
@@ -249,7 +254,7 @@ def _lower_places(text: str) -> list[Place]:
                 break
             taken.append(word)
         if taken and not concepts(taken[:1]):
-            found.append(Place(before, " ".join(taken).title()))
+            found.append(NamedPlace(before, " ".join(taken).title()))
     return found
 
 
@@ -372,3 +377,165 @@ def _day_of_month(said: str, today: date) -> date | None:
         return then if then >= today else then.replace(year=today.year + 1)
     except ValueError:
         return None
+
+
+# -- values of an enum
+
+_SAME = {
+    "celsius": "metric c °c centigrade degreesc",
+    "fahrenheit": "imperial f °f degreesf",
+    "metric": "celsius c °c",
+    "imperial": "fahrenheit f °f",
+    "high": "urgent important critical asap",
+    "low": "whenever minor trivial",
+    "true": "on yes",
+    "false": "off no",
+    "km": "kilometers kilometres kilometer",
+    "mi": "miles mile",
+    "kg": "kilograms kilos kilogram",
+    "lb": "pounds lbs pound",
+}
+
+
+def mentioned(values: Sequence[Any], text: str) -> list[Any]:
+    """The values that `text` names, in its order."""
+    text = text.lower()
+    places = [(min(_places(value, text), default=-1), value) for value in values]
+    found = [(place, value) for place, value in places if place >= 0]
+    return [value for _, value in sorted(found, key=lambda pair: pair[0])]
+
+
+def _places(value: Any, text: str) -> list[int]:
+    own = str(value).lower()
+    spellings = [own, own.replace("_", " "), *_SAME.get(own, "").split()]
+    spellings += [language for language, code in LANGUAGES.items() if code == value]
+    found = [_position(spelling, text) for spelling in spellings if spelling]
+    return [place for place in found if place >= 0]
+
+
+def _position(spelling: str, text: str) -> int:
+    ending = "s?" if len(spelling) > 2 and spelling[-1].isalpha() else ""
+    found = re.search(
+        rf"(?<!\w){re.escape(spelling.removesuffix('s') or spelling)}{ending}(?!\w)", text
+    )
+    exact = re.search(rf"(?<!\w){re.escape(spelling)}(?!\w)", text)
+    hit = exact or (found if len(spelling) > 3 else None)
+    return hit.start() if hit else -1
+
+
+# -- arithmetic: evaluation walks the syntax tree, nothing is executed
+
+_DECIMAL = r"(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
+_OPERAND = rf"(?:sqrt\s*\([^()]*\)|[-+]?\({{0,4}}{_DECIMAL}\s{{0,3}}%?\){{0,4}})"
+_OPERATOR = r"(?:\*\*|[-+*/×÷^−]|//)"
+_CHAIN = re.compile(
+    rf"\({{0,4}}{_OPERAND}(?:\s{{0,3}}{_OPERATOR}\s{{0,3}}\({{0,4}}{_OPERAND})+\){{0,4}}"
+)
+_DATE_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{2,4}|\+?\d{1,4}-\d{3,4}-\d{3,4}")
+
+_SPOKEN: tuple[tuple[str, str], ...] = (
+    (rf"({_DECIMAL})\s*(?:%|percent)\s+of\s+({_DECIMAL})", r"\1 / 100 * \2"),
+    (rf"(?:the\s+)?square root of\s+({_DECIMAL})", r"\1 ** 0.5"),
+    (rf"({_DECIMAL})\s+squared", r"\1 ** 2"),
+    (rf"({_DECIMAL})\s+cubed", r"\1 ** 3"),
+    (rf"({_DECIMAL})\s+to the power of\s+({_DECIMAL})", r"\1 ** \2"),
+    (rf"(?:the\s+)?sum of\s+({_DECIMAL})\s+and\s+({_DECIMAL})", r"\1 + \2"),
+    (rf"(?:the\s+)?product of\s+({_DECIMAL})\s+and\s+({_DECIMAL})", r"\1 * \2"),
+    (rf"(?:the\s+)?difference (?:of|between)\s+({_DECIMAL})\s+and\s+({_DECIMAL})", r"\1 - \2"),
+    (rf"\badd\s+({_DECIMAL})\s+(?:and|to)\s+({_DECIMAL})", r"\1 + \2"),
+    (rf"\bsubtract\s+({_DECIMAL})\s+from\s+({_DECIMAL})", r"\2 - \1"),
+    (rf"\bmultiply\s+({_DECIMAL})\s+(?:by|and|with)\s+({_DECIMAL})", r"\1 * \2"),
+    (rf"\bdivide\s+({_DECIMAL})\s+by\s+({_DECIMAL})", r"\1 / \2"),
+    (rf"({_DECIMAL})\s+(?:times|multiplied by|x)\s+(?={_DECIMAL})", r"\1 * "),
+    (rf"({_DECIMAL})\s+plus\s+(?={_DECIMAL})", r"\1 + "),
+    (rf"({_DECIMAL})\s+minus\s+(?={_DECIMAL})", r"\1 - "),
+    (rf"({_DECIMAL})\s+divided by\s+(?={_DECIMAL})", r"\1 / "),
+)
+
+_OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+def in_signs(text: str) -> str:
+    """`text` with arithmetic in words written in signs: "2 times 3" -> "2 * 3"."""
+    for pattern, signs in _SPOKEN:
+        text = re.sub(pattern, signs, text, flags=re.IGNORECASE)
+    return text
+
+
+def expression(text: str) -> str:
+    """The longest arithmetic expression of a prompt, as written, or ""."""
+    chains = [
+        found.group().strip() for found in _CHAIN.finditer(_DATE_LIKE.sub(" ", in_signs(text)))
+    ]
+    chains = [_balanced(chain) for chain in chains]
+    return max(chains, key=len, default="")
+
+
+def _balanced(chain: str) -> str:
+    """A chain that took a bracket too many from the sentence around it, without it."""
+    while chain.count("(") > chain.count(")") and chain.startswith("("):
+        chain = chain[1:].lstrip()
+    while chain.count(")") > chain.count("(") and chain.endswith(")"):
+        chain = chain[:-1].rstrip()
+    return chain
+
+
+def operation(text: str) -> str:
+    """`add`, `subtract`, `multiply` or `divide` where `text` holds one such expression, or ""."""
+    match list(set(re.findall(r"[-+*/×÷−]+", expression(text)))):
+        case ["+"]:
+            return "add"
+        case ["-"] | ["−"]:
+            return "subtract"
+        case ["*"] | ["×"]:
+            return "multiply"
+        case ["/"] | ["÷"]:
+            return "divide"
+        case _:
+            return ""
+
+
+def evaluate(text: str) -> str:
+    """What an expression comes to, as a person writes it; "" where it is not arithmetic."""
+    plain = text.replace(",", "").replace("×", "*").replace("÷", "/").replace("−", "-")
+    plain = re.sub(r"(\d)\s*%", r"\1 / 100", plain.replace("^", "**"))
+    try:
+        number = _number(ast.parse(plain.strip(), mode="eval").body)
+        return _written(number)
+    except (ValueError, SyntaxError, ArithmeticError, RecursionError, TypeError, MemoryError):
+        return ""
+
+
+def _written(number: float) -> str:
+    if isinstance(number, int):
+        return str(number)
+    if not math.isfinite(number):
+        raise ArithmeticError
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else f"{number:.10g}"
+
+
+def _number(node: ast.AST) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _number(operand)
+        case ast.Call(func=ast.Name(id="sqrt"), args=[operand]):
+            return math.sqrt(_number(operand))
+        case ast.BinOp(left=left, op=op, right=right):
+            first, second = _number(left), _number(right)
+            if isinstance(op, ast.Pow) and (abs(first) > 1e6 or abs(second) > 64):
+                raise ValueError("too large to be worked out here")
+            return _OPERATIONS[type(op)](first, second)
+        case _:
+            raise ValueError("not arithmetic")

@@ -15,10 +15,10 @@ from itertools import pairwise
 from typing import Any
 
 from app.core.tools import Tool
-from app.simulator import arithmetic, entities
-from app.simulator.fill import fill
-from app.simulator.shape import mapping, resolved
-from app.simulator.words import WEAK, concepts, features, words
+from app.simulator.fake_model import entities
+from app.simulator.fake_model.arguments import fill
+from app.simulator.fake_model.properties import mapping, resolved
+from app.simulator.fake_model.words import WEAK, concepts, features, words
 
 THRESHOLD = 2.0
 _NAME = 3.0
@@ -56,7 +56,7 @@ _FOLLOW_UP = re.compile(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlannedCall:
     """A call the prompt asks for."""
 
     tool: Tool
@@ -72,13 +72,15 @@ class Background:
     arguments: Mapping[str, Any] | None = None
 
 
-def wanted(prompt: str, tools: Sequence[Tool], background: Background, today: date) -> list[Wanted]:
+def planned_calls(
+    prompt: str, tools: Sequence[Tool], background: Background, today: date
+) -> list[PlannedCall]:
     """The calls that `prompt` asks for, in its order; the same call only once."""
     vocabulary = _Vocabulary(tools)
-    found: list[Wanted] = []
+    found: list[PlannedCall] = []
     for tool, clause in _assigned(prompt, vocabulary):
         texts = (prompt, *background.texts)
-        found += [Wanted(tool, one) for one in fill(tool, clause, texts, today).each()]
+        found += [PlannedCall(tool, one) for one in fill(tool, clause, texts, today).each()]
     if not found:
         found = list(_following_up(prompt, tools, background, today))
     return _once(found)
@@ -92,22 +94,24 @@ def example(tool: Tool) -> str:
     return f"Please use {tool.name}."
 
 
-def forced(prompt: str, tools: Sequence[Tool], background: Background, today: date) -> Wanted:
+def forced_call(
+    prompt: str, tools: Sequence[Tool], background: Background, today: date
+) -> PlannedCall:
     """The call to make where one must be made and no tool fits: the best there is."""
     vocabulary = _Vocabulary(tools)
     best = max(tools, key=lambda tool: vocabulary.score(tool, prompt))
     same = background.arguments if background.name == best.name else None
-    return Wanted(best, fill(best, prompt, (prompt, *background.texts), today, same).arguments)
+    return PlannedCall(best, fill(best, prompt, (prompt, *background.texts), today, same).arguments)
 
 
-def fitting(prompt: str, tools: Sequence[Tool]) -> list[Tool]:
+def fitting_tools(prompt: str, tools: Sequence[Tool]) -> list[Tool]:
     """The tools whose words `prompt` uses as a whole."""
     vocabulary = _Vocabulary(tools)
     return [tool for tool in tools if vocabulary.score(tool, prompt) >= THRESHOLD]
 
 
-def _once(found: Iterable[Wanted]) -> list[Wanted]:
-    kept: list[Wanted] = []
+def _once(found: Iterable[PlannedCall]) -> list[PlannedCall]:
+    kept: list[PlannedCall] = []
     for wanted in found:
         if wanted not in kept:
             kept.append(wanted)
@@ -116,14 +120,14 @@ def _once(found: Iterable[Wanted]) -> list[Wanted]:
 
 def _following_up(
     prompt: str, tools: Sequence[Tool], background: Background, today: date
-) -> Iterator[Wanted]:
+) -> Iterator[PlannedCall]:
     """ "And in London?" after a call for Paris: the same tool with what is new."""
     tool = next((tool for tool in tools if tool.name == background.name), None)
     if tool is None or len(prompt) > 80 or not _FOLLOW_UP.match(prompt):
         return
     filled = fill(tool, prompt, (), today, background.arguments)
     if filled.said:
-        yield from (Wanted(tool, one) for one in filled.each())
+        yield from (PlannedCall(tool, one) for one in filled.each())
 
 
 def _assigned(prompt: str, vocabulary: _Vocabulary) -> list[tuple[Tool, str]]:
@@ -183,7 +187,7 @@ def _worth_searching(prompt: str) -> bool:
     return bool(
         (_QUESTION.match(prompt) or prompt.strip().endswith("?"))
         and not _ABOUT_ITSELF.search(prompt)
-        and not arithmetic.expression(prompt)
+        and not entities.expression(prompt)
         and len(words(prompt)) > 2
     )
 
@@ -238,9 +242,9 @@ def _asked(clause: str) -> dict[str, float]:
     for found in (*entities.urls(clause), *entities.emails(clause), *entities.files(clause)):
         bare = bare.replace(found, " ")
     asked = dict.fromkeys(features(bare), 1.0)
-    if arithmetic.expression(clause):
+    if entities.expression(clause):
         asked |= {"=math": 2.0}
-        if operation := arithmetic.operation(clause):
+        if operation := entities.operation(clause):
             asked |= {"=" + operation: 2.0}
     if entities.emails(clause):
         asked |= {"=email": asked.get("=email", 0.7)}
