@@ -17,10 +17,9 @@ from app.export.kept import DEFAULT_BASE, Kept, Written
 from app.export.redact import Mark
 from app.export.table import EXPORTS
 from app.net.keys import Keys
-from app.store.database import Database
+from app.store.database import Database, readable_database
 from app.store.lock import owner_of
 from app.store.log import Log
-from app.store.place import place_to_read
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -29,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise BadInput(f"There is no form {arguments.form!r}; there is {', '.join(EXPORTS)}.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
-    path = place_to_read(arguments.db or config.default_db())
+    path = readable_database(arguments.db or config.default_db())
     redacted = redact_bundle(
         asyncio.run(_kept(path, arguments.session)),
         Keys(simulator_key=config.read_token(path) or "").secrets(),

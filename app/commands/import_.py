@@ -15,14 +15,14 @@ from app.engine.engine import Engine
 from app.engine.import_session import import_session
 from app.export.jsonl import MAX_BYTES
 from app.net.client import HttpClient
+from app.store.database import database_path
 from app.store.lock import owner_of
-from app.store.place import place_of
 
 
 def main(arguments: argparse.Namespace) -> int:
     """0; where the file cannot be read, nothing is kept."""
     data = _data(arguments.file)
-    path = place_of(arguments.db or config.default_db())
+    path = database_path(arguments.db or config.default_db())
     owner = owner_of(path)
     if owner is not None and owner.url:
         session_id = asyncio.run(_there(owner.url, config.read_token(path) or "", data))

@@ -28,8 +28,8 @@ from app.net.client import is_loopback
 from app.net.keys import harden_process, origin
 from app.schema import strict_json
 from app.simulator.app import simulator_app
+from app.store.database import database_path
 from app.store.lock import owner_of
-from app.store.place import place_of
 
 EXIT = {"idle": 0, "waiting": 3, "paused": 3, STOPPED: 130}
 """By the state in which the session rests, or that it was stopped here; any other is 1."""
@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"playground: {warning}", file=sys.stderr)
     rules = rules_from_flags(arguments.allow, arguments.deny, _answers(arguments.answer))
     asked = _asked(arguments)
-    db = place_of(arguments.db or config.default_db())
+    db = database_path(arguments.db or config.default_db())
     owner = owner_of(db)
     if owner is not None and owner.url:
         if arguments.env_file is not None:

@@ -22,8 +22,8 @@ from app.engine.recorded_model import tape
 from app.engine.sessions import give_back_large_blocks
 from app.net.keys import harden_process
 from app.simulator.app import simulator_app
-from app.store.lock import owned, owner_of
-from app.store.place import place_of
+from app.store.database import database_path
+from app.store.lock import busy_error, owner_of
 from app.web.app import make_app, warm
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
@@ -45,9 +45,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-    db = place_of(arguments.db or config.default_db())
+    db = database_path(arguments.db or config.default_db())
     if (owner := owner_of(db)) is not None:  # said before the port is: it says more
-        raise owned(db, owner)
+        raise busy_error(db, owner)
     sock = bound(arguments.host, arguments.port)
     try:
         await _serve_on(sock, db, arguments)

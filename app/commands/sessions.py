@@ -12,10 +12,9 @@ from pathlib import Path
 from app import config
 from app.core.errors import NotFound
 from app.store.batch import Summary
-from app.store.database import Database
+from app.store.database import Database, readable_database
 from app.store.log import Log
-from app.store.place import place_to_read
-from app.store.query import wanted
+from app.store.search import parse_query
 from app.store.search import search as find
 
 MOST = 10_000
@@ -28,7 +27,7 @@ PATIENCE_S = 20.0
 def main(arguments: argparse.Namespace) -> int:
     """0. Where no database is named, and the user's own is not there yet, there are no sessions."""
     try:
-        path = place_to_read(arguments.db or config.default_db())
+        path = readable_database(arguments.db or config.default_db())
     except NotFound:
         if arguments.db is not None:
             raise
@@ -50,7 +49,7 @@ async def _sessions(path: Path, search: str) -> list[Summary]:
         if await database.is_empty():
             return []
         if search.strip():
-            found = await find(path, wanted(search), MOST, PATIENCE_S)
+            found = await find(path, parse_query(search), MOST, PATIENCE_S)
             if found.more or found.cut:
                 print("playground: there are more; more words find fewer.", file=sys.stderr)
             return [hit.session for hit in found.hits]

@@ -13,14 +13,13 @@ from app import config
 from app.core.errors import StoreBusy
 from app.engine.verify import Difference, OnDifference, Verified, verify
 from app.render.filters import plural
-from app.store.database import Database
+from app.store.database import Database, readable_database
 from app.store.lock import OwnerLock
-from app.store.place import place_to_read
 
 
 def main(arguments: argparse.Namespace) -> int:
     """0 where everything decodes to what was logged, 1 where something differs."""
-    path = place_to_read(arguments.db or config.default_db())
+    path = readable_database(arguments.db or config.default_db())
     found: list[Difference] = []
 
     def told(difference: Difference) -> None:

@@ -33,11 +33,10 @@ from app.executors.workspace.tools import WORKSPACE
 from app.executors.workspace.workspace import Workspace
 from app.net.client import HttpClient
 from app.net.keys import DEFAULT_ORIGINS, KEY_NAME, Keys, origin
-from app.store.database import Database
+from app.store.database import Database, database_path
 from app.store.library import Library
 from app.store.lock import OwnerLock
 from app.store.log import Log
-from app.store.place import place_of
 
 
 def now_ms() -> int:
@@ -95,7 +94,7 @@ class Engine:
         StoreBusy where another process owns it, StoreError where it cannot be used.
         """
         environment = os.environ if environment is None else environment
-        path = place_of(path)
+        path = database_path(path)
         async with AsyncExitStack() as opened:  # undone, whatever breaks before the engine stands
             lock = OwnerLock(path)
             lock.take()

@@ -28,7 +28,7 @@ from app.formats.requests import read_requests
 from app.formats.retold import check_size, retold
 from app.formats.text import Unreadable
 from app.protocols.parameters import THINKING
-from app.store.batch import Batch, Chunk, Closed
+from app.store.batch import Chunk, Closed, WriteBatch
 
 WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "
@@ -113,7 +113,7 @@ def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
     return next(same, unnamed_profile(host[:60], pasted.protocol, pasted.base_url))
 
 
-def _batch(kept: Kept) -> Batch:
+def _batch(kept: Kept) -> WriteBatch:
     """Written in one go: the whole of it, or nothing."""
     chunks = []
     for number, recording in kept.recordings.items():
@@ -129,7 +129,9 @@ def _batch(kept: Kept) -> Batch:
     cut_off(kept.session)
     summary = summary_of(kept.session, kept.title, kept.created_ms, own=False)
     summary = replace(summary, parent="", parent_seq=0)  # no session of ours is its parent
-    return Batch(kept.session.id, kept.log, chunks, None, summary, True, ends=ends, tags=kept.tags)
+    return WriteBatch(
+        kept.session.id, kept.log, chunks, None, summary, True, ends=ends, tags=kept.tags
+    )
 
 
 def harmless(engine: Engine, settings: Settings) -> Settings:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from app.core.errors import BadInput
 from app.engine.engine import Engine
-from app.store import marks
-from app.store.purge import deleted, shrink
+from app.store import log
+from app.store.maintenance import deleted_sessions, shrink
 
 MOST_TAGS = 20
 LONGEST_TAG = 40
@@ -18,7 +18,7 @@ LONGEST_TAG = 40
 async def pin(engine: Engine, session_id: str, *, on: bool) -> None:
     """Above all others in the list, or no more. NotFound where there is no such session."""
     async with engine.hub.holding(session_id) as live:
-        await marks.pin(engine.database, session_id, engine.hub.clock() if on else None)
+        await log.pin(engine.database, session_id, engine.hub.clock() if on else None)
         live.pinned = on
     engine.hub.ring_list()
 
@@ -26,7 +26,7 @@ async def pin(engine: Engine, session_id: str, *, on: bool) -> None:
 async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
     """Out of the list, though found, or back in it. NotFound where there is no such session."""
     async with engine.hub.holding(session_id) as live:
-        await marks.archive(engine.database, session_id, engine.hub.clock() if on else None)
+        await log.archive(engine.database, session_id, engine.hub.clock() if on else None)
         live.archived = on
     engine.hub.ring_list()
 
@@ -45,7 +45,7 @@ async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str
             f"A tag has 1 to {LONGEST_TAG} characters that can be seen; {long[:50]!r} is no tag."
         )
     async with engine.hub.holding(session_id) as live:
-        await marks.tag(engine.database, session_id, kept)
+        await log.set_tags(engine.database, session_id, kept)
         live.tags = kept
     engine.hub.ring_list()
     return kept
@@ -68,7 +68,7 @@ async def purge(engine: Engine, session_ids: Sequence[str]) -> None:
 
 async def bin_of(engine: Engine) -> list[str]:
     """The sessions that were deleted and can be restored."""
-    return await deleted(engine.database)
+    return await deleted_sessions(engine.database)
 
 
 def _remove(engine: Engine, session_id: str) -> None:

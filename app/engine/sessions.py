@@ -48,9 +48,9 @@ from app.engine.interruption import cut_off
 from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
-from app.store.batch import Batch, Chunk, Closed, Copied, Summary, called
+from app.store.batch import Chunk, Closed, Copied, Summary, WriteBatch, called_tools
 from app.store.log import Log
-from app.store.purge import purge
+from app.store.maintenance import purge
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ class SessionStore:
         child = LiveSession(self._new_id(), title=title, created_ms=self.clock())
         log = [logged for logged in await self.log.opening(live.id) if logged.seq <= cut.seq]
         child.folded = fold(child.id, log)
-        copied = Copied(live.id, cut.seq, len(child.folded.turns), called(log))
+        copied = Copied(live.id, cut.seq, len(child.folded.turns), called_tools(log))
         async with child.lock:
             await self.append(child, events, copied=copied)
         self._live.setdefault(child.id, child)
@@ -377,7 +377,7 @@ class SessionStore:
             give_back_free_memory()  # of its pieces, before it is written
         try:
             first = await self.log.append(
-                Batch(live.id, logged, chunks, closed, summary, full, copied)
+                WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
             )
         except StoreError:
             live.folded = None

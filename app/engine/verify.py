@@ -41,10 +41,10 @@ from app.protocols.base import Spanned
 from app.protocols.errors import asked_wait
 from app.protocols.raw_json import end_of
 from app.protocols.registry import codec
-from app.store.batch import Chunk, Closed, called
+from app.store.batch import Chunk, Closed, called_tools
 from app.store.database import Database, Statement
 from app.store.log import Log
-from app.store.projections import Stale, mend, search_differs, stale
+from app.store.maintenance import Stale, find_stale, repair, search_differs
 
 SEARCH = "search"
 """Stands for a session where the index for search differs."""
@@ -110,7 +110,7 @@ async def verify(database: Database, told: OnDifference, *, mending: bool = Fals
     tell(Difference(SEARCH, 0, differ) for differ in differs)
     if mending:
         try:
-            await mend(database, right)
+            await repair(database, right)
         except StoreError as error:
             tell([Difference(SEARCH, 0, f"the index could not be built anew: {error}")])
         done.mended = mended
@@ -153,7 +153,7 @@ async def _compare_session(
     folded = summary_of(session, "", summary.created_ms, own=summary.own)
     if summary.updated_ms in _last_times(events):
         folded = replace(folded, updated_ms=summary.updated_ms)
-    return found, await stale(database, folded, called(events))
+    return found, await find_stale(database, folded, called_tools(events))
 
 
 def _last_times(events: Sequence[Logged]) -> set[int]:

@@ -24,7 +24,7 @@ from app.render.request import SHORT_NAMES, NextRequest
 from app.render.setup import offered_tools, setup_form
 from app.render.view import SessionRow, View
 from app.render.wire_rows import SHOWN
-from app.store.search import Found
+from app.store.search import SearchResult
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def list_fragment(
     query: str = "",
     here: str = "",
     *,
-    found: Found | None = None,
+    found: SearchResult | None = None,
     notes: Sequence[str] = (),
     older: bool = False,
 ) -> str:

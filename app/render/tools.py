@@ -23,7 +23,7 @@ from app.render.request import SHORT_NAMES
 from app.render.tool_form import FACES, ToolForm
 from app.render.when import When
 from app.schema.outline import TYPES, OutlineRow
-from app.store.library import Entry, Version
+from app.store.library import LibraryEntry, Version
 
 MOST_FINDINGS = 40
 MOST_FIRST = 6
@@ -149,9 +149,9 @@ class Around:
     the panel that tries the tool. `when` is what becomes of its calls, `called` that of each
     tool in a word, by name. `counting`: some hints are not counted yet."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[LibraryEntry] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
-    entry: Entry | None = None
+    entry: LibraryEntry | None = None
     versions: Sequence[Version] = ()
     exports: Sequence[tuple[str, str]] = ()
     tried: Markup = field(default_factory=Markup)
@@ -234,7 +234,7 @@ def _values(editor: Editor) -> dict[str, object]:
 
 
 def listed(
-    entries: Sequence[Entry], hints: Mapping[str, int], called: Mapping[str, str]
+    entries: Sequence[LibraryEntry], hints: Mapping[str, int], called: Mapping[str, str]
 ) -> list[tuple[str, list[ListRow]]]:
     """The tools under the names of their groups: the person's own first, shipped ones last."""
     groups: dict[tuple[int, str], list[ListRow]] = {}
@@ -245,7 +245,7 @@ def listed(
     return [(title, rows) for (_, title), rows in sorted(groups.items())]
 
 
-def _group(entry: Entry) -> tuple[int, str]:
+def _group(entry: LibraryEntry) -> tuple[int, str]:
     tool = entry.tool
     if tool.answered_by == "workspace":
         return 3, tool.group or "workspace"
@@ -256,7 +256,7 @@ def _group(entry: Entry) -> tuple[int, str]:
     return (4 if entry.shipped else 1), tool.group
 
 
-def _row(entry: Entry, hints: int, called: str) -> ListRow:
+def _row(entry: LibraryEntry, hints: int, called: str) -> ListRow:
     tool = entry.tool
     words: list[str] = ["you" if tool.answered_by == "person" else tool.answered_by]
     words += ["off"] if not entry.enabled else [called] if called else []
@@ -290,7 +290,7 @@ def history(versions: Sequence[Version]) -> list[Saved]:
 GONE = "gone"
 
 
-def state_of(entry: Entry | None) -> str:
+def state_of(entry: LibraryEntry | None) -> str:
     """A print of the tool as it is saved; GONE where there is none."""
     if entry is None:
         return GONE
@@ -298,7 +298,7 @@ def state_of(entry: Entry | None) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
-def clash(saved: Entry | None, mine: Tool) -> Clash:
+def clash(saved: LibraryEntry | None, mine: Tool) -> Clash:
     """What saving `mine` would change of what stands there now."""
     before = tool_text(saved.tool) if saved else ""
     return Clash(difference(before, tool_text(mine)), state_of(saved))

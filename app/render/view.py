@@ -18,7 +18,7 @@ from app.render.limits import paused_words
 from app.render.paging import Shown, Upto, calls_of, query_of, spelled
 from app.render.replay_timeline import Played
 from app.render.wire_rows import WireRows
-from app.store.query import Piece
+from app.store.search import ExcerptPart
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SessionRow:
     tags: tuple[str, ...] = ()
     parent: str = ""
     place: str = ""
-    excerpt: Sequence[Piece] = ()
+    excerpt: Sequence[ExcerptPart] = ()
 
     @property
     def query(self) -> str:

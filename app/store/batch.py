@@ -83,7 +83,7 @@ class Closed:
 
 
 @dataclass(frozen=True)
-class Batch:
+class WriteBatch:
     """What is written together. `copied` is what a new session begins with; `ends` are those of all
     its recordings and `tags` its own, where it comes whole, from a file."""
 
@@ -143,7 +143,7 @@ def with_text(event: Event, text: str) -> Event:
     return event
 
 
-def statements(batch: Batch, base: int) -> list[Statement]:
+def statements(batch: WriteBatch, base: int) -> list[Statement]:
     """What writes `batch` after position `base`."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
     first = base + 1
@@ -156,7 +156,9 @@ def statements(batch: Batch, base: int) -> list[Statement]:
     if large := [logged for logged in batch.events if len(long_text(logged.event)) > LARGE]:
         rests = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
         statements.append(Statement(rests, _Rests(batch.session, large)))
-    tools = called(batch.events) | (batch.copied.tools if batch.copied is not None else frozenset())
+    tools = called_tools(batch.events) | (
+        batch.copied.tools if batch.copied is not None else frozenset()
+    )
     if tools:
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
@@ -185,7 +187,7 @@ def statements(batch: Batch, base: int) -> list[Statement]:
     return statements
 
 
-def _summarized(one: Summary) -> Statement:
+def _summarized(summary: Summary) -> Statement:
     """What is a projection is written anew; the rest holds from when the session was made."""
     return Statement(
         "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
@@ -197,19 +199,19 @@ def _summarized(one: Summary) -> Statement:
         " title = CASE title WHEN '' THEN excluded.title ELSE title END",
         [
             (
-                one.id,
-                storable(one.title),
-                one.created_ms,
-                one.updated_ms,
-                one.state,
-                storable(one.model),
-                one.calls,
-                one.waiting,
-                one.tasks,
-                storable(one.profile),
-                one.parent,
-                one.parent_seq,
-                one.own,
+                summary.id,
+                storable(summary.title),
+                summary.created_ms,
+                summary.updated_ms,
+                summary.state,
+                storable(summary.model),
+                summary.calls,
+                summary.waiting,
+                summary.tasks,
+                storable(summary.profile),
+                summary.parent,
+                summary.parent_seq,
+                summary.own,
             )
         ],
     )
@@ -250,14 +252,14 @@ def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
     ]
 
 
-def called(log: Iterable[Logged]) -> frozenset[str]:
+def called_tools(log: Iterable[Logged]) -> frozenset[str]:
     """The tools that were called, by name, as they are stored."""
     parts = (logged.event for logged in log if isinstance(logged.event, PartStarted | PartEnded))
     return frozenset(storable(part.name) for part in parts if part.name)
 
 
-def _spans(one: Closed) -> str:
-    return json.dumps([list(span) for span in one.masked])
+def _spans(recording: Closed) -> str:
+    return json.dumps([list(span) for span in recording.masked])
 
 
 def storable(text: str) -> str:

@@ -21,6 +21,7 @@ import aiosqlite
 
 from app.core.errors import (
     Conflict,
+    NotFound,
     StoreBusy,
     StoreError,
     StoreGone,
@@ -525,11 +526,11 @@ def _make_private(path: Path) -> None:
     read a file from elsewhere, and what is made from now on takes over its rights."""
     if os.name != "posix":
         return
-    for one in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+    for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         with suppress(FileNotFoundError):
-            found = one.stat()
-            if found.st_mode & 0o077 and found.st_uid == os.getuid():
-                one.chmod(0o600)
+            status = file.stat()
+            if status.st_mode & 0o077 and status.st_uid == os.getuid():
+                file.chmod(0o600)
 
 
 async def _value(connection: aiosqlite.Connection, sql: str) -> Any:
@@ -622,3 +623,55 @@ def store_error(error: Exception, path: Path) -> StoreError:
     if code.startswith("SQLITE_IOERR"):
         return StoreUnwritable(f"Cannot write {path}: {error}. Is the disk full?")
     return StoreError(f"The database {path} refused: {error}.")
+
+
+# One file with one name, whatever path led to it ------------------------------------------------
+
+
+def database_path(path: Path) -> Path:
+    """The path of the database itself, behind symbolic links, whether it is there or not yet.
+
+    What stands beside it (lock, token, write-ahead log, files of sessions) is then the same for
+    whoever comes by another path. StoreError where the links lead nowhere, or where the file has
+    several names (hard links): beside each of them stands another lock. Never opens the file.
+    """
+    try:
+        place = path.resolve()
+    except (OSError, RuntimeError) as error:  # links in a circle: a RuntimeError before 3.13
+        raise StoreError(
+            f"{path} is a link that leads nowhere; name the file itself with --db FILE."
+        ) from error
+    names = 1
+    with suppress(OSError):  # there is none yet, or opening it says more
+        names = place.stat().st_nlink if place.is_file() else 1
+    if names > 1:
+        raise StoreError(
+            f"{place} is one file with {names} names (hard links): through another name a second "
+            "program could use it at the same time and damage it. Remove the other names (find "
+            f"them with: find DIR -samefile {place.name}), or copy it and name the copy with --db "
+            "FILE."
+        )
+    return place
+
+
+def readable_database(path: Path) -> Path:
+    """The path of a database that is there. NotFound where there is none; StoreUnreadable where
+    this user may not read it."""
+    place = database_path(path)
+    try:
+        place.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"There is no database {path}; name one with --db FILE.") from None
+    except OSError as error:
+        raise _unreadable(path, error.strerror or "it cannot be looked at") from error
+    # Asked of the system and not tried: to close a file takes away the locks that SQLite has on it.
+    if not os.access(place, os.R_OK):
+        raise _unreadable(path, "Permission denied")
+    return place
+
+
+def _unreadable(path: Path, reason: str) -> StoreUnreadable:
+    return StoreUnreadable(
+        f"Cannot read {path} ({reason}). Check its permissions, or name another file with "
+        "--db FILE."
+    )

@@ -18,7 +18,7 @@ from app.store.database import Database, Statement
 
 
 @dataclass(frozen=True)
-class Entry:
+class LibraryEntry:
     """A tool of the library. One that is not `enabled` was brought from elsewhere and is given to
     no model until a person switches it on. `version` counts its saved changes from 1; 0 is a
     shipped tool as it came. `updated_ms` is Unix time in ms, 0 for a shipped one."""
@@ -46,18 +46,20 @@ class Library:
         self._db = database
         self._shipped = {tool.name: tool for tool in shipped}
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[LibraryEntry]:
         """All there are, the person's own first, each by name."""
         rows = await self._db.rows(
             "SELECT body, enabled, updated_ms, (SELECT max(version) FROM tool_versions AS v"
             " WHERE v.name = tools.name) FROM tools ORDER BY name"
         )
-        own = [Entry(_tool(row[0]), bool(row[1]), False, row[3] or 1, row[2]) for row in rows]
+        own = [
+            LibraryEntry(_tool(row[0]), bool(row[1]), False, row[3] or 1, row[2]) for row in rows
+        ]
         names = {entry.tool.name for entry in own}
-        shipped = [Entry(tool, shipped=True) for tool in self._shipped.values()]
+        shipped = [LibraryEntry(tool, shipped=True) for tool in self._shipped.values()]
         return [*own, *(entry for entry in shipped if entry.tool.name not in names)]
 
-    async def entry(self, name: str) -> Entry:
+    async def entry(self, name: str) -> LibraryEntry:
         """NotFound where there is none."""
         for entry in await self.entries():
             if entry.tool.name == name:

@@ -37,7 +37,7 @@ def owner_of(database: Path) -> Owner | None:
     return None
 
 
-def owned(database: Path, owner: Owner | None) -> StoreBusy:
+def busy_error(database: Path, owner: Owner | None) -> StoreBusy:
     """The error of whoever comes second."""
     where = f" at {owner.url}" if owner and owner.url else ""
     who = f" (process {owner.pid}{where})" if owner and owner.pid else ""
@@ -70,7 +70,7 @@ class OwnerLock:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
-            raise owned(self._database, owner_of(self._database)) from error
+            raise busy_error(self._database, owner_of(self._database)) from error
         self._fd = fd
         self.tell(self._url)
 

@@ -1,4 +1,8 @@
-"""Looking for sessions: by what was said in them, by their titles, by what they are.
+"""Search for sessions: by what was said in them, by their titles, by what they are.
+
+Of what is typed, plain words are looked for as beginnings, all of them in one text; a "phrase" as
+it is; `tool:` and its like narrow. Nothing that can be typed is an error: what has no meaning is
+said in `notes`.
 
 Each search has a connection of its own and a time after which it ends with what it has, so that
 none holds up a page or another search. Newest first; what is found in a title comes first.
@@ -7,19 +11,174 @@ none holds up a page or another search. Newest first; what is found in a title c
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from app.store.batch import Summary, storable
-from app.store.database import store_error
-from app.store.excerpts import LONG_TEXT, excerpts
+from app.store.database import TOKENS, store_error
 from app.store.log import SUMMARY, summary_of_row
-from app.store.query import Piece, Wanted
+
+# What the user wrote into the search box --------------------------------------------------------
+
+WORDS = 32
+"""How many words and phrases are looked for; more are left out, and that is said."""
+
+LONGEST = 100
+"""Characters of one word."""
+
+STATES = ("idle", "running", "paused", "waiting", "failed", "interrupted")
+MARKS = ("pinned", "archived", "deleted", "fork", "foreign")
+KEYS = ("tool", "model", "profile", "state", "tag", "is", "after", "before")
+_KEYED = re.compile(rf"({'|'.join(KEYS)}):(?:\"([^\"]*)\"?|(\S*))")
+
+
+@dataclass(frozen=True)
+class SearchQuery:
+    """`words` are beginnings, `phrases` whole. Of each of the other lists, one must fit; times are
+    Unix ms, `after_ms` inclusive, `before_ms` exclusive. `notes` are sentences about what was left
+    out; `signs` have no letter or digit: only titles are searched for them."""
+
+    words: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    after_ms: int | None = None
+    before_ms: int | None = None
+    notes: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self.words or self.phrases or self.signs)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything but text is asked for."""
+        lists = (self.tools, self.models, self.profiles, self.states, self.tags, self.marks)
+        return any(lists) or self.after_ms is not None or self.before_ms is not None
+
+    @property
+    def match(self) -> str:
+        """The text as FTS5 wants it. Every word is quoted, so that none is an operator. One letter
+        is no beginning: too much begins with it."""
+        starts = (_quoted(word) + ("*" if len(word) > 1 else "") for word in self.words)
+        return " AND ".join([*starts, *map(_quoted, self.phrases)])
+
+
+@dataclass(frozen=True)
+class ExcerptPart:
+    """Text of an excerpt; `marked` where it is what was looked for."""
+
+    text: str
+    marked: bool
+
+
+@dataclass
+class _ParsedQuery:
+    """What was read so far."""
+
+    words: list[str] = field(default_factory=list)
+    phrases: list[str] = field(default_factory=list)
+    lists: dict[str, list[str]] = field(default_factory=lambda: {key: [] for key in KEYS})
+    times: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    signs: list[str] = field(default_factory=list)
+
+
+def parse_query(text: str) -> SearchQuery:
+    """`text` as it was typed, whatever it is."""
+    read, place = _ParsedQuery(), 0
+    text = "".join(" " if ord(letter) < 32 or letter == "\x7f" else letter for letter in text)
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+        elif match := _KEYED.match(text, place):
+            _add_keyed(read, match[1], (match[2] or match[3] or "").strip())
+            place = match.end()
+        elif text[place] == '"':
+            end = text.find('"', place + 1)
+            end = len(text) if end < 0 else end
+            _add_text(read, read.phrases, text[place + 1 : end])
+            place = end + 1
+        else:
+            end = next((n for n in range(place, len(text)) if text[n] in ' "'), len(text))
+            _add_text(read, read.words, text[place:end])
+            place = max(end, place + 1)
+    if len(read.words) + len(read.phrases) > WORDS:
+        read.notes.append(f"Only the first {WORDS} words were looked for.")
+        read.phrases = read.phrases[:WORDS]
+        read.words = read.words[: WORDS - len(read.phrases)]
+    tools, models, profiles, states, tags, marks = (
+        tuple(read.lists[key]) for key in ("tool", "model", "profile", "state", "tag", "is")
+    )
+    return SearchQuery(
+        tuple(read.words),
+        tuple(read.phrases),
+        tools,
+        models,
+        profiles,
+        states,
+        tags,
+        marks,
+        read.times.get("after"),
+        read.times.get("before"),
+        tuple(read.notes),
+        tuple(read.signs[:WORDS]),
+    )
+
+
+def _add_text(read: _ParsedQuery, some: list[str], text: str) -> None:
+    """`text` among `some`, or with the signs."""
+    kept = text[:LONGEST].encode("utf-8", "replace").decode()
+    if any(map(str.isalnum, kept)):
+        some.append(kept)
+    elif kept.strip():
+        read.signs.append(kept)
+
+
+def _add_keyed(read: _ParsedQuery, key: str, value: str) -> None:
+    value = value[:LONGEST].encode("utf-8", "replace").decode()
+    choices = {"state": STATES, "is": MARKS}.get(key)
+    if not value:
+        read.notes.append(f"{key}: needs a value right after it.")
+    elif key in ("after", "before"):
+        at_ms = _day_ms(value)
+        if at_ms is None:
+            read.notes.append(f"{key}: takes a date such as 2026-01-31; it was left out.")
+        else:
+            read.times[key] = at_ms
+    elif choices is not None and value.lower() not in choices:
+        read.notes.append(f"{key}: takes {', '.join(choices)}; it was left out.")
+    else:
+        read.lists[key].append(value.lower() if choices is not None else value)
+
+
+def _day_ms(text: str) -> int | None:
+    """The beginning of a day, month or year (2026, 2026-01, 2026-01-31), UTC as all times here."""
+    for form in ("%Y-%m-%d", "%Y-%m", "%Y"):
+        try:
+            return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000)
+        except ValueError:
+            continue
+    return None
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+# Looking for it ---------------------------------------------------------------------------------
 
 LIMIT_S = 0.8
 """Seconds that a search may take."""
@@ -72,7 +231,7 @@ _EVENT = """
 
 
 @dataclass(frozen=True)
-class Hit:
+class SearchHit:
     """A session that was found: by the event `seq` of that `kind`, or, with 0, by its title or by
     what it is. `at_ms` is when that was, Unix ms; `place` the id of the block that shows it."""
 
@@ -81,56 +240,60 @@ class Hit:
     at_ms: int = 0
     kind: str = ""
     place: str = ""
-    excerpt: Sequence[Piece] = ()
+    excerpt: Sequence[ExcerptPart] = ()
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """`more`: there are others; `cut`: the time was over before everything was looked through."""
 
-    hits: Sequence[Hit] = ()
+    hits: Sequence[SearchHit] = ()
     more: bool = False
     cut: bool = False
 
 
-async def search(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -> Found:
+async def search(
+    path: Path, wanted: SearchQuery, limit: int, limit_s: float = LIMIT_S
+) -> SearchResult:
     """Up to `limit` sessions of the database at `path`; it is only read. StoreError where it
     cannot be."""
     try:
-        return await asyncio.to_thread(searched, path, wanted, limit, limit_s)
+        return await asyncio.to_thread(search_in_thread, path, wanted, limit, limit_s)
     except sqlite3.Error as error:
         raise store_error(error, path) from error
 
 
-def searched(path: Path, wanted: Wanted, limit: int, limit_s: float = LIMIT_S) -> Found:
+def search_in_thread(
+    path: Path, wanted: SearchQuery, limit: int, limit_s: float = LIMIT_S
+) -> SearchResult:
     """The same, in this thread."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     ends = time.monotonic() + limit_s
     with closing(sqlite3.connect(uri, uri=True, timeout=limit_s)) as connection:
         connection.set_progress_handler(lambda: time.monotonic() > ends, STEPS)
-        look = _Look(connection, wanted, limit, ends)
+        running = _Search(connection, wanted, limit, ends)
         try:
             if wanted.has_text:
-                look.texts()
+                running.texts()
             else:
-                look.sessions()
+                running.sessions()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
-            look.cut = True
+            running.cut = True
         connection.set_progress_handler(None, 0)  # the excerpts look at the time themselves
-        return look.found()
+        return running.result()
 
 
 @dataclass
-class _Look:
+class _Search:
     """One search under way: what was found so far, each session once."""
 
     connection: sqlite3.Connection
-    wanted: Wanted
+    wanted: SearchQuery
     limit: int
     ends: float
-    hits: dict[str, Hit] = field(default_factory=dict)
+    hits: dict[str, SearchHit] = field(default_factory=dict)
     cut: bool = False
     narrow: dict[bool, tuple[str, Sequence[object]]] = field(default_factory=dict)
     allowed: frozenset[str] | None = None
@@ -142,7 +305,7 @@ class _Look:
     def full(self) -> bool:
         return len(self.hits) > self.limit
 
-    def found(self) -> Found:
+    def result(self) -> SearchResult:
         """What was found, with excerpts of what is shown; `places` are the texts of the hits."""
         hits = list(self.hits.values())[: self.limit]
         shown = [self.places[hit.session.id] for hit in hits if hit.session.id in self.places]
@@ -150,7 +313,7 @@ class _Look:
         some = [
             replace(hit, excerpt=marked.get(self.places.get(hit.session.id, 0), ())) for hit in hits
         ]
-        return Found(some, len(self.hits) > self.limit, self.cut)
+        return SearchResult(some, len(self.hits) > self.limit, self.cut)
 
     @property
     def plus(self) -> str:
@@ -170,7 +333,7 @@ class _Look:
         )
         return map(summary_of_row, self.connection.execute(sql, (*values, *more, limit)))
 
-    def one(self, session: str) -> Summary | None:
+    def wanted_session(self, session: str) -> Summary | None:
         """The session where it is one of those that are wanted. Asked for by itself, until so many
         were not that it is quicker to know all that are."""
         for some in (self.having, self.allowed):
@@ -186,16 +349,16 @@ class _Look:
 
     def sessions(self) -> None:
         for row in self.rows("1", (), self.limit + 1):
-            self.hits[row.id] = Hit(row, at_ms=row.updated_ms)
+            self.hits[row.id] = SearchHit(row, at_ms=row.updated_ms)
 
     def texts(self) -> None:
         """Where few sessions are allowed, one by one, newest first; else whatever has the text,
         newest first, until enough of them are allowed. Titles first."""
         if (few := self._few()) is not None:
-            parts = [one.lower() for one in self.in_title]
-            for one in few:
-                if all(part in one.title.lower() for part in parts):
-                    self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+            parts = [part.lower() for part in self.in_title]
+            for summary in few:
+                if all(part in summary.title.lower() for part in parts):
+                    self.hits[summary.id] = SearchHit(summary, at_ms=summary.updated_ms)
             self._in_few(few)
             return
         self.having = self._having()
@@ -206,7 +369,7 @@ class _Look:
         for position, session in self.connection.execute(_MATCHES, match):
             if self.full:
                 return
-            if session not in self.hits and (found := self.one(session)) is not None:
+            if session not in self.hits and (found := self.wanted_session(session)) is not None:
                 self._keep(found, position)
 
     def _few(self) -> list[Summary] | None:
@@ -239,10 +402,10 @@ class _Look:
 
     def _titles(self) -> None:
         wanted = self.wanted
-        values: list[object] = [_like(one) for one in self.in_title]
+        values: list[object] = [_like(part) for part in self.in_title]
         # To look for an escape costs a fourth more, over all titles there are.
         escaped = ("\\" in str(value) for value in values)
-        conditions = ["title LIKE ?" + (_ESCAPE if one else "") for one in escaped]
+        conditions = ["title LIKE ?" + (_ESCAPE if is_escaped else "") for is_escaped in escaped]
         for bound, at_ms in ((">=", wanted.after_ms), ("<", wanted.before_ms)):
             if at_ms is not None:
                 conditions.append(f"updated_ms {bound} ?")
@@ -252,8 +415,8 @@ class _Look:
         source = "sessions WHERE" if "deleted" in self.wanted.marks else _TITLES
         sql = f"SELECT id FROM {source} {likes} ORDER BY updated_ms DESC, id"  # noqa: S608
         for (session,) in self.connection.execute(sql, values):
-            if (one := self.one(session)) is not None:
-                self.hits[one.id] = Hit(one, at_ms=one.updated_ms)
+            if (summary := self.wanted_session(session)) is not None:
+                self.hits[summary.id] = SearchHit(summary, at_ms=summary.updated_ms)
             if self.full:
                 return
 
@@ -264,9 +427,10 @@ class _Look:
         if not left or not self.wanted.match:
             return
         spans = {
-            one.id: self.connection.execute(_SPAN, (one.id, one.id)).fetchone() for one in left
+            summary.id: self.connection.execute(_SPAN, (summary.id, summary.id)).fetchone()
+            for summary in left
         }
-        spans = {one: span for one, span in spans.items() if span[0] is not None}
+        spans = {id_: span for id_, span in spans.items() if span[0] is not None}
         if not spans:
             return
         low, high = min(span[0] for span in spans.values()), max(span[1] for span in spans.values())
@@ -277,26 +441,27 @@ class _Look:
             (owner,) = self.connection.execute(_OWNER, (position,)).fetchone()
             first.setdefault(owner, position)
         reached = positions[-1] if len(positions) == LOOKED_THROUGH else 0
-        for one in left:
+        for summary in left:
             if self.full:
                 return
-            if one.id not in first and one.id in spans and spans[one.id][0] < reached:
-                self._in_one(one, spans[one.id])
-            elif one.id in first:
-                self._keep(one, first[one.id])
+            id_ = summary.id
+            if id_ not in first and id_ in spans and spans[id_][0] < reached:
+                self._in_one(summary, spans[id_])
+            elif id_ in first:
+                self._keep(summary, first[id_])
 
-    def _in_one(self, one: Summary, span: tuple[int, int]) -> None:
+    def _in_one(self, summary: Summary, span: tuple[int, int]) -> None:
         for position, owner in self.connection.execute(_MATCHES, (self.wanted.match, *span)):
-            if owner == one.id:
-                self._keep(one, position)
+            if owner == summary.id:
+                self._keep(summary, position)
                 return
 
-    def _keep(self, one: Summary, position: int) -> None:
+    def _keep(self, summary: Summary, position: int) -> None:
         row = self.connection.execute(_EVENT, (position,)).fetchone()
         seq, at_ms, kind, size, place = row
         if size <= LONG_TEXT:
-            self.places[one.id] = position
-        self.hits[one.id] = Hit(one, seq, at_ms, kind, place)
+            self.places[summary.id] = position
+        self.hits[summary.id] = SearchHit(summary, seq, at_ms, kind, place)
 
     def narrowed(self, few: int) -> tuple[str, list[object]]:
         """What is wanted but the text, as conditions on the table sessions. Tools and tags that up
@@ -325,7 +490,7 @@ class _Look:
             if at_ms is not None:
                 sql.append(f"updated_ms {bound} ?")
                 values.append(at_ms)
-        return "".join(f" AND {one}" for one in sql), values
+        return "".join(f" AND {condition}" for condition in sql), values
 
     def _has(self, table: str, column: str, some: Sequence[str], few: int) -> str:
         """That a session has one of `some`."""
@@ -384,3 +549,51 @@ def choices(path: Path) -> dict[str, list[str]]:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
         return {column: names(connection, column) for column in _NAMES}
+
+
+# Excerpts ---------------------------------------------------------------------------------------
+
+
+LONG_TEXT = 300_000
+"""Bytes of an event beyond which no excerpt is made: marking it would take too long."""
+
+BEGIN, END = "\x02", "\x03"
+
+_TEXT = "SELECT CAST(text AS BLOB) FROM texts WHERE pos = ?"
+_MARKED = """
+    SELECT rowid, CAST(snippet(shown, 0, char(2), char(3), '…', 14) AS BLOB) FROM shown
+    WHERE shown MATCH ?
+"""
+
+
+def excerpts(
+    connection: sqlite3.Connection, match: str, positions: Sequence[int], ends: float
+) -> Mapping[int, Sequence[ExcerptPart]]:
+    """The words around what was found by position, for those of `positions` that could be marked
+    until `ends` (monotonic). They are marked in a small index of their own in memory, all by one
+    query: in the large one each hit would have every text that fits looked up again."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as small:
+        small.execute(f"CREATE VIRTUAL TABLE shown USING fts5 (text, {TOKENS})")
+        small.execute("BEGIN")
+        for position in positions:
+            if time.monotonic() > ends:
+                break
+            row = connection.execute(_TEXT, (position,)).fetchone()
+            if row is not None and row[0] is not None:
+                small.execute(
+                    "INSERT INTO shown (rowid, text) VALUES (?, CAST(? AS TEXT))", (position, *row)
+                )
+        marked = small.execute(_MARKED, (match,)).fetchall()
+    return {position: excerpt_parts(bytes(text)) for position, text in marked}
+
+
+def excerpt_parts(marked: bytes) -> list[ExcerptPart]:
+    """An excerpt in which BEGIN and END stand around what was looked for; what is no UTF-8 (lone
+    surrogates) becomes U+FFFD."""
+    made: list[ExcerptPart] = []
+    for number, part in enumerate(marked.decode("utf-8", "replace").split(BEGIN)):
+        inner, end, rest = part.partition(END)
+        inside = bool(number and end)
+        made += [ExcerptPart(inner if inside else part.replace(END, ""), inside)]
+        made += [ExcerptPart(rest.replace(END, ""), False)] if inside else []
+    return [piece for piece in made if piece.text]

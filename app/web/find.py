@@ -20,9 +20,8 @@ from app.core.serialization import to_data
 from app.engine import manage_sessions
 from app.engine.engine import Engine
 from app.render.view import SessionRow
-from app.store.purge import size
-from app.store.query import KEYS, MARKS, STATES, wanted
-from app.store.search import Hit, choices, search
+from app.store.maintenance import size
+from app.store.search import KEYS, MARKS, STATES, SearchHit, choices, parse_query, search
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.site import found_row, site_of
 
@@ -38,7 +37,7 @@ async def find(request: Request) -> Response:
     query, show = query.strip(), asked.get("show", "")
     shown = int(show) if show.isascii() and show.isdigit() and len(show) < 5 else SHOWN
     shown = min(max(shown, 1), MOST_SHOWN)
-    path, looked = site.engine.database.path, wanted(query)
+    path, looked = site.engine.database.path, parse_query(query)
     found = await search(path, looked, shown)
     if wants(request) == "json":
         hits = [_hit(hit) for hit in found.hits]
@@ -126,7 +125,7 @@ def _keyed(key: str, value: str) -> str:
     return f'{key}:"{value.replace(chr(34), " ")}"'
 
 
-def _hit(hit: Hit) -> Mapping[str, Any]:
+def _hit(hit: SearchHit) -> Mapping[str, Any]:
     """A session that was found, as scripts read it; `excerpt` is pairs (text, marked)."""
     one = hit.session
     excerpt: Sequence[tuple[str, bool]] = [(piece.text, piece.marked) for piece in hit.excerpt]
@@ -159,7 +158,7 @@ def find_page(env: Environment, finding: SearchPage, now_ms: int) -> str:
 
 
 def size_fragment(env: Environment, size: object) -> str:
-    """The foot of the page: what the database holds (store/purge.py, Size)."""
+    """The foot of the page: what the database holds (store/maintenance.py, Size)."""
     return env.get_template("_size.html").render(size=size)
 
 

@@ -16,7 +16,7 @@ from app.protocols.lint_weak import estimated
 from app.protocols.rewrite import Rewrite
 from app.render.filters import pretty
 from app.render.tools import Fixed, Judged, Sent, counts, difference
-from app.store.library import Entry
+from app.store.library import LibraryEntry
 from app.web.typed_tool import Typed
 
 MOST_COUNTED = 4096
@@ -70,7 +70,9 @@ def fixed(typed: Typed, fix: str, made: Rewrite) -> Fixed:
     return Fixed(fix, difference(before, after), made.lost)
 
 
-async def hints(entries: Iterable[Entry], most: int | None = None) -> tuple[dict[str, int], bool]:
+async def hints(
+    entries: Iterable[LibraryEntry], most: int | None = None
+) -> tuple[dict[str, int], bool]:
     """How many hints each tool has, by name, those without left out; and whether these are all: of
     those that are not counted yet, at most `most` are."""
     texts = {entry.tool.name: json.dumps(to_data(entry.tool)) for entry in entries}

@@ -25,7 +25,7 @@ from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
 from app.store.batch import Summary
 from app.store.library import Version
-from app.store.search import Hit
+from app.store.search import SearchHit
 from app.web.imports.view import ChoicePage
 
 # The last few sessions that were replayed, laid out and folded: a jump reads nothing again.
@@ -215,7 +215,7 @@ def row_of(summary: Summary) -> SessionRow:
     )
 
 
-def found_row(hit: Hit) -> SessionRow:
+def found_row(hit: SearchHit) -> SessionRow:
     """The row of a session that was searched for."""
     return replace(row_of(hit.session), place=hit.place, excerpt=tuple(hit.excerpt))
 

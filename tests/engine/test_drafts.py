@@ -14,7 +14,7 @@ from app.core.session import Call
 from app.core.tools import Tool, text_result
 from app.engine.suggestions import past_result, suggest_result
 from app.schema.validate import schema_problems
-from app.store.batch import Batch
+from app.store.batch import WriteBatch
 from app.store.log import Log
 from tests.factories import ADD_EVENT
 from tests.factories import Log as Events
@@ -101,7 +101,7 @@ async def test_a_past_result_is_read_whole_and_what_is_none_is_told(tmp_path: Pa
         log = await Log.open(database)
         events = Events().start().prompt().request().call(0, ADD_EVENT.name, {}).end()
         events = events.check("1.0").run("1.0", "done")
-        await log.append(Batch("s", events.events, summary=summary("s")))
+        await log.append(WriteBatch("s", events.events, summary=summary("s")))
         seq = events.events[-1].seq
         assert isinstance(events.events[-1].event, CallEnded)
         assert await past_result(log, "s", seq) == text_result("done")

@@ -22,8 +22,7 @@ from app.engine.verify import Difference, verify
 from app.protocols.raw_json import Quoted
 from app.render.wire_rows import WireRows
 from app.store import log as logs
-from app.store.query import wanted
-from app.store.search import search
+from app.store.search import parse_query, search
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 
 pytestmark = pytest.mark.anyio
@@ -198,7 +197,7 @@ async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
 
 async def called(engine: Engine) -> set[str]:
     """The sessions that a search for `tool:get_weather` finds."""
-    found = await search(engine.database.path, wanted("tool:get_weather"), 9)
+    found = await search(engine.database.path, parse_query("tool:get_weather"), 9)
     return {one.session.id for one in found.hits}
 
 

@@ -19,7 +19,7 @@ from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork, what_if
 from app.engine.manage_sessions import purge
 from app.engine.tool_runs import idempotency_key
-from app.store.family import family
+from app.store.log import family
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.engine.test_recovery import NOTE, Effects
 

@@ -12,9 +12,8 @@ from app.engine import manage_sessions
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
 from app.store.database import Statement
-from app.store.purge import size
-from app.store.query import wanted
-from app.store.search import search
+from app.store.maintenance import size
+from app.store.search import parse_query, search
 from tests.engine.running import asked, running
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +32,9 @@ async def left(engine: Engine, session_id: str) -> dict[str, int]:
 
 
 async def found(engine: Engine, text: str) -> list[str]:
-    return [one.session.id for one in (await search(engine.database.path, wanted(text), 9)).hits]
+    return [
+        one.session.id for one in (await search(engine.database.path, parse_query(text), 9)).hits
+    ]
 
 
 async def sound(engine: Engine) -> None:

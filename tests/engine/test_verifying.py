@@ -15,7 +15,7 @@ from app.core.settings import PROTOCOLS, Profile
 from app.engine.verify import SEARCH, Difference, Verified, verify
 from app.secrets.redaction import SHORTEST
 from app.store.database import Database, Statement
-from app.store.projections import REBUILD
+from app.store.maintenance import REBUILD
 from tests.engine.boundary import Boundary
 from tests.engine.running import ALLOW_ALL, KEY, begun, rested, running, until
 

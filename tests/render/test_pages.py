@@ -13,7 +13,7 @@ from app.render.tool_form import ToolForm, tool_form
 from app.render.tools import Around, Editor, Fixed, Judged, Sent, tools_page
 from app.render.view import SessionRow
 from app.schema.outline import outline
-from app.store.library import Entry, Version
+from app.store.library import LibraryEntry, Version
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
 from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots
@@ -49,9 +49,13 @@ EDITOR = Editor(
     ),
     fixed=Fixed("strict", [("+", NASTY), ("-", NASTY), (" ", ""), ("@", "@@")], [NASTY]),
 )
-ENTRY = Entry(ADD_EVENT, False, False, 2, NOW_MS)
+ENTRY = LibraryEntry(ADD_EVENT, False, False, 2, NOW_MS)
 NEAR = Around(
-    [ENTRY, Entry(ASK_ME, shipped=True), Entry(replace(ASK_ME, name="b", group=NASTY))],
+    [
+        ENTRY,
+        LibraryEntry(ASK_ME, shipped=True),
+        LibraryEntry(replace(ASK_ME, name="b", group=NASTY)),
+    ],
     {"add_event": 2},
     ENTRY,
     [Version(2, ADD_EVENT, NOW_MS), Version(1, ASK_ME, 0)],

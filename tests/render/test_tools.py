@@ -21,7 +21,7 @@ from app.render.tools import (
     listed,
     tool_lint,
 )
-from app.store.library import Entry, Version
+from app.store.library import LibraryEntry, Version
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.render.page import ENV
 from tests.tables import each_row
@@ -32,11 +32,11 @@ DISK = Tool("d", answered_by="workspace", config={"tool": "read_file"})
 
 def test_groups_are_headings_with_the_persons_own_first() -> None:
     entries = [
-        Entry(replace(WEATHER, group="examples"), shipped=True),
-        Entry(DISK, shipped=True),
-        Entry(replace(ADD_EVENT, group="calendar", strict=True)),
-        Entry(ASK_ME),
-        Entry(MCP, enabled=False),
+        LibraryEntry(replace(WEATHER, group="examples"), shipped=True),
+        LibraryEntry(DISK, shipped=True),
+        LibraryEntry(replace(ADD_EVENT, group="calendar", strict=True)),
+        LibraryEntry(ASK_ME),
+        LibraryEntry(MCP, enabled=False),
     ]
     groups = listed(entries, {"add_event": 2, "m": 1}, {"add": "runs"})
     assert [title for title, _ in groups] == [

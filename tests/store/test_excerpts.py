@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from app.store.excerpts import BEGIN, END, excerpts, pieces
-from app.store.query import Piece
+from app.store.search import BEGIN, END, ExcerptPart, excerpt_parts, excerpts
 from tests.tables import each_row
 
 
@@ -17,21 +16,28 @@ def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
         connection.executemany("INSERT INTO texts VALUES (?, ?)", some)
         found = excerpts(connection, '"cafe"*', [9, 7, 5, 4, 3], float("inf"))
         assert list(found) == [3, 9]
-        assert found[3] == [Piece("a ", False), Piece("Café", True), Piece(" <b>", False)]
-        assert found[9][-1] == Piece("…", False)
+        assert found[3] == [
+            ExcerptPart("a ", False),
+            ExcerptPart("Café", True),
+            ExcerptPart(" <b>", False),
+        ]
+        assert found[9][-1] == ExcerptPart("…", False)
         assert excerpts(connection, '"cafe"*', [3], 0.0) == {}
 
 
 @each_row(
     ("text", "found"),
     [
-        ("a", [Piece("a", False)]),
-        (f"a {BEGIN}b{END} c", [Piece("a ", False), Piece("b", True), Piece(" c", False)]),
-        (f"{BEGIN}b{END}", [Piece("b", True)]),
-        (f"{END}a{BEGIN}", [Piece("a", False)]),
-        (f"{BEGIN}{BEGIN}b{END}{END}", [Piece("b", True)]),
+        ("a", [ExcerptPart("a", False)]),
+        (
+            f"a {BEGIN}b{END} c",
+            [ExcerptPart("a ", False), ExcerptPart("b", True), ExcerptPart(" c", False)],
+        ),
+        (f"{BEGIN}b{END}", [ExcerptPart("b", True)]),
+        (f"{END}a{BEGIN}", [ExcerptPart("a", False)]),
+        (f"{BEGIN}{BEGIN}b{END}{END}", [ExcerptPart("b", True)]),
         ("", []),
     ],
 )
-def test_marks_stand_around_what_was_found(text: str, found: list[Piece]) -> None:
-    assert pieces(text.encode()) == found
+def test_marks_stand_around_what_was_found(text: str, found: list[ExcerptPart]) -> None:
+    assert excerpt_parts(text.encode()) == found

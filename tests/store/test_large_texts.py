@@ -14,11 +14,10 @@ from app.core.serialization import to_row
 from app.core.tools import Content, ToolResult
 from app.store import batch
 from app.store import log as log_module
-from app.store.batch import Batch, Copied, Summary, long_text, statements
+from app.store.batch import Copied, Summary, WriteBatch, long_text, statements
 from app.store.database import APPLICATION_ID, INDEXED, MIGRATIONS, Database
 from app.store.log import Log
-from app.store.projections import REBUILD, search_differs
-from app.store.purge import purge
+from app.store.maintenance import REBUILD, purge, search_differs
 from tests.playbook import begun, call, checked, logged, part, turn
 from tests.store.test_database import opened
 
@@ -74,9 +73,9 @@ async def test_large_texts_are_read_as_they_were_written(
     assert kinds == {PartEnded, PartDelta, RequestSent}
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
-        await log.append(Batch("s", events, summary=SUMMARY))
+        await log.append(WriteBatch("s", events, summary=SUMMARY))
         child = Summary("t", "T", 1, 1, "idle", "m", 0, 0, parent="s", parent_seq=9)
-        await log.append(Batch("t", summary=child, copied=Copied("s", 9, 0)))
+        await log.append(WriteBatch("t", summary=child, copied=Copied("s", 9, 0)))
         assert await log.events("s") == events
         assert await log.events("s", 4, limit=3) == events[4:7]
         assert await log.opening("s") == whole
@@ -94,7 +93,7 @@ async def test_what_is_shorter_once_read_is_read_to_its_end(
     events = logged(*begun(), *turn(1, part(0, text="\ud83d\ude00\ud83d\ude00 and the rest")))
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
-        await log.append(Batch("s", events, summary=SUMMARY))
+        await log.append(WriteBatch("s", events, summary=SUMMARY))
         ended = [one.event for one in await log.events("s") if isinstance(one.event, PartEnded)]
         assert [one.text for one in ended] == ["😀😀 and the rest"]
 
@@ -106,7 +105,7 @@ async def test_the_beginning_of_a_long_text_is_indexed(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(
-            Batch("s", logged(*begun(), *turn(1, part(0, text=text))), summary=SUMMARY)
+            WriteBatch("s", logged(*begun(), *turn(1, part(0, text=text))), summary=SUMMARY)
         )
         before = await indexed(database)
         assert {word for word, _ in await words(database)} == {"early", "middle"}
@@ -141,7 +140,7 @@ def test_no_row_holds_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite copies the values of a row, and keeps the last."""
     shortened(monkeypatch, 20, 10)
     events = logged(*begun(), *turn(1, part(0, text="x" * 100), part(1, text="small")))
-    rows = [row for statement in statements(Batch("s", events), 0) for row in statement.rows]
+    rows = [row for statement in statements(WriteBatch("s", events), 0) for row in statement.rows]
     assert "x" * 20 in str(rows)
     assert "x" * 21 not in str(rows)
 
@@ -165,7 +164,7 @@ async def test_past_calls_have_all_of_their_arguments(
             replace(one, source=Source(1, 0, 1)) if isinstance(one.event, PartEnded) else one
             for one in logged(*events)
         ]
-        await log.append(Batch("s", numbered, summary=SUMMARY))
+        await log.append(WriteBatch("s", numbered, summary=SUMMARY))
         assert [one.arguments for one in await log.past_calls("get_weather")] == [arguments]
         results = await log.past_results("get_weather", "s")
         assert [one.arguments for one in results] == [arguments]

@@ -20,7 +20,7 @@ from app.core.events import (
 from app.core.reducer import fold
 from app.core.session import folded
 from app.core.tools import text_result
-from app.store.batch import Batch, Chunk, Closed, Summary
+from app.store.batch import Chunk, Closed, Summary, WriteBatch
 from app.store.database import Statement
 from app.store.log import Log
 from tests import factories
@@ -48,7 +48,7 @@ async def test_there_and_back(tmp_path: Path) -> None:
     chunks = [Chunk(1, 0, 5, b"ab"), Chunk(1, 2, 6, bytes(range(256))), Chunk(2, 0, 7, b"")]
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
-        first = await log.append(Batch("s", events, chunks, CLOSED, summary("s"), full=True))
+        first = await log.append(WriteBatch("s", events, chunks, CLOSED, summary("s"), full=True))
         assert (first, log.position) == (1, len(events))
         assert await log.events("s") == events
         assert await log.events("s", 3) == events[3:]
@@ -68,7 +68,7 @@ async def test_an_open_answer_keeps_its_deltas(tmp_path: Path) -> None:
     assert not any(isinstance(one.event, ResponseFailed) for one in events)
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
-        await log.append(Batch("s", events, summary=summary("s")))
+        await log.append(WriteBatch("s", events, summary=summary("s")))
         opening = await log.opening("s")
         assert sum(isinstance(one.event, PartDelta) for one in opening) == 1
         assert fold("s", opening).turns[1].text == fold("s", events).turns[1].text == "hi"
@@ -79,7 +79,7 @@ async def test_the_list_is_newest_first_and_searched_by_words_as_they_are(tmp_pa
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         for place, title in enumerate(titles):
-            await log.append(Batch(str(place), summary=summary(str(place), place, title)))
+            await log.append(WriteBatch(str(place), summary=summary(str(place), place, title)))
         assert [one.title for one in await log.summaries()] == titles[::-1]
         for search, found in (("100%", ["100% sure"]), ("a_b", ["a_b"]), ("\\", ["back\\slash"])):
             assert [one.title for one in await log.summaries(search)] == found
@@ -90,7 +90,7 @@ async def test_the_list_is_newest_first_and_searched_by_words_as_they_are(tmp_pa
         assert [one.title for one in await log.summaries(deleted=True)] == ["100% sure"]
         await log.mark_deleted("0", None)
         await log.rename("5", "named")
-        await log.append(Batch("5", summary=summary("5", 99, "from the prompt")))
+        await log.append(WriteBatch("5", summary=summary("5", 99, "from the prompt")))
         assert (await log.summaries(limit=1))[0].title == "named"
         assert await log.summary("nobody") is None
 
@@ -101,7 +101,7 @@ async def test_a_row_that_cannot_be_read_is_an_error_with_a_sentence(
 ) -> None:
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
-        await log.append(Batch("s", EVENTS, summary=summary("s")))
+        await log.append(WriteBatch("s", EVENTS, summary=summary("s")))
         await database.write([Statement("UPDATE events SET body = ? WHERE seq = 2", [(body,)])])
         with pytest.raises(StoreError, match="seq 2"):
             await log.events("s")
@@ -112,8 +112,10 @@ async def test_past_calls_of_a_tool_newest_first(tmp_path: Path) -> None:
     others = [PartEnded(1, "{}", "other"), PartEnded(2, "hello")]
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
-        await log.append(Batch("s", logged(*written, *others), summary=summary("s", title="Sums")))
-        await log.append(Batch("t", logged(written[0]), summary=summary("t")))
+        await log.append(
+            WriteBatch("s", logged(*written, *others), summary=summary("s", title="Sums"))
+        )
+        await log.append(WriteBatch("t", logged(written[0]), summary=summary("t")))
         await log.mark_deleted("t", 1)
         past = await log.past_calls("add", limit=2)
         assert [(one.session, one.title, one.seq) for one in past] == [
@@ -141,14 +143,14 @@ async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path
             ("new", "Kyoto", '{"city": "Kobe"}'),
         ):
             events = made(city, edited=edited)
-            await log.append(Batch(session, events, summary=summary(session, title=city)))
-        await log.append(Batch("other", made("Paris", "other"), summary=summary("other")))
+            await log.append(WriteBatch(session, events, summary=summary(session, title=city)))
+        await log.append(WriteBatch("other", made("Paris", "other"), summary=summary("other")))
         open_ = factories.Log().start().prompt().request().call(0, "get_weather", {}).end()
-        await log.append(Batch("open", open_.events, summary=summary("open")))
+        await log.append(WriteBatch("open", open_.events, summary=summary("open")))
         denied = factories.Log().start().prompt().request().call(0, "get_weather", {}).end()
         refusal = text_result("No.", is_error=True, kind="denied")
         denied.add(CallDecided("1.0", "deny"), CallEnded("1.0", refusal))
-        await log.append(Batch("denied", denied.events, summary=summary("denied")))
+        await log.append(WriteBatch("denied", denied.events, summary=summary("denied")))
         await log.mark_deleted("gone", 1)
         past = await log.past_results("get_weather", "here")
         assert [(one.session, one.title, one.call_id) for one in past] == [
@@ -183,7 +185,7 @@ async def test_what_a_person_denied_of_a_tool_newest_first(tmp_path: Path) -> No
             ("other", made("Paris", deny, "other")),
             ("gone", made("Kyoto", deny)),
         ):
-            await log.append(Batch(session, events, summary=summary(session)))
+            await log.append(WriteBatch(session, events, summary=summary(session)))
         await log.mark_deleted("gone", 1)  # what was denied there stays denied
         assert await log.denied_calls("get_weather") == ['{"city": "Kyoto"}', '{"city": "Oslo"}']
         assert await log.denied_calls("get_weather", limit=1) == ['{"city": "Kyoto"}']
@@ -191,5 +193,5 @@ async def test_what_a_person_denied_of_a_tool_newest_first(tmp_path: Path) -> No
         custom.add(PartStarted(0, "call", "shell"))
         custom.add(PartEnded(0, "ls", "shell", meta={"type": "custom"}))
         custom.end().check("1.0").add(CallDecided("1.0", "deny"))
-        await log.append(Batch("custom", custom.events, summary=summary("custom")))
+        await log.append(WriteBatch("custom", custom.events, summary=summary("custom")))
         assert await log.denied_calls("shell") == ['{"input": "ls"}']

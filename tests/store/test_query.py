@@ -11,34 +11,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store.query import KEYS, LONGEST, WORDS, Wanted, wanted
+from app.store.search import KEYS, LONGEST, WORDS, SearchQuery, parse_query
 from tests.tables import each_row
 
 NEW_YEAR = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 DAY = 86_400_000
 
 CASES = {
-    "": Wanted(),
-    "  two words ": Wanted(words=("two", "words")),
-    '"of the" plain': Wanted(words=("plain",), phrases=("of the",)),
-    'open "end': Wanted(words=("open",), phrases=("end",)),
-    'tool:get_weather model:"claude 4" tag:a tag:b': Wanted(
+    "": SearchQuery(),
+    "  two words ": SearchQuery(words=("two", "words")),
+    '"of the" plain': SearchQuery(words=("plain",), phrases=("of the",)),
+    'open "end': SearchQuery(words=("open",), phrases=("end",)),
+    'tool:get_weather model:"claude 4" tag:a tag:b': SearchQuery(
         tools=("get_weather",), models=("claude 4",), tags=("a", "b")
     ),
-    "state:FAILED is:pinned is:fork": Wanted(states=("failed",), marks=("pinned", "fork")),
-    "after:2026-01-01 before:2026-01-02": Wanted(after_ms=NEW_YEAR, before_ms=NEW_YEAR + DAY),
-    "after:2026 before:2026-02": Wanted(after_ms=NEW_YEAR, before_ms=NEW_YEAR + 31 * DAY),
-    "http://host name:x": Wanted(words=("http://host", "name:x")),
-    "100% !!! '' * \" \"": Wanted(words=("100%",), signs=("!!!", "''", "*")),
-    "a\x00b\x1fc": Wanted(words=("a", "b", "c")),
-    "\ud800x": Wanted(words=("?x",)),
-    "x" * 10_000: Wanted(words=("x" * LONGEST,)),
+    "state:FAILED is:pinned is:fork": SearchQuery(states=("failed",), marks=("pinned", "fork")),
+    "after:2026-01-01 before:2026-01-02": SearchQuery(after_ms=NEW_YEAR, before_ms=NEW_YEAR + DAY),
+    "after:2026 before:2026-02": SearchQuery(after_ms=NEW_YEAR, before_ms=NEW_YEAR + 31 * DAY),
+    "http://host name:x": SearchQuery(words=("http://host", "name:x")),
+    "100% !!! '' * \" \"": SearchQuery(words=("100%",), signs=("!!!", "''", "*")),
+    "a\x00b\x1fc": SearchQuery(words=("a", "b", "c")),
+    "\ud800x": SearchQuery(words=("?x",)),
+    "x" * 10_000: SearchQuery(words=("x" * LONGEST,)),
 }
 
 
 @each_row("text", CASES, ids=lambda text: repr(text[:30]))
 def test_what_is_meant(text: str) -> None:
-    assert wanted(text) == CASES[text]
+    assert parse_query(text) == CASES[text]
 
 
 @each_row(
@@ -53,7 +53,7 @@ def test_what_is_meant(text: str) -> None:
     ],
 )
 def test_what_has_no_sense_is_said_and_left_out(text: str, told: str) -> None:
-    found = wanted(text)
+    found = parse_query(text)
     assert [note[: len(told)] for note in found.notes] == [told]
     assert not found.narrows
     assert len(found.words) in (0, WORDS)
@@ -82,6 +82,6 @@ def index() -> Iterator[sqlite3.Connection]:
 )
 def test_whatever_is_typed_the_index_takes_it(index: sqlite3.Connection, some: list[str]) -> None:
     for text in ("".join(some), " ".join(some)):
-        if (found := wanted(text)).match:
+        if (found := parse_query(text)).match:
             rows = index.execute("SELECT 1 FROM found WHERE found MATCH ?", (found.match,))
             assert rows.fetchall() == []

@@ -9,12 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.events import Event, PromptAdded
-from app.store import marks
-from app.store.batch import Batch, Copied, Summary
+from app.store import log as marks
+from app.store.batch import Copied, Summary, WriteBatch
 from app.store.database import Database
 from app.store.log import Log
-from app.store.query import wanted
-from app.store.search import Found, _inside, choices, search, searched
+from app.store.search import SearchResult, _inside, choices, parse_query, search, search_in_thread
 from tests.playbook import begun, call, checked, logged, part, ran, run, turn
 from tests.store.test_database import opened
 
@@ -30,7 +29,7 @@ def says(prompt: str, answer: str = "hi") -> list[Event]:
 async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: object) -> None:
     summary = Summary(name, name.title(), at_ms, at_ms, "idle", "m-1", 0, 0, profile="p")
     values = {**vars(summary), **changes}
-    await log.append(Batch(name, logged(*events), summary=Summary(**values)))
+    await log.append(WriteBatch(name, logged(*events), summary=Summary(**values)))
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +48,17 @@ async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Da
         await kept(log, "odd", says("lone \ud800 surrogate \x02 mark"), YEAR + 2 * DAY, own=False)
         copied = Copied("old", 4, 1)
         fork = Summary("fork", "Refund it", YEAR, YEAR + 3 * DAY, "idle", "m-1", 0, 0, parent="old")
-        await log.append(Batch("fork", summary=fork, copied=copied))
+        await log.append(WriteBatch("fork", summary=fork, copied=copied))
         await marks.pin(made, "tool", 1)
         await marks.archive(made, "odd", 1)
-        await marks.tag(made, "old", ["a b", "x"])
+        await marks.set_tags(made, "old", ["a b", "x"])
         await kept(log, "gone", says("Refund nothing"), YEAR)
         await log.mark_deleted("gone", 1)
         yield made
 
 
 async def ids(database: Database, text: str) -> list[str]:
-    found = await search(database.path, wanted(text), 50)
+    found = await search(database.path, parse_query(text), 50)
     assert (found.cut, found.more) == (False, False)
     return [one.session.id for one in found.hits]
 
@@ -108,11 +107,11 @@ async def test_tools_are_found_by_name_and_narrow(database: Database) -> None:
 
 
 async def test_a_hit_says_where_it_is_and_marks_what_was_found(database: Database) -> None:
-    (hit,) = (await search(database.path, wanted("5 more"), 5)).hits
+    (hit,) = (await search(database.path, parse_query("5 more"), 5)).hits
     assert (hit.session.id, hit.kind, hit.place) == ("tool", "call_ended", "call-1-1")
     marked = "".join(f"[{one.text}]" if one.marked else one.text for one in hit.excerpt)
     assert marked == "a <b>refund</b> of [5] & [more]"
-    (odd,) = (await search(database.path, wanted("surrogate"), 5)).hits
+    (odd,) = (await search(database.path, parse_query("surrogate"), 5)).hits
     assert odd.place == "prompt-2"
     assert "�" in "".join(one.text for one in odd.excerpt)
 
@@ -120,11 +119,13 @@ async def test_a_hit_says_where_it_is_and_marks_what_was_found(database: Databas
 async def test_it_says_that_there_is_more_and_that_it_was_cut(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = await search(database.path, wanted("refund"), 2)
+    found = await search(database.path, parse_query("refund"), 2)
     assert [one.session.id for one in found.hits] == ["fork", "tool"]
     assert found.more
     monkeypatch.setattr("app.store.search.STEPS", 1)
-    assert searched(database.path, wanted("refund"), 2, limit_s=-1.0) == Found([], cut=True)
+    assert search_in_thread(database.path, parse_query("refund"), 2, limit_s=-1.0) == SearchResult(
+        [], cut=True
+    )
 
 
 async def test_few_and_many_sessions_find_the_same(
@@ -143,10 +144,10 @@ async def test_few_and_many_sessions_find_the_same(
 async def test_bounds_of_the_work_change_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], text: str
 ) -> None:
-    found = await search(database.path, wanted(text), 50)
+    found = await search(database.path, parse_query(text), 50)
     for name, value in limits.items():
         monkeypatch.setattr(f"app.store.search.{name}", value)
-    again = await search(database.path, wanted(text), 50)
+    again = await search(database.path, parse_query(text), 50)
     assert found.hits
     assert again == found
 
@@ -167,7 +168,7 @@ async def test_the_index_is_asked_once_however_many_are_found(
 
     monkeypatch.setattr("app.store.search.sqlite3", SimpleNamespace(**vars(sqlite3)))
     monkeypatch.setattr("app.store.search.sqlite3.connect", connect)
-    assert (await search(database.path, wanted(text), 50)).hits
+    assert (await search(database.path, parse_query(text), 50)).hits
     assert sum("found MATCH" in one for one in asked) == most
 
 

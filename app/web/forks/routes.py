@@ -19,7 +19,7 @@ from app.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
 from app.engine.suggestions import past_result
 from app.render.answering import past_of
 from app.store.batch import storable
-from app.store.family import Relative, family, forks_of
+from app.store.log import Relative, family, forks_of
 from app.web.forks.view import (
     GONE,
     ForkForm,

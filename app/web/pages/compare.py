@@ -27,7 +27,7 @@ from app.render.compare_told import compared, markdown
 from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow
 from app.store.batch import Summary
-from app.store.family import Relative, family
+from app.store.log import Relative, family
 from app.web.beside import MOST, address, chosen
 from app.web.forms import as_json, wants
 from app.web.pages.beside import live

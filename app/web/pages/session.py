@@ -23,7 +23,7 @@ from app.render.blocks import block
 from app.render.code import ShownCode
 from app.render.pages import more_cards_shown, session_page, stream_fragment
 from app.render.paging import Shown, Upto, shown_from, upto_from
-from app.store.family import forks_of
+from app.store.log import forks_of
 from app.web.forms import as_json, wants
 from app.web.pages.code import shown_code
 from app.web.pages.column import column

@@ -18,8 +18,7 @@ from app.engine.rules import parse_rule
 from app.engine.settings import settings_from
 from app.render.pages import list_fragment, welcome_page
 from app.store.batch import Summary
-from app.store.query import wanted
-from app.store.search import search
+from app.store.search import parse_query, search
 from app.web.demos import DEMOS, demo
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.site import Site, found_row, site_of
@@ -63,7 +62,7 @@ async def sessions(request: Request) -> Response:
                 [_listed(summary) for summary in await site.engine.log.summaries(after=after)]
             )
         return HTMLResponse(list_fragment(site.env, await site.rows(after), now, older=bool(after)))
-    asked = wanted(text)
+    asked = parse_query(text)
     found = await search(site.engine.database.path, asked, LISTED if kind == "json" else SIDE)
     if kind == "json":
         return as_json([_listed(hit.session) for hit in found.hits])

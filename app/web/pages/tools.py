@@ -19,7 +19,7 @@ from app.render.tools import Around, Editor, clash, state_of, tool_editor, tool_
 from app.render.trying import try_panel
 from app.render.when import called, when_called
 from app.schema.validate import check_tool
-from app.store.library import Entry
+from app.store.library import LibraryEntry
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.judged import hints, judged
 from app.web.pages.exports import choices
@@ -172,7 +172,7 @@ async def _check_taken(request: Request, name: str, original: str) -> None:
         raise BadTool(f"There is a tool {name!r} already; choose another name.", "/name")
 
 
-async def _entry(request: Request, name: str) -> Entry | None:
+async def _entry(request: Request, name: str) -> LibraryEntry | None:
     entries = await site_of(request).engine.library.entries()
     return next((entry for entry in entries if entry.tool.name == name), None)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StoreBusy, StoreError
+from app.store.database import database_path
 from app.store.lock import OwnerLock, owner_of
-from app.store.place import place_of
 
 
 def by_link(folder: Path) -> Path:
@@ -50,13 +50,13 @@ def test_every_way_leads_to_one_lock(
     if there:
         (tmp_path / "a.db").touch()
     path = way(tmp_path)
-    assert place_of(path) == tmp_path / "a.db"
-    lock = OwnerLock(place_of(tmp_path / "a.db"))
+    assert database_path(path) == tmp_path / "a.db"
+    lock = OwnerLock(database_path(tmp_path / "a.db"))
     lock.take()
     try:
-        assert owner_of(place_of(path)) is not None
+        assert owner_of(database_path(path)) is not None
         with pytest.raises(StoreBusy):
-            OwnerLock(place_of(path)).take()
+            OwnerLock(database_path(path)).take()
     finally:
         lock.release()
 
@@ -65,7 +65,7 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "a.db").symlink_to("b.db")
     (tmp_path / "b.db").symlink_to("a.db")
     with pytest.raises(StoreError, match="leads nowhere"):
-        place_of(tmp_path / "a.db")
+        database_path(tmp_path / "a.db")
 
 
 def test_a_second_name_is_refused_under_each_and_gone_with_the_other(tmp_path: Path) -> None:
@@ -74,6 +74,6 @@ def test_a_second_name_is_refused_under_each_and_gone_with_the_other(tmp_path: P
     (tmp_path / "c.db").symlink_to("b.db")
     for name in ("a.db", "b.db", "c.db"):
         with pytest.raises(StoreError, match="2 names"):
-            place_of(tmp_path / name)
+            database_path(tmp_path / name)
     (tmp_path / "a.db").unlink()
-    assert place_of(tmp_path / "c.db") == tmp_path / "b.db"
+    assert database_path(tmp_path / "c.db") == tmp_path / "b.db"
