@@ -26,7 +26,7 @@ class Size:
     file: int
     free: int
     sessions: int
-    deleted_sessions: int
+    deleted: int
     events: int
     recordings: int
 
