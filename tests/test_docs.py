@@ -18,7 +18,7 @@ PATH = re.compile(
     r"`((?:app|tests|bench|docs|static|templates|vendoring)/[\w./-]*\w)`|\]\(([\w./-]+)\)"
 )
 ROOM = re.compile(
-    "`((?:core|wire|schema|store|net|engine|render|export|executors|simulator|formats|web|commands)"
+    "`((?:core|wire|schema|store|net|engine|render|exchange|executors|simulator|web|commands)"
     r"/\w+)(?:\.(\w+))?`"
 )
 NOT_THERE = ("templates/x.html", "`engine/batch`")

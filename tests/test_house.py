@@ -23,15 +23,15 @@ FLOORS: Mapping[str, int] = {
     "core": 0,
     **dict.fromkeys(("schema", "secrets"), 1),
     **dict.fromkeys(("protocols", "store", "net", "config"), 2),
-    **dict.fromkeys(("render", "export", "formats", "executors", "simulator"), 3),
+    **dict.fromkeys(("render", "exchange", "executors", "simulator"), 3),
     "engine": 4,
     "web": 5,
     **dict.fromkeys(("commands", "cli"), 6),
 }
-SIDEWAYS = {("export", "render"), ("cli", "commands")}
+SIDEWAYS = {("exchange", "render"), ("cli", "commands")}
 """Arrows between rooms of one floor that are drawn on purpose."""
 
-PURE = ("core", "schema", "secrets", "protocols", "formats", "render", "export")
+PURE = ("core", "schema", "secrets", "protocols", "render", "exchange")
 SEEDED = {("protocols", "random")}
 """The servers' ends shape a stream by a `Random` with a seed, which is as pure as a number."""
 IMPURE = {"asyncio", "httpx", "aiosqlite", "starlette", "time", "uuid", "os", "random", "socket"}

@@ -13,9 +13,9 @@ from pathlib import Path
 from app import config
 from app.core.errors import BadInput, NotFound
 from app.engine.export_session import read_bundle_from, redact_bundle
-from app.export.kept import DEFAULT_BASE, Kept, Written
-from app.export.redact import Mark
-from app.export.table import EXPORTS
+from app.exchange.bundle import DEFAULT_BASE, Kept, Written
+from app.exchange.redact import Mark
+from app.exchange.table import EXPORTS
 from app.net.keys import Keys
 from app.store.database import Database, readable_database
 from app.store.lock import owner_of

@@ -13,7 +13,7 @@ from app.commands.remote import Remote
 from app.core.errors import BadInput, PlaygroundError
 from app.engine.engine import Engine
 from app.engine.import_session import import_session
-from app.export.jsonl import MAX_BYTES
+from app.exchange.jsonl import MAX_BYTES
 from app.net.client import HttpClient
 from app.store.database import database_path
 from app.store.lock import owner_of

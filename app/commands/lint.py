@@ -12,9 +12,9 @@ from pathlib import Path
 from app.commands.lint_fix import Fixed, fixed
 from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS
-from app.formats.entry import UNANSWERED
-from app.formats.found import Brought, Found
-from app.formats.read import read
+from app.exchange.entry import UNANSWERED
+from app.exchange.found import Brought, Found
+from app.exchange.tool_import import read
 from app.protocols.lint import Finding, findings, of_group
 
 MOST_BYTES = 50 * 1024 * 1024

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from app.core.errors import BadInput
-from app.formats.dialect import json_schema
-from app.formats.found import Found
+from app.exchange.dialect import json_schema
+from app.exchange.found import Found
 from app.protocols.lint import Finding, Fix, findings
 from app.protocols.rewrite import (
     STRICT_PROTOCOLS,

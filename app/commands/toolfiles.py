@@ -10,7 +10,7 @@ from typing import Any
 from app.core.errors import BadInput
 from app.core.rules import Rule
 from app.core.serialization import to_data
-from app.formats.read import read
+from app.exchange.tool_import import read
 
 
 def tools_of(library: Sequence[Mapping[str, Any]], words: Sequence[str]) -> list[Any]:

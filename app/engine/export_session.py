@@ -13,9 +13,9 @@ from app.core.errors import NotFound
 from app.core.events import Logged
 from app.core.reducer import fold
 from app.core.session import Session
-from app.export.kept import DEFAULT_BASE, Kept, Look, Piece, Recording
-from app.export.redact import Redacted, redacted
-from app.export.without import without
+from app.exchange.bundle import DEFAULT_BASE, Kept, Look, Piece, Recording
+from app.exchange.redact import Redacted, redacted
+from app.exchange.without import without
 from app.net.keys import LIKE_SECRET
 from app.render.environment import environment, join_styles
 from app.secrets.redaction import SHORTEST

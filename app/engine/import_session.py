@@ -19,14 +19,14 @@ from app.engine.engine import Engine, new_id
 from app.engine.interruption import cut_off
 from app.engine.sessions import summary_of, title_of
 from app.engine.settings import sound_params, unnamed_profile
-from app.export import html
-from app.export.jsonl import read
-from app.export.kept import Kept, Piece, Recording
-from app.export.redact import redacted
-from app.formats.pasted import Pasted, text_of
-from app.formats.requests import read_requests
-from app.formats.retold import check_size, retold
-from app.formats.text import Unreadable
+from app.exchange import html
+from app.exchange.bundle import Kept, Piece, Recording
+from app.exchange.jsonl import read
+from app.exchange.pasted import Pasted, text_of
+from app.exchange.redact import redacted
+from app.exchange.requests_import import read_requests
+from app.exchange.retold import check_size, retold
+from app.exchange.text import Unreadable
 from app.protocols.parameters import THINKING
 from app.store.batch import Chunk, Closed, WriteBatch
 

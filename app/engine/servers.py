@@ -16,10 +16,10 @@ from app.core.errors import BadInput, BadTool, Conflict, NotFound
 from app.core.serialization import to_data
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
+from app.exchange.mcp_config import literal_keys
 from app.executors.mcp import Mcp
 from app.executors.mcp_launch import NAME as VARIABLE
 from app.executors.mcp_results import Listed, legal_name
-from app.formats.servers import literal_keys
 from app.net.keys import origin
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor

@@ -24,10 +24,10 @@ from app.engine.export_session import read_bundle, redact_bundle
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import WHAT, harmless, import_session
 from app.engine.redaction import check_tools
-from app.export.kept import Kept, Written
-from app.export.redact import Mark, Redacted
-from app.export.table import EXPORTS, Export
-from app.export.without import LEFT_OUT
+from app.exchange.bundle import Kept, Written
+from app.exchange.redact import Mark, Redacted
+from app.exchange.table import EXPORTS, Export
+from app.exchange.without import LEFT_OUT
 from app.render.filters import plural, size
 from app.schema.validate import check_tool
 from app.web.forms import answer, as_json, body_of, wants, wants_file

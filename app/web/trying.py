@@ -12,7 +12,7 @@ from app.core.errors import BadTool
 from app.core.events import Problem
 from app.core.tools import Tool, ToolResult
 from app.engine.try_tool import Try, TryCheck
-from app.formats.results import wire_results
+from app.exchange.results import wire_results
 from app.render.arguments import as_typed, rows_of
 from app.render.card import source
 from app.render.filters import ago, clip

@@ -14,8 +14,8 @@ from typing import Any
 
 from app.core.errors import BadTool
 from app.core.tools import FREEFORM, Tool
-from app.formats.python_face import face as python_face
-from app.formats.python_face import tool_from
+from app.exchange.python.signature import face as python_face
+from app.exchange.python.signature import tool_from
 from app.protocols import rewrite
 from app.render.filters import pretty
 from app.render.tool_form import FACES, ToolForm, field_of, parameters_of, tool_data

@@ -8,9 +8,9 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect
 
 from app.core.events import PartEnded
-from app.export import html
+from app.exchange import html
 from tests.browser.windows import WIDE
-from tests.export.test_html import kept, unpressed
+from tests.exchange.test_html import kept, unpressed
 from tests.render.logs import STORIES
 
 SSE = b"".join(

@@ -11,7 +11,7 @@ import pytest
 
 from app.commands.toolfiles import read_tools, tools_of
 from app.core.errors import BadInput
-from app.formats.read import read
+from app.exchange.tool_import import read
 from tests.tables import each_row
 
 MOCK = {"name": "a", "answered_by": "mock", "config": {"result": "ok"}}

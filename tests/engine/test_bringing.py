@@ -37,9 +37,9 @@ from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import import_session
 from app.engine.manage_sessions import purge
 from app.engine.verify import Difference, verify
-from app.export import html
-from app.export.jsonl import write
-from app.export.kept import Kept
+from app.exchange import html
+from app.exchange.bundle import Kept
+from app.exchange.jsonl import write
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.factories import settings as made
@@ -225,7 +225,7 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
     for _ in range(2):
         log.request().part(0, "text", "Hm.").end("pause").add(SessionForked("x", 1))
     data = write(Kept(log.session(), "T", log.events)).data + b"no JSON"
-    monkeypatch.setattr(f"app.formats.retold.{most}", 1)
+    monkeypatch.setattr(f"app.exchange.retold.{most}", 1)
     async with running(tmp_path) as engine:
         with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not taken"):
             await import_session(engine, data)
@@ -238,7 +238,7 @@ async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
     async with running(tmp_path) as engine:
         session = await asked(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
         data = write(await read_bundle(engine, session.id)).data
-        monkeypatch.setattr("app.formats.retold.MOST_CALLS", 0)
+        monkeypatch.setattr("app.exchange.retold.MOST_CALLS", 0)
         with pytest.raises(BadInput, match="more than 0 calls"):
             await import_session(engine, data)
 

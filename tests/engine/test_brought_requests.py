@@ -14,11 +14,11 @@ from app.core.session import Prompt
 from app.engine import export_session
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import import_session
-from app.export.requests import written
-from app.export.table import EXPORTS
+from app.exchange.requests_export import written
+from app.exchange.table import EXPORTS
 from tests.engine.running import running
-from tests.formats.test_agents import CLAUDE_CODE, OPENCODE, same
-from tests.formats.test_requests import CHAT, CLAUDE
+from tests.exchange.test_agents import CLAUDE_CODE, OPENCODE, same
+from tests.exchange.test_requests_import import CHAT, CLAUDE
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ import anyio
 import pytest
 
 from app.core.tools import Tool
+from app.exchange.python.source import functions
 from app.executors import conversion, runner, table
 from app.executors.executor import Invocation
-from app.formats.python_source import functions
 from tests.tables import each_row
 
 TOOLS = '''

@@ -59,7 +59,7 @@ def test_a_template_is_compiled_once_in_a_process(
 
 ALONE = "shared.html"
 """A file of its own, which no server answers for: it bears its script, and a policy with its hash
-(tests/export/test_html.py)."""
+(tests/exchange/test_html.py)."""
 
 
 @each_row("path", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)

@@ -24,11 +24,11 @@ from app.core.serialization import to_data
 from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.formats.entry import MOST_TOOLS
-from app.formats.found import Brought, Found, FoundServer
-from app.formats.read import read
-from app.formats.servers import NAME, with_values
-from app.formats.shapes import OWN
+from app.exchange.entry import MOST_TOOLS
+from app.exchange.found import Brought, Found, FoundServer
+from app.exchange.mcp_config import NAME, with_values
+from app.exchange.tool_dialects import OWN
+from app.exchange.tool_import import read
 from app.render.filters import plural
 from app.schema import strict_json
 from app.schema.validate import check_tool

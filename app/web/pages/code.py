@@ -16,8 +16,8 @@ from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.engine.preview import WIRES, preview, profile_on
 from app.engine.responses import SIMULATED_PATHS, join_headers
-from app.export import curl, python
-from app.export.requests import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
+from app.exchange import curl_export, sdk_script
+from app.exchange.requests_export import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
 from app.protocols.addresses import joined
 from app.protocols.registry import codec
 from app.render.code import Form, ShownCode, code_fragment
@@ -68,12 +68,12 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     turns = sent_turns(session)
     one = _turn(turns, turn)
     found, failed = _asked(site.engine, session, one, wire, here)
-    results = {} if one is None else python.recorded(session, one)
-    text, notes = python.source(found, results)
+    results = {} if one is None else sdk_script.recorded(session, one)
+    text, notes = sdk_script.source(found, results)
     redactor = site.engine.keys.redactor()
     sent = found.value is not None and not failed
     forms = [
-        Form("curl", "curl", redactor.redact_text(curl.command(found) + "\n")),
+        Form("curl", "curl", redactor.redact_text(curl_export.command(found) + "\n")),
         Form("python", "Python", redactor.redact_text(text)),
     ]
     return ShownCode(

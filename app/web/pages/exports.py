@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.core.errors import BadInput
 from app.core.tools import Tool
-from app.formats.write import FORMATS, write
+from app.exchange.tool_export import FORMATS, write
 from app.web.forms import as_json, wants_file
 from app.web.site import Site, site_of
 

@@ -14,7 +14,7 @@ from app.core.serialization import to_data
 from app.core.tools import Tool, text_result
 from app.engine.redaction import check_tools
 from app.engine.try_tool import STEP_S, Try, TryRequest
-from app.formats.results import as_data, wire_results
+from app.exchange.results import as_data, wire_results
 from app.render import trying as draw
 from app.render.trying import Panel
 from app.schema.validate import check_tool

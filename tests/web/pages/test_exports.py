@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from app.formats.read import read
+from app.exchange.tool_import import read
 from tests.served import Reached
 
 pytestmark = pytest.mark.anyio

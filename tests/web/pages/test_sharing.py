@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from app.export.jsonl import write
-from app.export.kept import Kept
-from app.export.table import EXPORTS
+from app.exchange.bundle import Kept
+from app.exchange.jsonl import write
+from app.exchange.table import EXPORTS
+from tests.exchange.test_agents import CLAUDE_CODE
 from tests.factories import Log
 from tests.factories import settings as made
-from tests.formats.test_agents import CLAUDE_CODE
 from tests.served import Reached, rested, served
 
 pytestmark = pytest.mark.anyio

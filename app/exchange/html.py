@@ -1,0 +1,206 @@
+"""One HTML file that opens from disk: the flow, the wire and a time bar that plays, with no server
+behind it. It acts on nothing and asks for nothing; its own CSP says so.
+
+The page's own blocks are drawn once more; the frames of the replay, the bytes and the images ride
+along compressed, for the same HTML comes again and again (DecompressionStream, Compression
+Standard, https://compression.spec.whatwg.org). The session itself rides along, too, for who imports
+the page; no script reads that.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import lzma
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from markupsafe import Markup
+
+from app.core.errors import BadInput
+from app.core.events import RequestSent
+from app.exchange import jsonl
+from app.exchange.bundle import Kept, Written
+from app.exchange.naming import file_name
+from app.render.blocks import ancestors, block
+from app.render.replay import Fixed, Player, replay
+from app.render.replay_timeline import drawing, reel
+
+MOST_MEMORY = 64 * 1024 * 1024
+_LINES = b'<script type="text/plain" id="lines">'
+
+_IMAGE = re.compile(r'(<img [^>]*?)src="(data:[^"]*)"')
+_CODE = re.compile(r'(<div (?:id="[^"]*" )?class="code[^>]*)>((?:(?!</?div)[^\0]){1000,}?)</div>')
+_COPY = re.compile(r'( data-copy)="([^"]{1000,})"')
+_TEXT = re.compile(r">([^<]{1000,})<")
+"""What is long, as our templates write it: what came as data has no "<" of its own in a page, and
+no quotes in an attribute."""
+
+_PIECE = re.compile(
+    r'<hx-partial hx-target="#([^"]*)" hx-swap="([^"]*)">(.*?)</hx-partial>', re.DOTALL
+)
+_ROOT = re.compile(r'<[a-z0-9]+ id="([^"]*)"')
+"""What blocks.frame_html writes; a block's root bears its id first."""
+
+
+def write(kept: Kept) -> Written:
+    """The file; its name is made from the title."""
+    assert kept.look is not None
+    look, session = kept.look, kept.session
+    calls = frozenset(f"call-{call.id.replace('.', '-')}" for call in session.calls())
+    fixed = Fixed(session.id, kept.title, session.updated_ms, live=False, expanded=calls)
+    chunks = {
+        recording.number: [(piece.at_ms, piece.data) for piece in recording.pieces]
+        for recording in kept.recordings.values()
+    }
+    found = reel(session.id, kept.log, chunks)
+    view = replace(Player(found, fixed).view(found.count), replay=False)
+    long: dict[str, int] = {}
+    payload = {
+        "page": {
+            name: _lighter(block(look.env, view, name), long)
+            for name in ("head", "flow", "pause", "wire")
+        },
+        "duration": found.clock.duration,
+        "frames": _frames(replay(kept.log, look.env, chunks, fixed)["frames"], long),
+        "marks": [[found.ms(mark.position), mark.kind, mark.words] for mark in found.marks],
+        "rows": {
+            f"wirerow-{section.number}-{row.number}": [section.number, row.start, row.end]
+            for section in view.wire.sections
+            for row in section.rows
+            if row.way == "down"
+        },
+        "bytes": {
+            recording.number: recording.data.decode("latin-1")
+            for recording in kept.recordings.values()
+        },
+        "requests": {turn.number: _request(turn.request) for turn in session.turns},
+        "long": [],
+    }
+    payload["long"] = list(long)
+    html = look.env.get_template("shared.html").render(
+        title=kept.title or "Session",
+        made_by=look.made_by,
+        bar=drawing(found.segments, found.clock.duration),
+        duration=found.clock.duration,
+        session=session,
+        tags=kept.tags,
+        policy=_policy(look.styles, look.script),
+        styles=Markup(look.styles),
+        script=Markup(look.script),
+        data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
+        lines=_packed(jsonl.write(kept).data),
+    )
+    name = file_name(kept.title, "html")
+    return Written(name, "text/html", html.encode("utf-8", "replace"))
+
+
+def lines_of(page: bytes) -> bytes:
+    """The session's JSON Lines that a page of ours bears; nothing else of it is read, and nothing
+    run. BadInput where there are none."""
+    _, found, rest = page.partition(_LINES)
+    if not found:
+        old = b'<body class="shared">' in page
+        raise BadInput(
+            "This shared page bears no session to import; share the session anew, or as JSON Lines."
+            if old
+            else "This is a web page, and no shared session; share one as HTML or as JSON Lines."
+        )
+    try:
+        packed = base64.b64decode(rest.partition(b"<")[0], validate=True)
+        unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
+        data = unpacking.decompress(packed, jsonl.MAX_BYTES + 1)
+    except (binascii.Error, lzma.LZMAError):
+        raise BadInput("The session in this shared page is damaged; share it anew.") from None
+    if not unpacking.eof and len(data) <= jsonl.MAX_BYTES:
+        raise BadInput("The session in this shared page is cut off; share it anew.")
+    return data
+
+
+def is_page(data: bytes) -> bool:
+    """Whether somebody brings a web page."""
+    start = data[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return start.startswith((b"<!doctype html", b"<html"))
+
+
+def _packed(lines: bytes) -> str:
+    """For who imports the page again; what would be too large for that is left out."""
+    if len(lines) > jsonl.MAX_BYTES:
+        return ""
+    return base64.b64encode(lzma.compress(lines, preset=2)).decode("ascii")
+
+
+def _frames(made: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[list[Any]]:
+    """The frames as [ms, html, grow], without what changes nothing."""
+    stands: dict[str, str] = {}
+    frames: list[list[Any]] = []
+    for frame in made:
+        html = "".join(_new(_lighter(frame["html"], long), stands))
+        if html or frame["grow"] or not frames:
+            frames.append([frame["at"], html, frame["grow"]])
+    return frames
+
+
+def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
+    """The pieces of a frame that change something. `stands` is what was drawn last, by block: a
+    block that lies in another, or around one, is another one as soon as that is drawn."""
+    for piece in _PIECE.finditer(html):
+        target, swap, drawn = piece.groups()
+        found = _ROOT.match(drawn)
+        block_id = found[1] if found is not None else target
+        if swap == "outerMorph" and stands.get(block_id) == drawn:
+            continue
+        around = set(ancestors(block_id))
+        for other in list(stands):
+            if other in around or block_id in ancestors(other):
+                del stands[other]
+        stands[block_id] = drawn
+        yield piece[0]
+
+
+def _lighter(html: str, long: dict[str, int]) -> str:
+    """`html` with what is long named by its place in `long`: each is in the file once, however
+    often its block is drawn, for the compression does not look back that far."""
+
+    def place(text: str) -> int:
+        return long.setdefault(text, len(long))
+
+    html = _IMAGE.sub(lambda one: f'{one[1]}data-image="{place(one[2])}"', html)
+    html = _COPY.sub(lambda one: f'{one[1]}="" data-copied="{place(one[2])}"', html)
+    html = _CODE.sub(lambda one: f'{one[1]} data-long="{place(one[2])}"></div>', html)
+    return _TEXT.sub(lambda one: f'><i data-long="{place(one[1])}"></i><', html)
+
+
+def _request(sent: RequestSent) -> str:
+    """What left, as a reader sees it."""
+    headers = "".join(f"{name}: {value}\n" for name, value in sent.headers.items())
+    return f"{sent.method} {sent.url}\n{headers}\n{sent.body}"
+
+
+def _policy(styles: str, script: str) -> str:
+    """Nothing may be loaded, sent or framed; only this script and these styles count."""
+    rules: Mapping[str, str] = {
+        "default-src": "'none'",
+        "script-src": _hash(script),
+        "style-src": _hash(styles),
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def _json(value: Any) -> bytes:
+    """UTF-8 is shorter than escapes; half a character, which it cannot hold, is shown as one."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

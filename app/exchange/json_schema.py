@@ -1,0 +1,58 @@
+"""A bare JSON Schema as a tool: pydantic's `model_json_schema()`, a LangChain `args_schema`.
+
+Its title is the tool's name and its description the tool's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.exchange.entry import Pieces, left_out, made, snake
+from app.exchange.found import Found
+
+BARE, LANGCHAIN = "JSON Schema", "LangChain"
+_SCHEMAS = ("args_schema", "tool_call_schema", "args")
+
+
+def is_bare(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` is a schema of an object."""
+    if isinstance(entry.get("properties"), Mapping):
+        return bool(entry.get("type", "object") == "object")
+    return entry.get("type") == "object" or isinstance(entry.get("$schema"), str)
+
+
+def bare(entry: Mapping[str, Any], file: str = "") -> Found:
+    """`file` is the bare name of the file it stands in: its name where it has no title."""
+    name, notes = entry.get("title"), []
+    if not isinstance(name, str) or not name.strip():
+        name = snake(file) or "tool"
+        notes.append(f"The schema has no title, so the tool is called {name}.")
+    parameters = {key: entry[key] for key in entry if key not in ("title", "description")}
+    return made(entry, BARE, Pieces(name, entry.get("description"), parameters, notes=notes))
+
+
+def is_langchain(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema."""
+    return "name" in entry and any(isinstance(entry.get(one), Mapping) for one in _SCHEMAS)
+
+
+def langchain(entry: Mapping[str, Any]) -> Found:
+    """`{"name", "description", "args_schema": schema}`, or `args`: the properties alone."""
+    schemas = {one: entry[one] for one in _SCHEMAS if isinstance(entry.get(one), Mapping)}
+    key, schema = next(iter(schemas.items()))
+    notes = left_out(entry, ("name", "description", *schemas))
+    if key == "args" and not is_bare(schema):
+        required = [name for name, one in schema.items() if not _has_default(one)]
+        schema = {"type": "object", "properties": dict(schema), "required": required}
+        notes.append("`args` does not say what is required; what has no default is.")
+    for word, own in (("title", entry.get("name")), ("description", entry.get("description"))):
+        if word in schema and schema[word] != own:
+            notes.append(f"The {word} of its arguments as a whole was left out.")
+    schema = {name: schema[name] for name in schema if name not in ("title", "description")}
+    pieces = Pieces(entry.get("name"), entry.get("description"), schema, notes=notes)
+    return made(entry, LANGCHAIN, pieces)
+
+
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and "default" in schema

@@ -1,0 +1,236 @@
+"""A session as JSON Lines, and back: a header, the events of its log, the bytes of its recordings.
+
+What is read back is checked line by line, for it may be anybody's. Nothing of it is applied: no
+address is asked, no tool is run, and what is folded from it is only read.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.core.errors import BadInput, IllegalEvent
+from app.core.events import Logged, RequestSent, ResponseStarted, Source
+from app.core.reducer import apply
+from app.core.serialization import EVENTS, from_data, logged_data, misfit
+from app.core.session import Session
+from app.core.settings import PROTOCOLS
+from app.exchange.bundle import Kept, Piece, Recording, Written
+from app.exchange.naming import file_name
+from app.exchange.requests_export import HEADER_NAME
+from app.protocols.addresses import parts_of
+
+MAX_BYTES = 32 * 1024 * 1024
+"""Of a file that is read; larger ones are refused before any of it is looked at."""
+
+LATEST_MS = 253_402_300_799_000
+"""The end of the year 9999, in Unix ms."""
+
+_SPAN = 2
+_VERSION = 1
+_MOST_TAGS, _LONGEST = 1_000, 10_000
+
+
+def write(kept: Kept) -> Written:
+    """The whole session: the file stands alone, also that of a fork."""
+    lines = [json.dumps(line) for line in _lines(kept)]
+    data = "".join(f"{line}\n" for line in lines).encode("ascii")
+    return Written(file_name(kept.title, "jsonl"), "application/x-ndjson", data)
+
+
+def _lines(kept: Kept) -> Iterator[Mapping[str, Any]]:
+    forks = kept.session.forks
+    about = {
+        "id": kept.session.id,
+        "title": kept.title,
+        "tags": list(kept.tags),
+        "parent": forks[-1][1].parent if forks else "",
+        "created_ms": kept.created_ms,
+    }
+    yield {"playground": _VERSION, "session": about}
+    yield from map(logged_data, kept.log)
+    for number, one in sorted(kept.recordings.items()):
+        start = 0
+        for piece in one.pieces:
+            text = base64.b64encode(piece.data).decode("ascii")
+            yield {"recording": number, "at_ms": piece.at_ms, "start": start, "bytes": text}
+            start += len(piece.data)
+        if one.clean or one.masked or one.sha256:
+            spans = [list(span) for span in one.masked]
+            end = {"clean": one.clean, "masked": spans, "sha256": one.sha256}
+            yield {"recording": number, **end}
+
+
+def read(
+    data: bytes, session_id: str, check: Callable[[Session], None] = lambda session: None
+) -> Kept:
+    """The session of a file, under `session_id`; BadInput names the line that cannot be read, and
+    nothing of the file is good then. `check` looks at it after each event, and may refuse
+    it by BadInput, too."""
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB; leave out its images.")
+    reading = _Reading(Session(session_id), check)
+    for number, line in enumerate(io.BytesIO(data), 1):
+        try:
+            reading.take(_object(line))
+        except (IllegalEvent, BadInput) as error:
+            raise BadInput(f"Line {number} cannot be read: {error} Nothing was kept.") from error
+        # Whatever else a fold stumbles over, it is the file's fault and not the program's.
+        except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+            said = f"Line {number} cannot follow what stands before it. Nothing was kept."
+            raise BadInput(said) from error
+        except RecursionError as error:
+            raise BadInput(f"Line {number} is nested too deep. Nothing was kept.") from error
+    return reading.done()
+
+
+@dataclass
+class _Reading:
+    """What was read so far."""
+
+    session: Session
+    check: Callable[[Session], None]
+    about: Mapping[str, Any] | None = None
+    log: list[Logged] = field(default_factory=list)
+    pieces: dict[int, list[Piece]] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+    ended: dict[int, Recording] = field(default_factory=dict)
+
+    def take(self, line: dict[str, Any]) -> None:
+        if self.about is None:
+            self.about = _header(line)
+        elif "recording" in line and "kind" not in line:
+            self._bytes(line) if "bytes" in line else self._end(line)
+        elif self.pieces or self.ended:
+            raise BadInput("an event stands behind the recordings.")
+        else:
+            self._event(line)
+
+    def _event(self, line: dict[str, Any]) -> None:
+        logged = logged_of(line)
+        if logged.seq != len(self.log) + 1:
+            raise BadInput(f"its seq should be {len(self.log) + 1}.")
+        apply(self.session, logged)
+        self.check(self.session)
+        self.log.append(logged)
+
+    def _bytes(self, line: dict[str, Any]) -> None:
+        number, start = self._number(line), line.get("start")
+        text = line["bytes"]
+        if line.keys() != {"recording", "at_ms", "start", "bytes"} or not isinstance(text, str):
+            raise BadInput("a piece has recording, at_ms, start and bytes.")
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            raise BadInput("its bytes are no base64.") from None
+        if not data or isinstance(start, bool) or start != self.sizes.get(number, 0):
+            raise BadInput("it is not the next piece of its recording.")
+        self.pieces.setdefault(number, []).append(Piece(_time(line["at_ms"]), data))
+        self.sizes[number] = start + len(data)
+
+    def _end(self, line: dict[str, Any]) -> None:
+        number = self._number(line)
+        if line.keys() != {"recording", "clean", "masked", "sha256"}:
+            raise BadInput("the end of a recording has clean, masked and sha256.")
+        pieces = self.pieces.get(number, [])
+        spans = tuple(_span(one, self.sizes.get(number, 0)) for one in line["masked"])
+        digest = line["sha256"]
+        if not isinstance(line["clean"], bool) or not isinstance(digest, str):
+            raise BadInput("clean is true or false, and sha256 a text.")
+        one = Recording(number, pieces, line["clean"], spans, digest)
+        if digest and hashlib.sha256(one.data).hexdigest() != digest:
+            raise BadInput("the bytes are not those that this hash was made of.")
+        self.ended[number] = one
+
+    def _number(self, line: dict[str, Any]) -> int:
+        number = line["recording"]
+        if isinstance(number, bool) or not isinstance(number, int) or number in self.ended:
+            raise BadInput("its recording has ended before, or has no number.")
+        if not 0 < number <= len(self.session.turns):
+            raise BadInput(f"there is no request {number} that it could be the answer to.")
+        return number
+
+    def done(self) -> Kept:
+        if self.about is None or self.session.settings is None:
+            raise BadInput("This is no session of ours: export one as JSON Lines (jsonl).")
+        open_ones = {n: Recording(n, pieces) for n, pieces in self.pieces.items()}
+        recordings = dict(sorted({**open_ones, **self.ended}.items()))
+        title, tags, created = (self.about[name] for name in ("title", "tags", "created_ms"))
+        return Kept(self.session, title, self.log, recordings, tuple(tags), "", created)
+
+
+def logged_of(line: dict[str, Any]) -> Logged:
+    """A line of the log, as `logged_data` made it; BadInput where it is none."""
+    cls = EVENTS.get(line["kind"]) if isinstance(line.get("kind"), str) else None
+    if cls is None:
+        raise BadInput(f"this version knows no event {str(line.get('kind'))[:40]!r}.")
+    rest = {k: v for k, v in line.items() if k not in ("seq", "at_ms", "kind", "source")}
+    event = from_data(cls, rest)
+    if wrong := misfit(cls, event):
+        raise BadInput(f"{wrong}.")
+    if isinstance(event, RequestSent) and event.protocol not in PROTOCOLS:
+        raise BadInput(f"this version does not speak {event.protocol[:40]!r}.")
+    if isinstance(event, RequestSent) and not parts_of(event.url).netloc:
+        raise BadInput(f"{event.url[:80]!r} is no address.")
+    if isinstance(event, RequestSent | ResponseStarted):
+        odd = [name for name in event.headers if not HEADER_NAME.fullmatch(name)]
+        if odd:
+            raise BadInput(f"HTTP allows no header {odd[0][:40]!r}.")
+    source = None
+    if "source" in line:
+        recording, start, end = line["source"]
+        if not all(type(one) is int for one in (recording, start, end)):
+            raise BadInput("its source is three whole numbers.")
+        if not (0 < recording < 2**31 and 0 <= start <= end < 2**53):
+            raise BadInput("its source is no span of a recording.")
+        source = Source(recording, start, end)
+    if type(line.get("seq")) is not int:
+        raise BadInput("it has no seq.")
+    return Logged(line["seq"], _time(line.get("at_ms")), event, source)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise BadInput("it is no text in UTF-8.") from None
+    except ValueError:
+        raise BadInput("it is no JSON.") from None
+    if not isinstance(value, dict):
+        raise BadInput("it is no JSON object.")
+    return value
+
+
+def _header(line: dict[str, Any]) -> Mapping[str, Any]:
+    about = line.get("session")
+    if line.get("playground") != _VERSION or not isinstance(about, dict):
+        raise BadInput('a session begins with {"playground": 1, "session": {...}}.')
+    title, tags = about.get("title", ""), about.get("tags", [])
+    if not isinstance(title, str) or len(title) > _LONGEST:
+        raise BadInput(f"a title is a text of at most {_LONGEST} characters.")
+    texts = isinstance(tags, list) and all(isinstance(tag, str) and tag for tag in tags)
+    if not texts or len(tags) > _MOST_TAGS or any(len(tag) > _LONGEST for tag in tags):
+        raise BadInput(f"its tags are at most {_MOST_TAGS} texts.")
+    created_ms = _time(about.get("created_ms", 0))
+    return {"title": title, "tags": list(dict.fromkeys(tags)), "created_ms": created_ms}
+
+
+def _time(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= LATEST_MS:
+        raise BadInput("its time is no Unix time in ms.")
+    return value
+
+
+def _span(value: Any, size: int) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != _SPAN:
+        raise BadInput("masked is a list of [start, end].")
+    start, end = value
+    if type(start) is not int or type(end) is not int or not 0 <= start <= end <= size:
+        raise BadInput("what is masked lies outside of the bytes.")
+    return start, end

@@ -1,0 +1,290 @@
+"""Tools that stand in a Python file as values: `tools = [{"type": "function", ...}]`, wherever.
+
+Read from the syntax tree, with simple names, sums and constructors resolved; nothing is run. What
+is only known when the file runs is told by its line.
+https://docs.python.org/3/library/ast.html
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from app.exchange.python.annotations import TooLarge, Types, is_record, last_name
+from app.exchange.text import Unreadable, json_value
+
+MOST_VALUES = 100_000
+MOST_CHARS = 4 * 1024 * 1024
+"""Of one file, as often as each stands for something."""
+MOST_LISTED = 1_000
+_MOST_DEEP = 80
+
+_SCHEMAS = ("parameters", "input_schema", "inputSchema", "args_schema", "params_json_schema")
+_HOLDS = ("function_declarations", "functionDeclarations", "toolSpec")
+_STRIPS: Mapping[str, Callable[[str], str]] = {
+    "strip": str.strip,
+    "lstrip": str.lstrip,
+    "rstrip": str.rstrip,
+    "dedent": textwrap.dedent,
+    "cleandoc": inspect.cleandoc,
+}
+
+
+class _Unknown(ValueError):
+    """What is only known when the file runs. `str` is a sentence."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """`tools` are values as other formats have them, each with its line; `notes` are about those
+    that could not be read."""
+
+    tools: tuple[tuple[int, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def listed(tree: ast.Module) -> Listed:
+    """The tools among the values of a file, in their order."""
+    values = _Values(tree)
+    tools: list[tuple[int, Any]] = []
+    notes: list[str] = []
+    for node in _tool_nodes(tree):
+        if len(tools) + len(notes) == MOST_LISTED:
+            notes.insert(0, f"Only the first {MOST_LISTED:,} tools among its values are read.")
+            break
+        try:
+            tools.append((node.lineno, values.of(node)))
+        except (_Unknown, TooLarge, RecursionError) as error:
+            said = str(error) if not isinstance(error, RecursionError) else "It is nested too deep."
+            notes.append(f"A tool in line {node.lineno} was left out: {said}")
+    more = [f"{len(notes) - 10} more were left out."] if len(notes) > 10 else []
+    return Listed(tuple(tools), (*notes[:10], *more))
+
+
+def _tool_nodes(tree: ast.Module) -> Iterator[ast.expr]:
+    """The outermost expressions that spell a tool."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.expr) and _spells_tool(node):
+            yield node
+        else:
+            todo += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _spells_tool(node: ast.expr) -> bool:
+    match node:
+        case ast.Dict():
+            members = _members(node)
+        case ast.Call(func=func, args=[]) if _makes_object(last_name(func)):
+            members = {str(word.arg): word.value for word in node.keywords if word.arg}
+        case _:
+            return False
+    if any(key in members for key in _HOLDS):
+        return True
+    if "name" in members:
+        return any(key in members for key in _SCHEMAS)
+    match members.get("type"), members.get("function"):
+        case ast.Constant(value="function"), ast.Dict() as inner:
+            return "arguments" not in _members(inner)
+        case ast.Constant(value="function"), ast.Name() | ast.Call():
+            return True
+    return False
+
+
+def _makes_object(name: str) -> bool:
+    """Whether what is called so is `dict`, or a type of an SDK, which is one by its name."""
+    return name == "dict" or name[:1].isupper()
+
+
+def _members(node: ast.Dict) -> dict[str, ast.expr]:
+    pairs = zip(node.keys, node.values, strict=True)
+    return {
+        key.value: value
+        for key, value in pairs
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+@dataclass
+class _Values:
+    """The values of one file. `names` are those that stand for one expression alone."""
+
+    tree: ast.Module
+    names: dict[str, ast.expr | None] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    _known: dict[str, tuple[Any, int, int]] = field(default_factory=dict)
+    _open: list[str] = field(default_factory=list)
+    _count: int = 0
+    _chars: int = 0
+
+    def __post_init__(self) -> None:
+        for node in ast.walk(self.tree):
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ):
+                    self.names[name] = None if name in self.names else value
+                case ast.AugAssign(target=ast.Name(id=name)) | ast.arg(arg=name):
+                    self.names[name] = None
+                case (
+                    ast.For(target=ast.Name(id=name)) | ast.comprehension(target=ast.Name(id=name))
+                ):
+                    self.names[name] = None
+                case ast.ClassDef(name=name):
+                    self.classes[name] = node
+
+    def of(self, node: ast.expr, depth: int = 0) -> Any:
+        """What `node` is as JSON."""
+        self._count += 1
+        if self._count > MOST_VALUES or self._chars > MOST_CHARS or depth > _MOST_DEEP:
+            raise _Unknown("The values of this file are too many or too deep.")
+        match node:
+            case ast.Constant(value=None | bool() | int() | str() as value):
+                return self._counted(value) if isinstance(value, str) else value
+            case ast.Constant(value=float() as number) if math.isfinite(number):
+                return number
+            case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
+                return self._items(items, depth)
+            case ast.Dict():
+                return self._object(node, depth)
+            case ast.Name(id=name):
+                return self._named(name, node)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                value = self.of(operand, depth + 1)
+                return -value if isinstance(value, int | float) else self._refuse(node)
+            case ast.BinOp(left=left, op=ast.Add() | ast.BitOr() as op, right=right):
+                return self._sum(node, op, self.of(left, depth + 1), self.of(right, depth + 1))
+            case ast.JoinedStr(values=pieces):
+                return "".join(self._piece(piece, depth) for piece in pieces)
+            case ast.Subscript(value=value, slice=inside):
+                try:
+                    return self.of(value, depth + 1)[self.of(inside, depth + 1)]
+                except (LookupError, TypeError):
+                    return self._refuse(node)
+            case ast.Attribute(value=value, attr=attr) if last_name(value).endswith("Type"):
+                return attr
+            case ast.Call():
+                return self._call(node, depth)
+        return self._refuse(node)
+
+    def _counted(self, text: str) -> str:
+        self._chars += len(text)
+        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+            raise _Unknown("A text holds half of a surrogate pair, which is no character.")
+        return text
+
+    def _items(self, items: list[ast.expr], depth: int) -> list[Any]:
+        made: list[Any] = []
+        for item in items:
+            if isinstance(item, ast.Starred):
+                several = self.of(item.value, depth + 1)
+                made += several if isinstance(several, list) else self._refuse(item)
+            else:
+                made.append(self.of(item, depth + 1))
+        return made
+
+    def _object(self, node: ast.Dict, depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            inner = self.of(value, depth + 1)
+            if key is None:
+                made |= inner if isinstance(inner, dict) else self._refuse(value)
+                continue
+            name = self.of(key, depth + 1)
+            made[name if isinstance(name, str) else self._refuse(key)] = inner
+        return made
+
+    def _named(self, name: str, node: ast.expr) -> Any:
+        """What a name stands for, counted as often as it stands."""
+        if name in self._known:
+            value, count, chars = self._known[name]
+            self._count += count
+            self._chars += chars
+            return value
+        told = self.names.get(name)
+        if told is None or name in self._open:
+            self._refuse(node)
+        before = self._count, self._chars
+        self._open.append(name)
+        try:
+            value = self.of(told)
+        finally:
+            self._open.pop()
+        self._known[name] = value, self._count - before[0], self._chars - before[1]
+        return value
+
+    def _sum(self, node: ast.expr, op: ast.operator, left: Any, right: Any) -> Any:
+        match op, left, right:
+            case ast.Add(), str(), str():
+                return left + right
+            case ast.Add(), list(), list():
+                return left + right
+            case ast.BitOr(), dict(), dict():
+                return left | right
+        return self._refuse(node)
+
+    def _piece(self, node: ast.expr, depth: int) -> str:
+        match node:
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+                said = self.of(value, depth + 1)
+                return str(said) if isinstance(said, str | int) else self._refuse(node)
+        return str(self.of(node, depth + 1))
+
+    def _call(self, node: ast.Call, depth: int) -> Any:
+        name = last_name(node.func)
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        match name, node.args:
+            case "model_json_schema" | "schema", [] if last_name(owner or node) in self.classes:
+                return self._schema(last_name(owner or node), node)
+            case "strip" | "lstrip" | "rstrip", [] if owner is not None:
+                return self._text(_STRIPS[name], owner, depth)
+            case "dedent" | "cleandoc", [one]:
+                return self._text(_STRIPS[name], one, depth)
+            case "loads", [one]:
+                return self._parsed(self.of(one, depth + 1), node)
+            case "list" | "tuple" | "dict", [one] if not node.keywords:
+                return self.of(one, depth + 1)
+            case _, [] if _makes_object(name):
+                return self._keywords(node, depth)
+        return self._refuse(node)
+
+    def _keywords(self, node: ast.Call, depth: int) -> dict[str, Any]:
+        """The arguments, each by its name."""
+        made: dict[str, Any] = {}
+        for word in node.keywords:
+            value = self.of(word.value, depth + 1)
+            if word.arg is None:
+                made |= value if isinstance(value, dict) else self._refuse(node)
+            elif value is not None:
+                made[word.arg] = value
+        return made
+
+    def _text(self, change: Callable[[str], str], node: ast.expr, depth: int) -> str:
+        text = self.of(node, depth + 1)
+        return change(text) if isinstance(text, str) else self._refuse(node)
+
+    def _parsed(self, text: Any, node: ast.expr) -> Any:
+        try:
+            return json_value(text)[0] if isinstance(text, str) else self._refuse(node)
+        except Unreadable:
+            self._refuse(node)
+
+    def _schema(self, name: str, node: ast.expr) -> Any:
+        """A model's schema, by its type hints."""
+        found = self.classes[name]
+        if not is_record(found, self.classes):
+            self._refuse(node)
+        aliases = {name: value for name, value in self.names.items() if value is not None}
+        return Types(self.classes, aliases).members(found)
+
+    def _refuse(self, node: ast.AST) -> NoReturn:
+        written = " ".join(ast.unparse(node).split())
+        short = written if len(written) <= 60 else f"{written[:59]}…"
+        raise _Unknown(f"{short!a} is only known when the file runs; write it out.")

@@ -1,0 +1,487 @@
+"""Bodies of requests to chat APIs, read back: the inverse of what the codecs write, as far as
+others write it. One table row a protocol; what cannot be taken is said in a note.
+
+Specs: the codecs in app/wire name them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.core.settings import Protocol
+from app.core.tools import Content, ToolChoice
+from app.exchange.pasted import Answered, Item, Result, Said, Setup, image_of, text_of
+
+Body = Mapping[str, Any]
+
+
+@dataclass
+class Reading:
+    """Notes of what could not be taken, each once."""
+
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def note(self, sentence: str) -> None:
+        self.notes[sentence] = None
+
+    def _piece(self, one: Body, by: Protocol) -> Content | None:
+        """Text or an image in any of the protocols' words; None for all else, and it is said."""
+        if isinstance(one.get("text"), str):
+            return Content(text=one["text"])
+        source, url = one.get("source"), one.get("image_url")
+        if isinstance(source, dict) and source.get("type") == "base64":
+            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
+        elif isinstance(url, dict):
+            url = url.get("url")
+        elif isinstance(one.get("inlineData"), dict):
+            data = one["inlineData"]
+            url = f"data:{data.get('mimeType')};base64,{data.get('data')}"
+        image = image_of(url)
+        if image is None:
+            kind = str(one.get("type") or next(iter(one), "empty"))[:40]
+            self.note(
+                f"A piece of kind {kind} is not shown, for only text and whole images are read; it "
+                f"is kept as it came and goes back to {by} alone."
+            )
+        return image
+
+    def said(
+        self, value: object, by: Protocol, word: str = "user", own: Body | None = None
+    ) -> Iterator[Said]:
+        """What a message says, and how it was written where more than that would be lost; `own` is
+        what stood beside the whole."""
+        texts, images, pieces = list[str](), list[Content](), list[dict[str, Any]]()
+        for body in _dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(body, by)
+            if piece is None:
+                pieces.append({"other": dict(body)})
+                continue
+            beside = _own(body)
+            if piece.type == "image":
+                images.append(piece)
+                pieces.append({"image": True, **beside})
+            elif piece.text.strip():
+                texts.append(piece.text)
+                pieces.append({"chars": len(piece.text), **beside})
+        role: Literal["user", "system"] = "system" if word in _SYSTEM else "user"
+        form: dict[str, Any] = {"protocol": by}
+        if word not in ("user", "system"):
+            form["role"] = word
+        if len(texts) > 1 or any(piece.keys() != {"chars"} for piece in pieces):
+            form["pieces"] = pieces
+        if own:
+            form["own"] = dict(own)
+        if pieces or own:
+            yield Said("\n\n".join(texts), tuple(images), role, form if len(form) > 1 else {})
+
+    def result(self, value: object, by: Protocol, **own: Any) -> tuple[tuple[Content, ...], Any]:
+        """(the content of a result, its form)."""
+        content, pieces = list[Content](), list[dict[str, Any]]()
+        for body in _dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(body, by)
+            if piece is None:
+                pieces.append({"other": dict(body)})
+            elif piece.type == "image" or piece.text:
+                content.append(piece)
+                pieces.append(_own(body))
+        form: dict[str, Any] = {"own": own} if own else {}
+        if any(pieces):
+            form["pieces"] = pieces
+        return tuple(content), {"protocol": by, **form} if form else {}
+
+
+_SYSTEM = ("system", "developer")
+_SHOWN = ("type", "text", "source", "image_url", "inlineData")
+"""Members of a piece that a text or an image says."""
+
+
+def _own(one: Body) -> dict[str, Any]:
+    """What stood beside a text or an image, as `own`."""
+    own = _rest(one, *_SHOWN)
+    if isinstance(url := one.get("image_url"), dict) and (inner := _rest(url, "url")):
+        own["image_url"] = inner
+    return {"own": own} if own else {}
+
+
+def _led(messages: object) -> int:
+    """How many messages at the head are the system's and nothing but text: they are the system
+    prompt. All others of the system stay where they are."""
+    count = 0
+    for body in _dicts(messages):
+        pieces = _dicts(body.get("content"))
+        beside = set(body) - {"type", "id", "status", "role", "content"}
+        if body.get("role") not in _SYSTEM or beside:
+            break
+        if any(set(it) - {"type", "text"} for it in pieces):
+            break
+        count += 1
+    return count
+
+
+def _dicts(value: object) -> list[Body]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _rest(body: Body, *known: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in known}
+
+
+def _params(body: Body, **words: str) -> dict[str, Any]:
+    """The neutral parameters, by what the protocol calls them."""
+    return {ours: body[own] for ours, own in words.items() if body.get(own) is not None}
+
+
+# OpenAI Chat Completions, and what speaks like it ---------------------------------------------
+
+
+def _chat_setup(body: Body, reading: Reading) -> Setup:
+    tokens = "max_tokens" if "max_tokens" in body else "max_completion_tokens"
+    words = {"max_tokens": tokens, "temperature": "temperature", "top_p": "top_p", "stop": "stop"}
+    params = _params(body, **words)
+    if isinstance(body.get("reasoning_effort"), str):
+        params["thinking"] = body["reasoning_effort"]
+    known = (*words.values(), "reasoning_effort", "model", "messages", "tools", "tool_choice")
+    system = [
+        text_of(one.get("content"))
+        for one in _dicts(body.get("messages"))[: _led(body.get("messages"))]
+    ]
+    return Setup(
+        model=str(body.get("model") or ""),
+        system="\n\n".join(system),
+        tools=_dicts(body.get("tools")),
+        choice=_chat_choice(body, reading),
+        params=params,
+        extra=_rest(body, *known, "parallel_tool_calls", "stream", "stream_options"),
+        stream=body.get("stream") is True,
+    )
+
+
+def _chat_choice(body: Body, reading: Reading) -> ToolChoice:
+    parallel, said = body.get("parallel_tool_calls") is not False, body.get("tool_choice")
+    match said:
+        case None | "auto":
+            return ToolChoice(parallel=parallel)
+        case "required" | "any":
+            return ToolChoice("required", parallel=parallel)
+        case "none":
+            return ToolChoice("none", parallel=parallel)
+        case {"type": "allowed_tools"}:
+            inner = said.get("allowed_tools") or said
+            names = tuple(filter(None, (_name(body) for body in _dicts(inner.get("tools")))))
+            if inner.get("mode") == "required":
+                return ToolChoice("required", allowed=names, parallel=parallel)
+            return ToolChoice(allowed=names, parallel=parallel)
+        case dict() if name := _name(said):
+            return ToolChoice("tool", name, parallel=parallel)
+    reading.note("The tool choice was not understood; it is auto here.")
+    return ToolChoice(parallel=parallel)
+
+
+def _name(one: Body) -> str:
+    """The name in a choice, bare or one level deeper."""
+    inner = one.get(str(one.get("type")))
+    found = inner.get("name") if isinstance(inner, dict) else one.get("name")
+    return found if isinstance(found, str) else ""
+
+
+def _chat_items(body: Body, reading: Reading) -> Iterator[Item]:
+    for one in _dicts(body.get("messages"))[_led(body.get("messages")) :]:
+        match one.get("role"):
+            case "assistant":
+                called = "tool_calls" if one.get("tool_calls") else "stop"
+                calls = [
+                    {**call, "index": n} for n, call in enumerate(_dicts(one.get("tool_calls")))
+                ]
+                message = {**one, "tool_calls": calls}  # told apart by more than an id, if need be
+                choice = {"index": 0, "message": message, "finish_reason": called}
+                yield Answered({"object": "chat.completion", "choices": [choice]})
+            case "tool" | "function":
+                known = ("role", "content", "tool_call_id", "name")
+                content, form = reading.result(
+                    one.get("content"), "openai_chat", **_rest(one, *known)
+                )
+                id_, name = str(one.get("tool_call_id") or ""), str(one.get("name") or "")
+                yield Result(id_, name, content, form=form)
+            case "user" | "system" | "developer" as role:
+                beside = _rest(one, "role", "content")
+                yield from reading.said(one.get("content"), "openai_chat", role, beside)
+            case role:
+                reading.note(f"A message of the role {str(role)[:40]} was left out.")
+
+
+# Anthropic Messages ----------------------------------------------------------------------------
+
+
+def _claude_setup(body: Body, reading: Reading) -> Setup:
+    words = {"max_tokens": "max_tokens", "temperature": "temperature", "top_p": "top_p"}
+    params = _params(body, **words, stop="stop_sequences", thinking="thinking")
+    known = (*words, "stop_sequences", "thinking", "model", "messages", "tools", "tool_choice")
+    system, extra = body.get("system"), _rest(body, *known, "system", "stream")
+    if isinstance(system, list) and any(set(body) - {"type", "text"} for body in _dicts(system)):
+        extra["system"] = system  # marks for the cache, and whatever else stands beside the text
+    said = body.get("tool_choice")
+    choice = said if isinstance(said, dict) else {}
+    parallel = choice.get("disable_parallel_tool_use") is not True
+    match choice.get("type"):
+        case "any":
+            chosen = ToolChoice("required", parallel=parallel)
+        case "none":
+            chosen = ToolChoice("none")
+        case "tool":
+            chosen = ToolChoice("tool", str(choice.get("name") or ""), parallel=parallel)
+        case _:
+            chosen = ToolChoice(parallel=parallel)
+    return Setup(
+        model=str(body.get("model") or ""),
+        system=text_of(system),
+        tools=_dicts(body.get("tools")),
+        choice=chosen,
+        params=params,
+        extra=extra,
+        stream=body.get("stream") is True,
+    )
+
+
+def _claude_items(body: Body, reading: Reading) -> Iterator[Item]:
+    for one in _dicts(body.get("messages")):
+        content = one.get("content")
+        if one.get("role") == "assistant":
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            called = any(block.get("type") == "tool_use" for block in _dicts(blocks))
+            reason = "tool_use" if called else "end_turn"
+            head = {"type": "message", "role": "assistant", "model": "", "id": "", "usage": {}}
+            yield Answered({**head, "content": _dicts(blocks), "stop_reason": reason})
+            continue
+        role = "system" if one.get("role") == "system" else "user"
+        own = _rest(one, "role", "content")
+        if isinstance(content, str):
+            yield from reading.said(content, "anthropic", role, own)
+            continue
+        blocks = _dicts(content)
+        for block in blocks:
+            if block.get("type") == "tool_result":
+                id_, failed = str(block.get("tool_use_id") or ""), block.get("is_error") is True
+                beside = _rest(block, "type", "tool_use_id", "is_error", "content")
+                given, form = reading.result(block.get("content"), "anthropic", **beside)
+                yield Result(id_, "", given, failed, form)
+        rest = [block for block in blocks if block.get("type") != "tool_result"]
+        yield from reading.said(rest, "anthropic", role, own)
+
+
+# OpenAI Responses ------------------------------------------------------------------------------
+
+
+def _responses_setup(body: Body, reading: Reading) -> Setup:
+    words = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
+    params = _params(body, **words, thinking="reasoning")
+    known = (*words.values(), "reasoning", "model", "input", "instructions", "tools")
+    more = ("tool_choice", "parallel_tool_calls", "stream", "store", "include")
+    system = [text_of(body.get("instructions"))]
+    system += [
+        text_of(one.get("content")) for one in _dicts(body.get("input"))[: _instructed(body)]
+    ]
+    if body.get("store") is True:
+        reading.note("It asked the provider to keep the answer; here store is false.")
+    if body.get("previous_response_id"):
+        reading.note("It goes on from an answer that the provider kept, which is not here.")
+    return Setup(
+        model=str(body.get("model") or ""),
+        system="\n\n".join(text for text in system if text),
+        tools=_dicts(body.get("tools")),
+        choice=_chat_choice(body, reading),
+        params=params,
+        extra=_rest(body, *known, *more, "previous_response_id"),
+        stream=body.get("stream") is True,
+    )
+
+
+def _instructed(body: Body) -> int:
+    """How many items at the head are the system prompt: none where there are instructions."""
+    return 0 if body.get("instructions") else _led(body.get("input"))
+
+
+def _responses_items(body: Body, reading: Reading) -> Iterator[Item]:
+    given = body.get("input")
+    if isinstance(given, str):
+        yield from reading.said(given, "openai_responses")
+        return
+    output: list[Body] = []
+    for one in _dicts(given)[_instructed(body) :]:
+        kind, role = one.get("type", "message"), one.get("role")
+        if kind in ("function_call_output", "custom_tool_call_output"):
+            yield from _responded(output)
+            beside = _rest(one, "type", "id", "status", "call_id", "output")
+            content, form = reading.result(one.get("output"), "openai_responses", **beside)
+            yield Result(str(one.get("call_id") or ""), "", content, form=form)
+        elif kind != "message" or role == "assistant":
+            output.append(_output_item(one))
+        elif role in ("user", *_SYSTEM):
+            yield from _responded(output)
+            own = _rest(one, "type", "id", "status", "role", "content")
+            yield from reading.said(one.get("content"), "openai_responses", role, own)
+    yield from _responded(output)
+
+
+def _output_item(one: Body) -> Body:
+    """A message of the model as answers have it: with typed content."""
+    content = one.get("content")
+    if one.get("role") == "assistant" and isinstance(content, str):
+        pieces = [{"type": "output_text", "text": content, "annotations": []}]
+        return {**one, "type": "message", "content": pieces}
+    return {"type": "message", **one} if one.get("role") == "assistant" else one
+
+
+def _responded(output: list[Body]) -> Iterator[Answered]:
+    if output:
+        head = {"object": "response", "status": "completed", "error": None}
+        yield Answered({**head, "output": list(output)})
+        output.clear()
+
+
+# Gemini and Ollama -----------------------------------------------------------------------------
+
+
+def _gemini_setup(body: Body, reading: Reading) -> Setup:
+    given = body.get("generationConfig")
+    config: Body = given if isinstance(given, dict) else {}
+    words = {"max_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
+    params = _params(config, **words, stop="stopSequences")
+    rest = _rest(config, *words.values(), "stopSequences")
+    extra = _rest(body, "contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
+    config_of = body.get("toolConfig") or {}
+    calling = config_of.get("functionCallingConfig") or {}
+    names = tuple(
+        allowedFunctionName
+        for allowedFunctionName in calling.get("allowedFunctionNames") or ()
+        if isinstance(allowedFunctionName, str)
+    )
+    match calling.get("mode"):
+        case "ANY" if len(names) == 1:
+            choice = ToolChoice("tool", names[0])
+        case "ANY":
+            choice = ToolChoice("required", allowed=names or None)
+        case "NONE":
+            choice = ToolChoice("none")
+        case _:
+            choice = ToolChoice()
+    system = body.get("systemInstruction")
+    return Setup(
+        system=text_of(system.get("parts")) if isinstance(system, dict) else "",
+        tools=_dicts(body.get("tools")),
+        choice=choice,
+        params=params,
+        extra={
+            **extra,
+            **({"generationConfig": rest} if rest else {}),
+            **({"toolConfig": more} if (more := _rest(config_of, "functionCallingConfig")) else {}),
+        },
+    )
+
+
+def _gemini_items(body: Body, reading: Reading) -> Iterator[Item]:
+    for one in _dicts(body.get("contents")):
+        parts = _dicts(one.get("parts"))
+        if one.get("role") == "model":
+            yield Answered({"candidates": [{"content": dict(one), "finishReason": "STOP"}]})
+            continue
+        for part in parts:
+            if isinstance(given := part.get("functionResponse"), dict):
+                id_, name = str(given.get("id") or ""), str(given.get("name") or "")
+                text, failed = _gemini_result(given.get("response"))
+                shown, _ = reading.result(given.get("parts"), "gemini")
+                beside = _rest(given, "id", "name", "response", "parts")
+                form = {"protocol": "gemini", "own": beside} if beside else {}
+                yield Result(id_, name, (Content(text=text), *shown), failed, form)
+        rest = [part for part in parts if "functionResponse" not in part]
+        yield from reading.said(rest, "gemini")
+
+
+def _gemini_result(response: object) -> tuple[str, bool]:
+    """What a tool gave, and whether it failed: `output` and `error` are the words for it."""
+    match response:
+        case {"output": value, **rest} if not rest:
+            failed = False
+        case {"error": value, **rest} if not rest:
+            failed = True
+        case _:
+            value, failed = response, False
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), failed
+
+
+def _ollama_setup(body: Body, reading: Reading) -> Setup:
+    given = body.get("options")
+    options: Body = given if isinstance(given, dict) else {}
+    words = {"max_tokens": "num_predict", "temperature": "temperature", "top_p": "top_p"}
+    rest = _rest(options, *words.values(), "stop")
+    return Setup(
+        model=str(body.get("model") or ""),
+        system=_chat_setup(body, reading).system,
+        tools=_dicts(body.get("tools")),
+        params=_params(options, **words, stop="stop"),
+        extra={
+            **_rest(body, "model", "messages", "tools", "stream", "options"),
+            **({"options": rest} if rest else {}),
+        },
+        stream=body.get("stream") is not False,
+    )
+
+
+def _ollama_items(body: Body, reading: Reading) -> Iterator[Item]:
+    for one in _dicts(body.get("messages"))[_led(body.get("messages")) :]:
+        match one.get("role"):
+            case "assistant":
+                yield Answered({"message": dict(one), "done": True, "done_reason": "stop"})
+            case "tool":
+                name = str(one.get("tool_name") or one.get("name") or "")
+                content, _ = reading.result(one.get("content"), "ollama")
+                yield Result("", name, content)
+            case "user" | "system" as role:
+                images = tuple(
+                    Content("image", media_type="image/png", data=data)
+                    for data in one.get("images") or ()
+                    if isinstance(data, str)
+                )
+                text = one.get("content")
+                if images or (isinstance(text, str) and text.strip()):
+                    yield Said(text if isinstance(text, str) else "", images, role)
+            case role:
+                reading.note(f"A message of the role {str(role)[:40]} was left out.")
+
+
+Reader = tuple[Callable[[Body, Reading], Setup], Callable[[Body, Reading], Iterator[Item]]]
+
+READERS: Mapping[Protocol, Reader] = {
+    "anthropic": (_claude_setup, _claude_items),
+    "openai_chat": (_chat_setup, _chat_items),
+    "openai_responses": (_responses_setup, _responses_items),
+    "gemini": (_gemini_setup, _gemini_items),
+    "ollama": (_ollama_setup, _ollama_items),
+}
+
+
+def guessed(body: Body) -> Protocol | None:
+    """The protocol that a body is written in, told by its shape; None for none of ours."""
+    if isinstance(body.get("contents"), list):
+        return "gemini"
+    if "input" in body and "messages" not in body:
+        return "openai_responses"
+    messages = _dicts(body.get("messages"))
+    if not messages:
+        return None
+    tools = _dicts(body.get("tools"))
+    blocks = [block for message in messages for block in _dicts(message.get("content"))]
+    kinds = {block.get("type") for block in blocks}
+    if any("input_schema" in tool for tool in tools) or kinds & {"tool_use", "tool_result"}:
+        return "anthropic"
+    if "system" in body or "stop_sequences" in body or "anthropic_version" in body:
+        return "anthropic"
+    if (
+        "options" in body
+        or "keep_alive" in body
+        or any("tool_name" in message for message in messages)
+    ):
+        return "ollama"
+    return "openai_chat"

@@ -1,0 +1,187 @@
+"""A request as something to send again: its address, its headers with keys by name, its body.
+
+Made from a turn that was sent or from a request that would be; or, for another protocol, written
+anew by that protocol's codec from what the session held before the turn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.core.events import RequestSent
+from app.core.messages import model_request
+from app.core.providers import SHIPPED
+from app.core.session import Session, Turn
+from app.core.settings import Profile, Protocol
+from app.exchange.bundle import DEFAULT_BASE
+from app.protocols.addresses import parts_of
+from app.protocols.base import WireRequest
+from app.protocols.parameters import extra_told_to, supported_params
+from app.protocols.registry import codec
+
+SIMULATOR = DEFAULT_BASE + "/sim"
+SIMULATOR_KEY = "PLAYGROUND_TOKEN"
+SIMULATOR_WORDS = (
+    "The simulator answers this: choose a PLAYGROUND_TOKEN of 8 characters or more, export it, and"
+    " start the program with: playground serve"
+)
+
+ENDS: Mapping[str, str] = {
+    "anthropic": r"/v1/messages",
+    "openai_chat": r"/chat/completions",
+    "openai_responses": r"/responses",
+    "gemini": r"/(?P<version>v\d\w*)/(?P<model>(?:models|tunedModels|publishers)/[^:]+):\w+",
+    "ollama": r"/api/chat",
+}
+"""How the paths of each protocol end; what stands before is the base of its official package."""
+
+_KEY = re.compile(r"(?:Bearer )?\$(\w+)")
+_KEY_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token of RFC 9110, section 5.6.2."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`headers` hold the key as `$NAME`, `key_name` is that NAME or "". `number` is the turn's, 0
+    for a request that was not sent yet. `notes` are sentences on what was changed or left out."""
+
+    number: int
+    protocol: str
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: str
+    model: str = ""
+    key_name: str = ""
+    simulated: bool = False
+    notes: Sequence[str] = field(default=())
+
+    @property
+    def value(self) -> dict[str, Any] | None:
+        """The body as a JSON object, None where it is none."""
+        try:
+            found = json.loads(self.body, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    @property
+    def streams(self) -> bool:
+        value = self.value or {}
+        if self.protocol == "gemini":
+            return ":streamGenerateContent" in self.url
+        return bool(value.get("stream", self.protocol == "ollama"))
+
+    @property
+    def key_header(self) -> str:
+        """The name of the header that holds the key, "" where none does."""
+        found = (name for name, value in self.headers.items() if keyed(value, self.key_name))
+        return next(found, "")
+
+
+def asked(
+    sent: RequestSent, profile: Profile, number: int = 0, simulator: str = SIMULATOR
+) -> Asked:
+    """`sent` by `profile`, as it is sent again from elsewhere; `simulator` is where that stands."""
+    name = SIMULATOR_KEY if profile.simulated else profile.key_name
+    name = name if _KEY_NAME.fullmatch(name) else ""
+    notes: list[str] = []
+    headers = {}
+    for title, value in sent.headers.items():
+        if not HEADER_NAME.fullmatch(title) or _CONTROL.search(value):
+            notes.append("A header that HTTP does not allow was left out.")
+            continue
+        if "****" in value:
+            notes.append(f"The header {title} was masked: put its value for the stars.")
+        headers[title] = value
+    url = _CONTROL.sub("", sent.url)
+    if profile.simulated:
+        path = url.split("/", 3)[3] if url.count("/") > 2 else ""
+        url = f"{simulator}/{path.removeprefix('sim/')}"
+        notes.append(SIMULATOR_WORDS)
+    return Asked(
+        number,
+        sent.protocol,
+        sent.method,
+        url,
+        headers,
+        sent.body,
+        sent.model,
+        name,
+        profile.simulated,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> Asked:
+    """What `turn` sent; `base_url` is where the simulator's server is."""
+    return asked(turn.request, turn.settings.profile, turn.number, base_url + "/sim")
+
+
+def sent_turns(session: Session) -> list[Turn]:
+    """The turns whose request can be sent again; a retry that repeats another is not told twice."""
+    return [turn for turn in session.turns if not turn.dropped and turn.request.body]
+
+
+def keyed(value: str, key_name: str) -> bool:
+    """Whether a header's value is the key of that name, alone or as a bearer."""
+    found = _KEY.fullmatch(value)
+    return found is not None and bool(key_name) and found[1] == key_name
+
+
+def base(asked: Asked) -> tuple[str, str, Mapping[str, str]] | None:
+    """(base URL, query, what its path says by name) for the official package of its protocol;
+    None where the path is not the one that the package asks."""
+    parts = parts_of(asked.url)
+    found = re.search(ENDS.get(asked.protocol, "$^") + "$", parts.path)
+    if found is None:
+        return None
+    before = parts.path[: found.start()]
+    return f"{parts.scheme}://{parts.netloc}{before}", parts.query, found.groupdict()
+
+
+def before(session: Session, turn: Turn) -> Session:
+    """A copy of `session` as it stood when `turn` was sent."""
+    place = next(i for i, item in enumerate(session.items) if item.seq == turn.seq)
+    ended = {name: task for name, task in session.tasks.items() if task.ended_seq < turn.seq}
+    return replace(
+        session, items=session.items[:place], settings=turn.settings, tasks=ended, turns=[]
+    )
+
+
+def written(
+    session: Session, protocol: Protocol, turn: Turn | None, profile: Profile | None = None
+) -> WireRequest:
+    """The request of `turn` (None: one after all there is) as `protocol` says it.
+
+    BadInput where no request can be made of it.
+    """
+    past = session if turn is None else before(session, turn)
+    settings = past.settings
+    assert settings is not None
+    own = profile or plain(protocol)
+    choice = settings.tool_choice if turn is None else turn.request.choice
+    model = settings.model or settings.profile.model
+    if settings.profile.protocol != protocol:
+        model = own.model or model
+    params, notes = supported_params(protocol, settings.params)
+    extra, more = extra_told_to(protocol, settings)
+    spoken = replace(settings, profile=own, model=model, params=params, extra=extra)
+    request = codec(protocol).encode(model_request(replace(past, settings=spoken), choice))
+    return replace(request, notes=(*notes, *more, *request.notes))
+
+
+def plain(protocol: Protocol) -> Profile:
+    """The vendor's own row of a protocol."""
+    names = {"openai_chat": "openai", "openai_responses": "openai-responses"}
+    return SHIPPED[names.get(protocol, protocol)].profile
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

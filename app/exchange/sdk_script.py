@@ -1,0 +1,274 @@
+"""A request as a Python file for the official package of its protocol, with the loop of its tools.
+
+All that comes from the session stands in literals, by `repr`; the code around them is
+python_said.py's. What a package has no word for goes by its own way out (`extra_body`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from app.core.session import Prompt, Session, Turn
+from app.exchange.bundle import Kept, Written
+from app.exchange.naming import file_name, remark
+from app.exchange.python_said import (
+    GEMINI_READ,
+    LOOP,
+    OLLAMA_CHAT,
+    OLLAMA_RAW,
+    OLLAMA_READ,
+    RESPONSES_READ,
+    SAID,
+)
+from app.exchange.replay_read import comparable
+from app.exchange.requests_export import Asked, base, of_turn, sent_turns
+
+WIDTH = 88
+OWN_HEADERS = ("content-type", "accept", "anthropic-version")
+"""What every package says by itself."""
+
+_PROJECT = re.compile(r"/projects/([^/]+)/locations/([^/]+)")
+_GENERATION = frozenset(
+    [
+        "temperature",
+        "topP",
+        "topK",
+        "candidateCount",
+        "maxOutputTokens",
+        "stopSequences",
+        "responseLogprobs",
+        "logprobs",
+        "presencePenalty",
+        "frequencyPenalty",
+        "seed",
+        "responseMimeType",
+        "responseJsonSchema",
+    ]
+)
+_PARTS = frozenset(
+    ["text", "thought", "thoughtSignature", "functionCall", "functionResponse", "inlineData"]
+)
+_DECLARED = frozenset(["name", "description", "parametersJsonSchema"])
+_MESSAGE = frozenset(["role", "content", "thinking", "images", "tool_name"])
+
+
+def write(kept: Kept) -> Written:
+    """The first request of the session's last run, and the loop that goes on from there."""
+    turn = _first_of_last_run(kept.session)
+    name = file_name(kept.title, "py")
+    if turn is None:
+        text = '"""Nothing was sent yet."""\n'
+        return Written(name, "text/x-python", text.encode(), ("Nothing was sent yet.",))
+    asked = of_turn(turn, kept.base_url)
+    text, notes = source(asked, recorded(kept.session, turn), kept.title)
+    return Written(name, "text/x-python", text.encode("utf-8", "replace"), notes)
+
+
+def source(
+    asked: Asked, results: Mapping[str, Sequence[str]], title: str = ""
+) -> tuple[str, tuple[str, ...]]:
+    """(the file, sentences on what it does otherwise). `results` are texts by the tool's name."""
+    value, said = asked.value, SAID.get(asked.protocol)
+    found = base(asked)
+    if value is None or said is None or found is None or not comparable(value):
+        why = "This request has no form in an official Python package; curl can send it."
+        return f'"""{why}"""\n', (why,)
+    notes = list(asked.notes)
+    tools = bool(value.get("tools"))
+    what = f"Request {asked.number}" if asked.number else "The next request"
+    of = f" of '{title}'" if title else ""
+    words = [remark(f"{what}{of}, by the official package."), "", f"    pip install {said.package}"]
+    words += ["", *map(remark, notes)] if notes else []
+    request, setting = _request(asked, value, found, notes)
+    parts = [
+        '"""' + "\n".join(words) + '\n"""',
+        _imports(asked, said.head),
+        setting,
+        f"REQUEST = {literal(request)}",
+        *([f"RECORDED = {literal({n: list(r) for n, r in results.items()})}"] if tools else []),
+    ]
+    functions = [_before(asked, value), said.stream if asked.streams else said.whole]
+    functions += [said.go_on, LOOP] if tools else ["\nask(REQUEST)\n"]
+    code = "\n\n".join(parts) + "\n\n" + "\n".join(function for function in functions if function)
+    return code, tuple(notes)
+
+
+def _first_of_last_run(session: Session) -> Turn | None:
+    turns = {turn.seq for turn in sent_turns(session)}
+    first: Turn | None = None
+    for item in reversed(session.items):
+        if isinstance(item, Prompt) and first is not None:
+            break
+        if isinstance(item, Turn) and item.seq in turns and of_turn(item).value is not None:
+            first = item
+    return first
+
+
+def recorded(session: Session, turn: Turn) -> Mapping[str, Sequence[str]]:
+    """The texts that the tools gave from `turn` to the next prompt, by name and in order."""
+    found: dict[str, list[str]] = {}
+    for item in session.items:
+        if item.seq < turn.seq:
+            continue
+        if isinstance(item, Prompt):
+            break
+        for call in [] if item.dropped else item.calls:
+            if call.result is not None:
+                found.setdefault(call.name, []).append(call.result.text)
+    return found
+
+
+def _imports(asked: Asked, head: str) -> str:
+    return ("import os\n\n" if _key(asked) and "import json" not in head else "") + (
+        head.replace("import json", "import json\nimport os") if _key(asked) else head
+    )
+
+
+def _key(asked: Asked) -> str:
+    return f'os.environ["{asked.key_name}"]' if asked.key_header else ""
+
+
+def _request(
+    asked: Asked,
+    value: Mapping[str, Any],
+    found: tuple[str, str, Mapping[str, str]],
+    notes: list[str],
+) -> tuple[dict[str, Any], str]:
+    """(the arguments of the package's call, the lines that make its client)."""
+    url, query, named = found
+    own = {*OWN_HEADERS, asked.key_header}
+    headers = {name: text for name, text in asked.headers.items() if name.lower() not in own}
+    key = _key(asked)
+    match asked.protocol:
+        case "gemini":
+            return _gemini(value, named), _gemini_client(asked, url, named, headers, notes)
+        case "ollama":
+            lines = [f"host={literal(url)}"]
+            bearer = [f'"Authorization": "Bearer " + {key}']
+            given = [*(bearer if key else []), *(f"{n!r}: {v!r}" for n, v in headers.items())]
+            lines += [f"headers={{{', '.join(given)}}}"] if given else []
+            return dict(value), _made("ollama.Client", lines)
+    known = SAID[asked.protocol].known
+    request = {name: one for name, one in value.items() if name in known}
+    extra = {name: one for name, one in value.items() if name not in known}
+    if asked.protocol == "anthropic":
+        extra.pop("stream", None)
+    if extra:
+        request["extra_body"] = extra
+    word = "auth_token" if asked.protocol == "anthropic" and _bearer(asked) else "api_key"
+    lines = [f"{word}={key or repr('none')}", f"base_url={literal(url)}"]
+    if query:
+        pairs = dict(pair.partition("=")[::2] for pair in query.split("&"))
+        lines.append(f"default_query={literal(pairs)}")
+    if headers:
+        lines.append(f"default_headers={literal(headers)}")
+    name = "anthropic.Anthropic" if asked.protocol == "anthropic" else "openai.OpenAI"
+    return request, _made(name, lines)
+
+
+def _bearer(asked: Asked) -> bool:
+    return asked.key_header.lower() == "authorization"
+
+
+def _made(name: str, lines: Sequence[str]) -> str:
+    inner = "".join("    " + line.replace("\n", "\n    ") + ",\n" for line in lines)
+    return f"client = {name}(\n{inner})"
+
+
+def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of generate_content; what its types might change goes by `extra_body`."""
+    config: dict[str, Any] = {}
+    extra = dict(value)
+    generation = extra.get("generationConfig")
+    if isinstance(generation, dict) and generation.keys() <= _GENERATION:
+        config.update(extra.pop("generationConfig"))
+    tools = extra.get("tools")
+    plain = all(
+        tool.keys() == {"functionDeclarations"}
+        and all(one.keys() <= _DECLARED for one in _objects(tool["functionDeclarations"]))
+        for tool in _objects(tools)
+    )
+    if plain and tools:
+        # The package would call Python functions by itself; declarations it leaves alone.
+        config["tools"] = extra.pop("tools")
+    contents = extra.get("contents")
+    if contents and all(map(_plain_content, _objects(contents))):
+        extra.pop("contents")
+    if extra:
+        config["http_options"] = {"extra_body": extra}
+    model = named["model"].removeprefix("models/")
+    request = {"model": model, "contents": contents or []}
+    return {**request, "config": config} if config else request
+
+
+def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
+    """The objects of a list; of anything else one object that is like none."""
+    whole = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return value if whole else ({"no list of objects": value},)
+
+
+def _plain_content(content: Mapping[str, Any]) -> bool:
+    """Whether the package's own types give it back as it is; bytes it would write anew."""
+    return content.keys() <= {"role", "parts"} and all(
+        part.keys() <= _PARTS for part in _objects(content.get("parts", []))
+    )
+
+
+def _gemini_client(
+    asked: Asked, url: str, named: Mapping[str, str], headers: Mapping[str, str], notes: list[str]
+) -> str:
+    options: dict[str, Any] = {"base_url": url, "api_version": named["version"]}
+    project = _PROJECT.search(asked.url)
+    if project is not None:
+        notes.append(
+            "Vertex takes the credentials of gcloud: gcloud auth application-default login"
+        )
+        lines = ["vertexai=True", f"project={project[1]!r}", f"location={project[2]!r}"]
+        return _made("genai.Client", lines)
+    if headers:
+        options["headers"] = dict(headers)
+    key = _key(asked) or repr("none")
+    return _made("genai.Client", [f"api_key={key}", f"http_options={literal(options)}"])
+
+
+def _before(asked: Asked, value: Mapping[str, Any]) -> str:
+    match asked.protocol:
+        case "openai_responses":
+            return RESPONSES_READ
+        case "gemini":
+            return GEMINI_READ
+        case "ollama":
+            return OLLAMA_READ + "\n" + (OLLAMA_CHAT if _chat_says(value) else OLLAMA_RAW)
+    return ""
+
+
+def _chat_says(value: Mapping[str, Any]) -> bool:
+    """Whether the package's chat() sends all of `value`: its types drop what they do not know."""
+    return (
+        value.keys() <= SAID["ollama"].known
+        and not value.get("tools")
+        and all(one.keys() <= _MESSAGE for one in _objects(value.get("messages", [])))
+        and None not in value.values()
+    )
+
+
+def literal(value: Any, depth: int = 0) -> str:
+    """JSON data as Python, on one line where that is short."""
+    flat = repr(value)
+    if len(flat) + 4 * depth <= WIDTH or not isinstance(value, dict | list) or not value:
+        return flat
+    pad = "    " * (depth + 1)
+    inner = "".join(f"{pad}{line},\n" for line in _items(value, depth + 1))
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{start}\n{inner}{pad[4:]}{end}"
+
+
+def _items(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield f"{name!r}: {literal(one, depth)}"
+    else:
+        for one in value:
+            yield literal(one, depth)

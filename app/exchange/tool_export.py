@@ -1,0 +1,202 @@
+"""Tools written out in the forms that others read. What a form cannot say is told in a note.
+
+The forms of the providers are made by the encoders, so they are the very words that are sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.errors import BadInput
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.serialization import to_data
+from app.core.tools import Tool, ToolChoice
+from app.exchange.openapi.write import document
+from app.exchange.python.file import python_file
+from app.exchange.python.signature import face
+from app.protocols.raw_json import Quoted
+from app.protocols.registry import CODECS
+
+MOST_NAME = 60
+
+_QUIRKS: Mapping[str, tuple[str, ...]] = {"openai_chat": ("custom_tools",)}
+"""What the vendor that a form is named after has of its own."""
+
+_SLUG = re.compile(r"[^A-Za-z0-9_-]+")
+
+Text = tuple[str, list[str]]
+"""(the text of the file, notes)."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A form by its name for a person, and the ending of its files."""
+
+    label: str
+    ending: str
+    media_type: str
+    text: Callable[[Sequence[Tool]], Text]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file to save: `file_name` holds letters, digits, `_`, `-` and one dot."""
+
+    file_name: str
+    media_type: str
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def write(name: str, tools: Sequence[Tool], called: str = "") -> Written:
+    """`tools` in the form `name`; `called` is what the file is named after, else its tool.
+
+    BadInput where there is no such form, or nothing to write.
+    """
+    form = FORMATS.get(name)
+    if form is None:
+        raise BadInput(f"The format must be one of {', '.join(FORMATS)}, not {name[:40]!r}.")
+    if not tools:
+        raise BadInput("There is no tool to export; choose one, or a group that has some.")
+    text, notes = form.text(tools)
+    stem = _SLUG.sub("-", called or (tools[0].name if len(tools) == 1 else "tools")).strip("-")
+    return Written(
+        f"{stem[:MOST_NAME] or 'tools'}.{form.ending}",
+        form.media_type,
+        text if text.endswith("\n") else text + "\n",
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _one_or_all(values: Sequence[Any]) -> str:
+    return _pretty(values[0] if len(values) == 1 else list(values))
+
+
+def _own(tools: Sequence[Tool]) -> Text:
+    return _one_or_all([_data(tool) for tool in tools]), []
+
+
+def _lines(tools: Sequence[Tool]) -> Text:
+    return "\n".join(json.dumps(_data(tool), ensure_ascii=False) for tool in tools), []
+
+
+def _data(tool: Tool) -> dict[str, Any]:
+    """Our own form, to be read again; the parameters of a free-form tool go without saying."""
+    data: dict[str, Any] = to_data(tool)
+    data.pop("parameters" if tool.format is not None else "format")
+    return data
+
+
+def _sent(protocol: str) -> Callable[[Sequence[Tool]], Text]:
+    def text(tools: Sequence[Tool]) -> Text:
+        request = ModelRequest(
+            model="",
+            system="",
+            messages=(Message("user", (MessagePart("text", "Hello."),)),),
+            tools=tuple(tools),
+            choice=ToolChoice(),
+            stream=False,
+            quirks=_QUIRKS.get(protocol, ()),
+        )
+        sent = CODECS[protocol].encode(request)
+        listed = json.loads(Quoted(sent.body.decode()).member("tools"))
+        return _pretty(listed), [*sent.notes, *_unanswered(tools)]
+
+    return text
+
+
+def _unanswered(tools: Sequence[Tool]) -> list[str]:
+    """Who answers is a matter of our own form alone."""
+    kinds = {tool.answered_by for tool in tools}
+    return ["Who answers the tools is not part of this form."] if kinds else []
+
+
+def _mcp(tools: Sequence[Tool]) -> Text:
+    listed = []
+    for tool in tools:
+        one: dict[str, Any] = {"name": tool.name}
+        if tool.description:
+            one["description"] = tool.description
+        one["inputSchema"] = dict(tool.parameters)
+        for key, word in (("output_schema", "outputSchema"), ("annotations", "annotations")):
+            if key in tool.config:
+                one[word] = tool.config[key]
+        listed.append(one)
+    return _pretty({"tools": listed}), [*_unanswered(tools), *_unsaid(tools)]
+
+
+def _schema(tools: Sequence[Tool]) -> Text:
+    schemas = []
+    for tool in tools:
+        told = {"description": tool.description} if tool.description else {}
+        schemas.append({"title": tool.name, **told, **_untitled(tool)})
+    return _one_or_all(schemas), [*_unanswered(tools), *_unsaid(tools), *_gave_way(tools)]
+
+
+def _langchain(tools: Sequence[Tool]) -> Text:
+    entries = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "args_schema": {"title": tool.name, **_untitled(tool)},
+        }
+        for tool in tools
+    ]
+    return _one_or_all(entries), [*_unanswered(tools), *_unsaid(tools), *_gave_way(tools)]
+
+
+_TITLE = ("title", "description")
+"""Where a schema stands for a tool, these are the tool's."""
+
+
+def _untitled(tool: Tool) -> dict[str, Any]:
+    return {key: value for key, value in tool.parameters.items() if key not in _TITLE}
+
+
+def _gave_way(tools: Sequence[Tool]) -> list[str]:
+    return [
+        f"The schema of {tool.name} had a {key} of its own, which gave way."
+        for tool in tools
+        for key in _TITLE
+        if key in tool.parameters
+    ]
+
+
+def _unsaid(tools: Sequence[Tool]) -> list[str]:
+    """What only our form and some providers have."""
+    notes = [
+        f"{tool.name} takes free text; here it has one argument." for tool in tools if tool.format
+    ]
+    return notes + [
+        f"{tool.name} is strict; this form has no word for it." for tool in tools if tool.strict
+    ]
+
+
+def _python(tools: Sequence[Tool]) -> Text:
+    notes = [f"{tool.name}: {said}" for tool in tools for said in face(tool).lossy]
+    return python_file(tools), [*notes, *_unanswered(tools)]
+
+
+FORMATS: dict[str, Format] = {
+    "own": Format("Our own form", "json", "application/json", _own),
+    "jsonl": Format("JSON Lines", "jsonl", "application/jsonl", _lines),
+    "anthropic": Format("Anthropic", "json", "application/json", _sent("anthropic")),
+    "openai_chat": Format("OpenAI Chat", "json", "application/json", _sent("openai_chat")),
+    "openai_responses": Format(
+        "OpenAI Responses", "json", "application/json", _sent("openai_responses")
+    ),
+    "gemini": Format("Gemini", "json", "application/json", _sent("gemini")),
+    "mcp": Format("MCP tools/list", "json", "application/json", _mcp),
+    "json_schema": Format("JSON Schema", "json", "application/json", _schema),
+    "langchain": Format("LangChain", "json", "application/json", _langchain),
+    "python": Format("Python", "py", "text/x-python", _python),
+    "openapi": Format("OpenAPI", "json", "application/json", document),
+}

@@ -1,0 +1,316 @@
+"""The door for what people bring: a text in, the tools and servers it holds out.
+
+Told apart by its shape; the file's name is a hint and no more. Knows no file, no network and no
+library: nothing is fetched, started or run, and nothing is saved.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from app.exchange.entry import MOST_TOOLS, UNANSWERED, clipped, refused
+from app.exchange.found import Brought, Choice, Found, FoundServer
+from app.exchange.openapi import read as openapi
+from app.exchange.openapi.files import Files, bundle
+from app.exchange.python import notebook, source, values
+from app.exchange.python.annotations import ANYTHING
+from app.exchange.text import MOST_BYTES, Unreadable, json_lines, json_value, toml_value, yaml_value
+from app.exchange.tool_dialects import CASE, found_in
+
+__all__ = ["Brought", "Choice", "Found", "FoundServer", "read"]
+
+_COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
+_FENCE = "```"
+_TOML = re.compile(r"(?m)^\[\[?[A-Za-z0-9_\"'][^\],\n]*\]\]?[ \t\r]*(?:#.*)?$")
+_PYTHON = re.compile(
+    r"(?m)^(?:async def |def |class |import |from [\w.]+ import |@[A-Za-z_]"
+    r"|[A-Za-z_]\w*[ \t]*(?::[^\n=]*)?=[ \t]*[\[{])"
+)
+_YAML = re.compile(r"(?m)^(?:---|- |[\"']?[\w$.-]+[\"']?:(?:[ \t\r]|$))")
+
+_FORMS = (
+    "tools of OpenAI, Anthropic, Gemini, MCP or LangChain, a JSON Schema, an OpenAPI document, "
+    "Python functions, or a file of MCP servers"
+)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the text is as a text ("JSON", "Python" ...), and what it holds. `choices` are all its
+    tools where they can be listed without being read, else None."""
+
+    kind: str
+    found: Iterable[Found | FoundServer]
+    notes: Sequence[str] = ()
+    choices: Iterable[Choice] | None = None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was asked for beside the text: see `read`. `parts` gathers the files that were used."""
+
+    name: str
+    most: int
+    files: Files
+    pick: Collection[str] | None
+    parts: dict[str, str]
+
+
+def read(
+    text: str,
+    name: str = "",
+    most: int = MOST_TOOLS,
+    *,
+    files: Mapping[str, str] | None = None,
+    pick: Collection[str] | None = None,
+) -> Brought:
+    """What `text` holds, `most` tools and servers at most; `name` is its file's name, or its
+    absolute path. Never raises.
+
+    `files` are the texts of other files by their names, to which an OpenAPI document may refer.
+    `pick` are the keys of the tools to read (`Choice.key`), where the text holds more than `most`.
+    """
+    try:
+        if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
+            most = MOST_BYTES // (1024 * 1024)
+            raise Unreadable(f"The text is larger than {most} MB; bring it in smaller files.")
+        asked = _Asked(name, most, Files(files or {}), pick, {})
+        was = _read(text.removeprefix("\ufeff"), name, asked)
+        return replace(_brought(was, asked), parts=tuple(asked.parts))
+    except (Unreadable, RecursionError, MemoryError) as error:
+        said = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
+        return Brought(problem=said)
+
+
+def _read(text: str, name: str, asked: _Asked) -> _Read:
+    ending = posixpath.splitext(name.lower())[1]
+    start = _start(text)
+    if not start:
+        raise Unreadable(f"There is nothing in it; bring {_FORMS}.")
+    if start == "<":
+        raise Unreadable(
+            "This is a page or XML, which holds no tools; a shared session is brought where the"
+            " sessions are, at Import a session."
+        )
+    if start == "`" or (ending == ".md" and start not in ("{", "[")):
+        return _read(_fenced(text), "", asked)
+    if start in "{[" and not (start == "[" and _is_toml(text, ending)):
+        return _json(text, name, asked)
+    if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
+        return _Read("TOML", found_in(toml_value(text), name))
+    if ending == ".py" or (ending not in (".yaml", ".yml") and _PYTHON.search(text)):
+        return _python(text, name)
+    if ending in (".yaml", ".yml") or _YAML.search(text):
+        return _value("YAML", yaml_value(text), name, asked)
+    raise Unreadable(f"This is in no form that is known here; bring {_FORMS}.")
+
+
+def _start(text: str) -> str:
+    """The first character that is no blank and, where comments may stand first, of none."""
+    found = _COMMENT.match(text)
+    after = text[found.end() : found.end() + 1] if found else ""
+    return after if after in ("{", "[") else text.lstrip()[:1]
+
+
+def _fenced(text: str) -> str:
+    """The first block between fences of Markdown, its lines where they were."""
+    lines = text.split("\n")
+    fences = [place for place, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
+    if not fences:
+        raise Unreadable(f"It holds no block of code (```); bring {_FORMS}.")
+    first, last = fences[0], (fences[1] if len(fences) > 1 else len(lines))
+    return "\n" * (first + 1) + "\n".join(lines[first + 1 : last])
+
+
+def _is_toml(text: str, ending: str) -> bool:
+    return ending == ".toml" or (ending not in (".json", ".jsonl") and bool(_TOML.search(text)))
+
+
+def _value(kind: str, value: Any, name: str, asked: _Asked, note: str = "") -> _Read:
+    if not (isinstance(value, Mapping) and openapi.is_document(value)):
+        return _Read(kind, found_in(value, name), [note] if note else [])
+    whole, parts = bundle(value, asked.name, asked.files)
+    asked.parts.update(parts)
+    notes = [note] if note else []
+    return _Read(kind, openapi.tools(whole, asked.pick), notes, openapi.choices(whole))
+
+
+def _json(text: str, name: str, asked: _Asked) -> _Read:
+    try:
+        value, note = json_value(text)
+    except Unreadable:
+        lines = _lines(text, name)
+        if lines is not None:
+            return _Read("JSON Lines", lines)
+        if (was := _literal(text)) is not None:
+            return was
+        raise
+    if notebook.is_notebook(value):
+        return _notebook(value)
+    return _value("JSON", value, name, asked, note)
+
+
+def _literal(text: str) -> _Read | None:
+    """What a list or an object holds that is written as Python writes it, with True and 'a'; None
+    where it is JSON, however unsound."""
+    try:
+        json.loads(text)
+    except RecursionError:
+        return None
+    except ValueError:
+        pass
+    else:
+        return None
+    try:
+        was = _python(f"tools = {text.lstrip()}", "")
+    except Unreadable:
+        return None
+    return _Read("Python", was.found, [*was.notes, "It was read as Python."]) if was.found else None
+
+
+def _notebook(value: Any) -> _Read:
+    code, notes = notebook.code_of(value)
+    was = _python(code, "")
+    notes += ["To have a function of it run, save it in a .py file."] if was.found else []
+    return _Read("Notebook", was.found, [*notes, *was.notes])
+
+
+def _python(text: str, name: str) -> _Read:
+    """The functions of a file, and the tools among its values: of one name they are one, with the
+    function to run and the schema that was written for it."""
+    tree = source.parsed(text)
+    listed = values.listed(tree)
+    told = [
+        one for _, value in listed.tools for one in found_in(value, name) if isinstance(one, Found)
+    ]
+    try:
+        functions = list(source.tools(text, name))
+    except Unreadable:
+        if not told:
+            raise
+        functions = []
+    if told:  # models are the schemas of these, and no tools by themselves
+        functions = [function for function in functions if function.form["line"]]
+    by_name = {one.name: one for one in reversed(told) if one.tool is not None}
+    found, used = [], set()
+    for function in functions:
+        same = by_name.pop(function.name, None)
+        found.append(_merged(function, same))
+        used.add(id(same))
+    rest = [one for one in told if id(one) not in used and (one.tool is not None or not functions)]
+    return _Read("Python", [*found, *rest], listed.notes)
+
+
+def _merged(function: Found, told: Found | None) -> Found:
+    """`function` with the description and the parameters of the tool of its name."""
+    if told is None or told.tool is None or function.tool is None:
+        return function
+    tool = replace(
+        function.tool,
+        description=told.tool.description,
+        parameters=told.tool.parameters,
+        strict=told.tool.strict,
+    )
+    note = "Its description and parameters are those of the tool of this name in the file."
+    notes = [none for none in told.notes if none != UNANSWERED or none in function.notes]
+    notes += [none for none in function.notes if not none.endswith(ANYTHING)]
+    return replace(function, tool=tool, notes=(note, *dict.fromkeys(notes)))
+
+
+def _lines(text: str, name: str) -> Iterator[Found | FoundServer] | None:
+    """What the lines hold, or None where the first is no JSON by itself."""
+    start, more, _ = text.strip().partition("\n")
+    if not more or start.rstrip()[-1:] not in ("}", "]"):
+        return None
+    first = next(json_lines(start))[1]
+    return _each_line(text, name) if isinstance(first, dict | list) else None
+
+
+def _each_line(text: str, name: str) -> Iterator[Found | FoundServer]:
+    for _, value in json_lines(text):
+        if isinstance(value, Unreadable):
+            yield refused({}, "JSON Lines", "", str(value))
+        else:
+            yield from found_in(value, name)
+
+
+def _brought(was: _Read, asked: _Asked) -> Brought:
+    tools: list[Found] = []
+    servers: list[FoundServer] = []
+    choices: tuple[Choice, ...] = ()
+    notes = [*was.notes, *filter(None, asked.parts.values())]
+    more, again = False, _Again()
+    found = iter(was.found)
+    for one in found:
+        if isinstance(one, Found) and asked.pick is not None and _key(one) not in asked.pick:
+            continue
+        if isinstance(one, Found) and again.has(one):
+            continue
+        full = tools if isinstance(one, Found) else servers
+        if more := len(full) == asked.most:
+            others = [] if was.choices else [one, *found]
+            choices = tuple(islice(was.choices or _choices([*tools, *others]), MOST_TOOLS))
+            notes.append(f"Only the first {asked.most:,} are read; pick the ones you want.")
+            break
+        tools.append(one) if isinstance(one, Found) else servers.append(one)
+    notes += again.notes()
+    kinds = sorted({found.kind for found in tools if found.kind} | {"MCP servers" for _ in servers})
+    said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
+    return Brought(
+        tuple(tools),
+        tuple(servers),
+        " and ".join(kinds),
+        said,
+        tuple(notes),
+        more,
+        choices,
+    )
+
+
+@dataclass
+class _Again:
+    """The functions of a benchmark, many of which stand in many of its cases."""
+
+    seen: set[str] = field(default_factory=set)
+    same: int = 0
+    empty: int = 0
+
+    def has(self, one: Found) -> bool:
+        """Whether it was there before; of cases without functions one speaks for all."""
+        if one.kind != CASE:
+            return False
+        key = json.dumps(one.form, sort_keys=True) if one.tool is not None else one.problem and ""
+        if key not in self.seen:
+            self.seen.add(key)
+            return False
+        self.same += bool(key)
+        self.empty += not key
+        return True
+
+    def notes(self) -> list[str]:
+        notes = []
+        if self.same:
+            notes.append(f"Taken once what stands there again, word for word: {self.same:,} times.")
+        if self.empty:
+            notes.append(f"Cases that name no functions, too: {self.empty:,}.")
+        return notes
+
+
+def _key(found: Found) -> str:
+    """What a tool is picked by. Its name, but for operations, whose names a document repeats."""
+    if found.kind == openapi.KIND:
+        return openapi.key(found.form)
+    return found.name
+
+
+def _choices(found: Iterable[Found | FoundServer]) -> Iterator[Choice]:
+    for one in found:
+        if isinstance(one, Found):
+            described = one.tool.description if one.tool else one.problem
+            yield Choice(_key(one), one.name, clipped(described.partition("\n")[0], 160))

@@ -1,1 +1,0 @@
-"""What leaves: a session as a file, one form a module. Pure; what is masked was masked before."""

@@ -1,1 +1,0 @@
-"""Tools and servers in every form people have them: read, and written."""

@@ -1,0 +1,84 @@
+"""Sessions for the exports: spoken with the simulator's own ends, over any protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from app.core.events import RequestSent, ResponseStarted
+from app.core.reducer import fold
+from app.core.session import Session
+from app.core.settings import Profile
+from app.core.tools import ToolChoice
+from app.exchange.bundle import Kept, Piece, Recording
+from app.protocols.addresses import joined
+from app.protocols.registry import CODECS
+from app.protocols.server import IdSource
+from app.simulator.fake_model.model import reply
+from tests.simulator.talking import Talk
+
+PATHS = {
+    "anthropic": "/anthropic",
+    "openai_chat": "/openai/v1",
+    "openai_responses": "/openai/v1",
+    "gemini": "/gemini",
+    "ollama": "/ollama",
+}
+PROTOCOLS = tuple(PATHS)
+
+
+def simulated(protocol: str, **changes: Any) -> Profile:
+    return Profile(f"simulator-{protocol}", protocol, "sim:", model="simulator", **changes)  # type: ignore[arg-type]
+
+
+class Kind(Talk):
+    """A talk whose requests stand in the log as they were sent, with the bytes that came back."""
+
+    def __init__(self, protocol: str, **changes: Any) -> None:
+        super().__init__(protocol, **{"profile": simulated(protocol), **changes})
+        self.recordings: dict[int, Recording] = {}
+        self.bodies: list[Mapping[str, Any]] = []
+
+    def turn(self, choice: ToolChoice | None = None) -> Session:
+        """One request and what the simulator's model says to it."""
+        sent, asked = self.ask(choice)
+        number = len(self.session.turns) + 1
+        profile = self.settings.profile
+        shown = CODECS[self.protocol].key_header("$PLAYGROUND_TOKEN", profile.quirks)
+        url = joined("http://127.0.0.1:1234/sim" + PATHS[self.protocol], sent.path)
+        body = sent.body.decode()
+        self.bodies.append(json.loads(body))
+        headers = {**sent.headers, **profile.headers, **shown}
+        request = RequestSent(number, self.protocol, "POST", url, headers, body, "simulator")
+        self.log.turns = number
+        self.log.add(request, ResponseStarted(200, {"content-type": "text/event-stream"}))
+        stamp = IdSource.of(sent.body, 1, 1)
+        answer = reply(asked.request, seed=0, today=date(2026, 11, 22))
+        frames = (
+            [frame.data for frame in self.end.frames(answer, asked, stamp)]
+            if asked.request.stream
+            else [self.end.whole(answer, asked, stamp)]
+        )
+        decoder, pieces = CODECS[self.protocol].decoder(200), []
+        for frame in frames:
+            pieces.append(Piece(self.log.now_ms + 1, frame))
+            self.log.add(*(event for _, _, event in decoder.feed(frame)))
+        self.log.add(*(event for _, _, event in decoder.end(True)))
+        self.recordings[number] = Recording(number, pieces, True)
+        return self.session
+
+    def kept(self, title: str = "Paris") -> Kept:
+        events = self.log.events
+        return Kept(fold("s1", events), title, events, self.recordings, (), "", 0)
+
+
+def weather(protocol: str, **changes: Any) -> Kind:
+    """Asked for the weather: a call, its result, an answer."""
+    one = Kind(protocol, **changes)
+    one.prompt("What is the weather in Paris? It's 'cold', \"I\" hear: $HOME `id` \\ é 漢")
+    one.turn()
+    one.results(["11 degrees" for _ in one.session.turns[-1].calls])
+    one.turn()
+    return one

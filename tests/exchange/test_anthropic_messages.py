@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import json
+
+from app.exchange.anthropic_messages import FOREIGN, write
+from tests.exchange.asking import PROTOCOLS, Kind, weather
+from tests.simulator.talking import ENDS_BY_NAME
+from tests.tables import each_row
+
+HEADERS = {
+    "x-api-key": "k",
+    "anthropic-version": "2023-06-01",
+    "content-type": "application/json",
+}
+
+
+@each_row("protocol", PROTOCOLS)
+def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> None:
+    kind = weather(protocol)
+    made = write(kind.kept())
+    end = ENDS_BY_NAME["anthropic"]
+    request = end.parse(made.data, HEADERS, end.path).request
+    assert [message.role for message in request.messages] == ["user", "assistant", "results"]
+    assert [part.text for part in request.messages[2].parts[0].content] == ["11 degrees"]
+    assert (FOREIGN in made.notes) == (protocol != "anthropic")
+
+
+def test_its_own_is_the_very_body_that_was_sent() -> None:
+    kind = weather("anthropic", extra={"metadata": {"user_id": "é"}})
+    made = write(kind.kept())
+    assert made.data.decode() == kind.session.turns[-1].request.body
+    assert json.loads(made.data) == kind.bodies[-1]
+
+
+def test_nothing_sent_is_said() -> None:
+    assert write(Kind("anthropic").kept()).notes == ("Nothing was sent yet.",)

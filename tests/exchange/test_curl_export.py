@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from app.exchange.curl_export import MOST_WORD, command, quoted, write
+from app.exchange.requests_export import of_turn
+from tests.exchange.asking import PROTOCOLS, weather
+from tests.exchange.conftest import Heard
+from tests.served import NO_TLS
+from tests.tables import each_row
+
+TOLD = "curl() { printf '%s\\0' \"$@\"; case \"$*\" in *'--data-binary @-') cat;; esac; }\n"
+"""A curl that says what it was asked for, each word ended by a zero, and then what was piped."""
+
+
+def run(script: str) -> list[bytes]:
+    env = {"PATH": "/usr/bin:/bin", "PLAYGROUND_TOKEN": "key-of-mine"}
+    done = subprocess.run(
+        ["/bin/sh"], input=(TOLD + script).encode(), capture_output=True, timeout=20, env=env
+    )
+    assert done.returncode == 0
+    assert done.stderr == b""
+    return done.stdout.split(b"\0")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_each_command_sends_what_was_sent(protocol: str, heard: Heard) -> None:
+    kind = weather(protocol)
+    heard.seen.clear()
+    script = write(kind.kept()).data.decode()
+    words = run(script)
+    for turn in kind.session.turns:
+        start = words.index(b"http://127.0.0.1:8765/sim" + turn.request.url[25:].encode())
+        url = words[start].decode().replace("http://127.0.0.1:8765", heard.url)
+        own = words[start:]
+        data = own[own.index(b"--data-raw") + 1]
+        at = [place for place, word in enumerate(own[: own.index(b"--data-raw")]) if word == b"-H"]
+        headers = dict(own[place + 1].decode().split(": ", 1) for place in at)
+        assert data.decode() == turn.request.body
+        assert "key-of-mine" in " ".join(headers.values())
+        answer = httpx.post(
+            url, headers=headers, content=data, timeout=20, trust_env=False, verify=NO_TLS
+        )
+        assert (answer.status_code, answer.text[:300]) == (200, answer.text[:300])
+        words = own[1:]
+    assert heard.bodies() == kind.bodies
+
+
+NASTY = (
+    "'", "'\\''", '"$HOME"', "`id`", "$(id)", "\\", "!!", "\n'\nEOF\n", "@/etc/passwd",
+    "é漢\U0001f600",
+    "-H", "x" * 10 + "'", "%s%n",
+)  # fmt: skip
+
+
+@each_row(
+    "body",
+    [
+        *NASTY,
+        "\x1b[2J\x9b", "\u202e",
+        "y'" * MOST_WORD,
+    ],
+)  # fmt: skip
+def test_any_body_goes_as_it_is(body: str) -> None:
+    one = replace(of_turn(weather("anthropic").session.turns[0]), body=body)
+    text = command(one)
+    assert text.replace("\n", "").isprintable() or "\t" in body
+    words = run(text)
+    assert words[-1 if b"--data-binary" in words else -2].decode() == body
+
+
+def test_any_word_is_one_word() -> None:
+    line = "curl " + " ".join(quoted(one) for one in NASTY)
+    assert [one.decode() for one in run(line)[:-1]] == list(NASTY)
+
+
+def test_a_session_without_a_request_says_so() -> None:
+    kind = weather("anthropic")
+    empty = replace(kind.kept("a\nrm -rf ~"), session=replace(kind.session, turns=[]))
+    text = write(empty).data.decode()
+    assert "Nothing was sent" in text
+    assert all(line.startswith("#") for line in text.splitlines())

@@ -1,0 +1,183 @@
+"""Whatever stands in a session, the programs that are made of it hold it in literals only."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.events import RequestSent, ResponseStarted
+from app.core.reducer import fold
+from app.exchange import curl_export, replay_test, sdk_script
+from app.exchange.bundle import Kept, Piece
+from app.exchange.requests_export import of_turn
+from app.exchange.table import EXPORTS
+from app.render.wire_rows import Section
+from tests.exchange.asking import PROTOCOLS, weather
+from tests.tables import each_row
+
+TEXTS = (
+    'x"""+evil()+"""',
+    "x'''+evil()+'''",
+    "\\",
+    'x"+evil()+"',
+    "'; touch evil; '",
+    "\ntouch evil\nevil()\n",
+    "\r\u2028\x85\x0cevil()",
+    "$(touch evil)`touch evil`",
+    '"$(touch evil)"',
+    "{evil()}{0}%s",
+    "\ud800\u202e\0",
+)
+WORDS = ("Paris", "get_weather", "degrees", "simulator")
+
+
+def swapped(value: Any, text: str) -> Any:
+    """`value` with `text` for each of WORDS, also within the JSON that is a text of it."""
+    match value:
+        case str():
+            inside = json.dumps(text)[1:-1] if value[:1] in ("{", "[") else text
+            for word in WORDS:
+                value = value.replace(word, inside)
+            return value
+        case dict():
+            return {swapped(k, text): swapped(v, text) for k, v in value.items()}
+        case list() | tuple():
+            return type(value)(swapped(one, text) for one in value)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            names = [one.name for one in fields(value)]
+            return replace(value, **{n: swapped(getattr(value, n), text) for n in names})
+    return value
+
+
+def hostile(kept: Kept, text: str, more: str = "****") -> Kept:
+    """A session with `text` in its title, names, arguments, results, headers, addresses, bytes."""
+    log = []
+    for logged in kept.log:
+        event = swapped(logged.event, text)
+        if isinstance(event, RequestSent):
+            headers = {**event.headers, text: more, f"x-{text}": text, "x-a": text, "x-b": more}
+            url = event.url.replace("http://127.0.0.1:1234/", f"http://127.0.0.1:1234/{text}/")
+            event = replace(event, headers=headers, url=url)
+        log.append(replace(logged, event=event))
+    raw = json.dumps(text)[1:-1].encode()
+    recordings = {}
+    for number, one in kept.recordings.items():
+        data = one.data
+        for word in WORDS:
+            data = data.replace(word.encode(), raw)
+        recordings[number] = replace(one, pieces=[Piece(0, data)])
+    return replace(
+        kept, session=fold("s1", log), log=log, title=text, recordings=recordings, tags=(text,)
+    )
+
+
+def code_of(text: str) -> Iterator[str]:
+    """All of a Python file that is no literal and no docstring: names, comments, what it does."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Constant):
+            for _, value in ast.iter_fields(node):
+                yield from [value] if isinstance(value, str) else []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
+    def shape(data: bytes) -> list[type]:
+        return [type(node) for node in ast.parse(data).body]
+
+    mild = weather(protocol).kept()
+    shapes = {write: shape(write(mild).data) for write in (sdk_script.write, replay_test.write)}
+    for text in TEXTS:
+        kept = hostile(mild, text)
+        for write, wanted in shapes.items():
+            made = write(kept).data.decode()
+            assert not [word for word in code_of(made) if "evil" in word], (text, write)
+            assert shape(made.encode()) == wanted
+        for turn in kept.session.turns:
+            asked = of_turn(turn)
+            odd = (f"Left out: {text}.", *asked.notes)
+            made, _ = sdk_script.source(replace(asked, notes=odd), {text: [text]}, text)
+            assert not [word for word in code_of(made) if "evil" in word], text
+
+
+def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
+    mild = weather("gemini").kept()
+    scripts = [curl_export.write(hostile(mild, text)).data for text in TEXTS]
+    # In place of curl a function that takes its words and does nothing.
+    script = b"curl() { echo asked; }\n" + b"\n".join(scripts)
+    done = subprocess.run(
+        ["/bin/sh"], input=script, cwd=tmp_path, capture_output=True, timeout=30, check=False,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.stdout.split() == [b"asked"] * 2 * len(TEXTS), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@each_row(
+    "body",
+    [
+        {"tools": [{"functionDeclarations": 1}], "contents": 1},
+        {"tools": 1, "contents": [1], "messages": 1},
+        {"tools": [{"functionDeclarations": [1]}], "contents": [{"parts": 1}], "messages": [1]},
+        {"temperature": float("inf"), "messages": []},
+        {"messages": json.loads("[" * 400 + "]" * 400)},
+        {"tools": {}, "generationConfig": 1, "messages": {}, "contents": {"parts": [1]}},
+    ],
+)
+@each_row("protocol", PROTOCOLS)
+def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
+    one = of_turn(weather(protocol).session.turns[0])
+    text, _ = sdk_script.source(
+        replace(one, body=json.dumps(body).replace("Infinity", "1e999")), {}
+    )
+    assert "inf" not in code_of(text)
+
+
+def addressed(url: str, **head: Any) -> Kept:
+    """A session whose requests went to `url`, and were answered by `head`."""
+    kept = weather("openai_chat").kept()
+    log = []
+    for logged in kept.log:
+        event = logged.event
+        if isinstance(event, RequestSent):
+            event = replace(event, url=url)
+        if isinstance(event, ResponseStarted):
+            event = replace(event, **head)
+        log.append(replace(logged, event=event))
+    return replace(kept, session=fold("s1", log), log=log)
+
+
+@each_row("form", [name for name in EXPORTS if name != "html"])
+@each_row("url", ["http://[", "http://a:99999/v1/chat/completions", "", "-o/tmp/x"])
+def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
+    kept = addressed(url)
+    assert EXPORTS[form].write(kept).data
+    assert Section(1, "openai_chat", "POST", url, 0, 0).path
+
+
+def test_curl_takes_an_address_as_it_stands() -> None:
+    turn = addressed("http://a/{b}[1]").session.turns[0]
+    one = of_turn(turn)
+    assert curl_export.command(replace(one, url="http://a/{b}[1]")).startswith(
+        "curl -g 'http://a/{b}"
+    )
+    assert curl_export.command(replace(one, url="-o/x")).startswith("curl --url '-o/x'")
+
+
+@pytest.mark.parametrize(("status", "told"), [(307, "/else?a=b"), (201, "")])
+def test_an_archive_says_where_a_redirect_points_to(status: int, told: str) -> None:
+    kept = addressed("http://a/b", status=status, headers={"Location": "/else?a=b"})
+    log = json.loads(EXPORTS["har"].write(kept).data)["log"]
+    assert {entry["response"]["redirectURL"] for entry in log["entries"]} == {told}

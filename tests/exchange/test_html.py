@@ -1,0 +1,156 @@
+"""One HTML file: it holds all there is, acts on nothing, and is not much larger than its data."""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+import random
+import re
+import string
+import zlib
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.events import CallEnded, Logged
+from app.core.reducer import fold
+from app.core.serialization import to_row
+from app.core.tools import Content, ToolResult
+from app.engine.export_session import look
+from app.exchange import html, jsonl
+from app.exchange.bundle import Kept, Piece, Recording
+from tests.factories import Log
+from tests.render.logs import STORIES
+from tests.tables import each_row
+
+ROOM = 150_000
+"""Bytes that the file may be larger than what is kept of its session."""
+
+
+def kept(log: list[Logged], *bodies: bytes, title: str = "A story") -> Kept:
+    recordings = {
+        number: Recording(number, [Piece(log[-1].at_ms, body)], clean=True)
+        for number, body in enumerate(bodies, 1)
+    }
+    return Kept(fold("s1", log), title, log, recordings, look=look())
+
+
+def unpacked(page: str) -> Any:
+    data = re.search(r'id="data">([^<]+)<', page)
+    assert data is not None
+    return json.loads(zlib.decompress(base64.b64decode(data[1])))
+
+
+def size(one: Kept) -> int:
+    rows = (to_row(logged.event) for logged in one.log)
+    recorded = sum(len(recording.data) for recording in one.recordings.values())
+    return recorded + sum(len(kind) + len(body) for kind, body in rows)
+
+
+def long_story() -> list[Logged]:
+    log = Log().start()
+    for number in range(30):
+        log.prompt(f"Prompt {number}").request()
+        for index in range(4):
+            log.call(index, "get_weather", {"city": f"City {number}.{index} " + "x" * 200})
+        log.end("calls")
+        for index in range(4):
+            log.check(f"{number * 2 + 1}.{index}").run(f"{number * 2 + 1}.{index}", "11 " * 40)
+        log.request().part(0, "text", *(f"word{n} " for n in range(120))).end("stop")
+    return log.events
+
+
+def unpressed() -> list[Logged]:
+    """Arguments and a result that no compression makes smaller, in many tokens and in one."""
+    noise = random.Random(7)
+    letters = string.ascii_letters + string.digits
+    words = ["".join(noise.choices(letters, k=9)) for _ in range(9000)]
+    log = Log().start().prompt("Write").request()
+    log.call(0, "get_weather", {"city": "".join(words)})
+    log.call(1, "get_weather", {"city": "x", **{word: word[:3] for word in words[:4000]}})
+    log.end("calls").check("1.0").check("1.1").run("1.0", "".join(words)).run("1.1")
+    return log.request().part(0, "text", "Done").end("stop").events
+
+
+@pytest.mark.parametrize(
+    "name", [*STORIES, pytest.param("long", marks=pytest.mark.slow), "unpressed"]
+)
+def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> None:
+    more = {"long": long_story, "unpressed": unpressed}
+    one = kept(STORIES[name] if name in STORIES else more[name]())
+    file = html.write(one)
+    page = file.data.decode("utf-8")
+    assert len(file.data) <= size(one) + ROOM
+    told = unpacked(page)
+    drawn = page[page.index("<body") : page.index('<script type="text/plain"')]
+    for text in (drawn, *told["page"].values(), *(frame[1] for frame in told["frames"])):
+        assert not re.search(r"<(form|iframe|object|embed|link|script|textarea)\b", text)
+        assert not re.search(
+            r"\s(hx-(?!target|swap)[a-z-]+|action|formaction|style|on[a-z]+)=", text
+        )
+        for address in re.findall(r'\s(?:href|src)="([^"]*)"', text):
+            assert address.startswith(("#", "data:image/", "http://", "https://", "mailto:"))
+    assert "url(" not in re.sub(r'url\("data:[^"]*"\)', "", page)
+    assert re.search(
+        r"Content-Security-Policy\" content=\"default-src &#39;none&#39;; script", page
+    )
+    assert file.file_name == "a-story.html"
+
+
+def test_what_came_and_what_was_sent_ride_along() -> None:
+    log = Log().start().prompt("Weather?").request(body='{"a": "é"}').part(0, "text", "Clear")
+    bodies = (bytes(range(256)),)
+    told = unpacked(html.write(kept(log.end("stop").events, *bodies)).data.decode())
+    assert told["bytes"]["1"].encode("latin-1") == bodies[0]
+    assert told["requests"]["1"].endswith('{"a": "é"}')
+    assert [kind for _, kind, _ in told["marks"]] == ["prompt", "turn"]
+    assert [frame[0] for frame in told["frames"]] == sorted(frame[0] for frame in told["frames"])
+
+
+def test_an_image_is_in_the_file_once() -> None:
+    data = base64.b64encode(b"\x89PNG" + bytes(range(256)) * 200).decode()
+    image = Content("image", data=data, media_type="image/png")
+    log = Log().start().prompt().request().call(0, "get_weather", {"city": "Paris"}).end("calls")
+    log.check("1.0").run("1.0")
+    last = log.events.pop()
+    assert isinstance(last.event, CallEnded)
+    log.add(CallEnded("1.0", ToolResult((image,))))
+    log.request(body=json.dumps({"image": data})).part(0, "text", "Nice").end("stop")
+    one = kept(log.events)
+    file = html.write(one)
+    told = unpacked(file.data.decode())
+    assert told["long"].count(f"data:image/png;base64,{data}") == 1
+    assert data not in file.data.decode()
+
+
+def packed(data: bytes) -> str:
+    return base64.b64encode(lzma.compress(data, preset=2)).decode()
+
+
+@each_row(
+    ("block", "said"),
+    [
+        ("", "bears no session to import"),
+        (None, "This is a web page, and no shared session"),
+        ("{{", "is damaged"),
+        (base64.b64encode(b"no lzma at all").decode(), "is damaged"),
+        (packed(b"{}" * 2_000)[:60], "is cut off"),
+    ],
+)
+def test_a_page_that_bears_no_session_says_so(block: str | None, said: str) -> None:
+    held = f'<script type="text/plain" id="lines">{block}</script>' if block else ""
+    body = '<body class="shared">' if block is not None else "<body>"
+    page = f"\n<!DOCTYPE html>\n<html>{body}{held}</html>".encode()
+    assert html.is_page(page)
+    with pytest.raises(BadInput, match=said):
+        html.lines_of(page)
+
+
+def test_what_a_page_bears_is_unpacked_as_far_as_a_file_may_be_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = f'<script type="text/plain" id="lines">{packed(b" " * 100_000)}</script>'.encode()
+    monkeypatch.setattr(jsonl, "MAX_BYTES", 1_000)
+    assert len(html.lines_of(page)) == 1_001

@@ -1,0 +1,163 @@
+"""JSON Lines out and in: equal for anything that may be kept, refused by line for all else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.errors import BadInput
+from app.core.events import Event, PromptAdded, SessionForked, SettingsChanged
+from app.core.reducer import fold
+from app.exchange.bundle import Kept, Piece, Recording
+from app.exchange.jsonl import MAX_BYTES, read, write
+from tests.core.test_messages import stories
+from tests.factories import Log, turn_with_calls
+from tests.playbook import logged
+from tests.tables import each_row
+
+BYTES = st.lists(st.binary(min_size=1, max_size=9), max_size=4)
+
+
+def whole() -> Kept:
+    """A session with a call that ran, whose first answer was recorded."""
+    log = turn_with_calls(("get_weather", {"city": "Paris"})).run("1.1")
+    data = b"data: {}\n\ndata: \xff\n\n"
+    pieces = [Piece(1, data[:5]), Piece(2, data[5:])]
+    one = Recording(1, pieces, True, ((6, 8),), hashlib.sha256(data).hexdigest())
+    return Kept(log.session(), "T\u202e", log.events, {1: one}, ("a", "b"), "", 5)
+
+
+def lines_of(kept: Kept) -> list[Any]:
+    return [json.loads(line) for line in write(kept).data.splitlines()]
+
+
+def joined(lines: list[Any]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+@settings(derandomize=True, max_examples=15, deadline=None)
+@given(stories(), BYTES, st.text(max_size=9), st.sampled_from(["\ud800", "\u2028", "\0"]))
+def test_out_and_in_is_equal(
+    events: list[Event], pieces: list[bytes], title: str, odd: str
+) -> None:
+    log = logged(*events[:-1], PromptAdded(f"last{odd}"))
+    session = fold("s", log)
+    data = b"".join(pieces)
+    digest = hashlib.sha256(data).hexdigest()
+    one = Recording(1, [Piece(9, piece) for piece in pieces], False, (), digest)
+    kept = Kept(
+        session, title, log or logged(*events), {1: one} if session.turns else {}, (), "", 3
+    )
+    again = read(write(kept).data, "other")
+    assert again.session.id == "other"
+    assert list(again.log) == list(kept.log)
+    assert again.recordings == kept.recordings
+    renamed = replace(again, session=kept.session)
+    assert write(renamed).data == write(kept).data
+
+
+def test_a_whole_session_comes_back() -> None:
+    kept = whole()
+    again = read(write(kept).data, "new")
+    assert (again.title, again.tags, again.created_ms) == (kept.title, kept.tags, 5)
+    assert again.recordings == kept.recordings
+    assert again.session.turns[0].number == 1
+    assert write(kept).file_name == "t.jsonl"
+
+
+def test_a_fork_says_whose_it_is_and_stands_alone() -> None:
+    log = Log().start().add(SessionForked("parent", 1))
+    kept = Kept(log.session(), "", log.events)
+    assert lines_of(kept)[0]["session"]["parent"] == "parent"
+    again = read(write(kept).data, "new")
+    assert again.parent == "", "no session of ours is its parent"
+    assert lines_of(again)[0]["session"]["parent"] == "parent"
+
+
+def deep(levels: int) -> Any:
+    return [deep(levels - 1)] if levels else []
+
+
+def changed(number: int, **fields: Any) -> bytes:
+    lines = lines_of(whole())
+    lines[number - 1] = {**lines[number - 1], **fields}
+    return joined(lines)
+
+
+LINES = lines_of(whole())
+PIECE = next(n for n, line in enumerate(LINES, 1) if "bytes" in line)
+REQUEST = next(n for n, line in enumerate(LINES, 1) if line.get("kind") == "request_sent")
+PROMPT = 3
+WRONG: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "no session of ours"),
+    "a picture": (b"\x89PNG\r\n\x1a\n", "Line 1 "),
+    "another program's": (b'{"a": 1}\n', "Line 1 "),
+    "no header": (joined(LINES[1:]), "Line 1 "),
+    "of a later version": (changed(1, playground=2), "Line 1 "),
+    "a title that is none": (changed(1, session={"title": 4}), "Line 1 "),
+    "tags that are none": (changed(1, session={"tags": [4]}), "Line 1 "),
+    "a time that is none": (changed(1, session={"created_ms": 10**20}), "Line 1 "),
+    "only a header": (joined(LINES[:1]), "no session of ours"),
+    "an event of no kind": (changed(PROMPT, kind="exploded"), f"Line {PROMPT} "),
+    "a kind that is a list": (changed(PROMPT, kind=[]), f"Line {PROMPT} "),
+    "a field too many": (changed(PROMPT, auto_approve=True), f"Line {PROMPT} "),
+    "a text that is a number": (changed(PROMPT, text=7), f"Line {PROMPT} "),
+    "a time that is a text": (changed(PROMPT, at_ms="now"), f"Line {PROMPT} "),
+    "a number twice": (changed(PROMPT, seq=1), f"Line {PROMPT} "),
+    "a header that is none": (changed(REQUEST, headers={'x"""': ""}), "no header"),
+    "an address that is none": (changed(REQUEST, url="http://["), "no address"),
+    "a port that is none": (changed(REQUEST, url="http://a:9999999/"), "no address"),
+    "a gap in the numbers": (changed(PROMPT, seq=9), f"Line {PROMPT} "),
+    "an event in no place": (joined([*LINES[:2], {**LINES[4], "seq": 2}]), "Line 3 "),
+    "a source that is none": (changed(PROMPT, source=[1, 9, 4]), f"Line {PROMPT} "),
+    "a source of two": (changed(PROMPT, source=[1, 9]), f"Line {PROMPT} "),
+    "an image nested deep": (changed(PROMPT, images=deep(90)), f"Line {PROMPT} "),
+    "an object nested deeper": (b'{"a":' * 200_000, "Line 1 "),
+    "bytes that are no base64": (changed(PIECE, bytes="a*"), f"Line {PIECE} "),
+    "bytes in no place": (changed(PIECE, start=3), f"Line {PIECE} "),
+    "bytes of no request": (changed(PIECE, recording=9), f"Line {PIECE} "),
+    "no bytes": (changed(PIECE, bytes=""), f"Line {PIECE} "),
+    "other bytes": (changed(PIECE, bytes=base64.b64encode(b"12345").decode()), "this hash"),
+    "marks beyond the bytes": (changed(len(LINES), masked=[[1, 99]]), f"Line {len(LINES)} "),
+    "an event behind the bytes": (joined([*LINES, LINES[2]]), f"Line {len(LINES) + 1} "),
+    "a line that is cut": (joined(LINES)[:-9], f"Line {len(LINES)} "),
+    "too large": (b" " * (MAX_BYTES + 1), "larger than 32 MiB"),
+}
+
+
+@each_row("name", WRONG)
+def test_what_cannot_be_read_is_named_by_its_line(name: str) -> None:
+    data, said = WRONG[name]
+    with pytest.raises(BadInput) as caught:
+        read(data, "new")
+    assert said in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.data())
+def test_whatever_stands_in_a_line_it_is_read_or_refused(data: st.DataObject) -> None:
+    """One value of one line is another: no other error ever leaves `read`."""
+    number = data.draw(st.integers(1, len(LINES)))
+    line = LINES[number - 1]
+    name = data.draw(st.sampled_from(sorted(line)))
+    odd: Any = data.draw(st.sampled_from([None, True, -1, 0, 10**30, "", "x", [], {}, [[]], 1.5]))
+    with suppress(BadInput):
+        read(changed(number, **{name: odd}), "new")
+
+
+def test_a_change_of_settings_comes_back_too() -> None:
+    log = Log().start()
+    had = log.session().settings
+    assert had is not None
+    log.add(SettingsChanged(replace(had, system="s", params={"temperature": 0.5})))
+    kept = Kept(log.session(), "", log.events)
+    assert read(write(kept).data, "n").session.settings == kept.session.settings

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.exchange.messages_export import write
+from app.simulator.app import ENDS
+from tests.exchange.asking import PROTOCOLS, Kind, weather
+from tests.simulator.talking import ENDS_BY_NAME
+from tests.tables import each_row
+
+HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
+
+
+def line(kind: Kind) -> Any:
+    data = write(kind.kept()).data
+    assert data.count(b"\n") == 1
+    return json.loads(data)
+
+
+@each_row("protocol", PROTOCOLS)
+def test_the_strict_end_takes_the_line_of_every_session(protocol: str) -> None:
+    found = line(weather(protocol))
+    assert [one["role"] for one in found["messages"]] == ["user", "assistant", "tool", "assistant"]
+    call = found["messages"][1]["tool_calls"][0]["function"]
+    assert (call["name"], json.loads(call["arguments"])) == ("get_weather", {"city": "Paris"})
+    assert "11" in found["messages"][3]["content"]
+    end = ENDS_BY_NAME["openai_chat"]
+    body = json.dumps({"model": "m", **found}).encode()
+    request = end.parse(body, HEADERS, end.path).request
+    assert len(request.messages) == 4
+    assert end in ENDS
+
+
+def test_its_messages_are_those_that_were_sent() -> None:
+    kind = weather("openai_chat")
+    found = line(kind)
+    assert found["messages"][:-1] == kind.bodies[-1]["messages"]
+    assert found["tools"] == kind.bodies[-1]["tools"]
+
+
+def test_what_waits_is_told_and_nothing_is_no_line() -> None:
+    kind = Kind("anthropic")
+    assert write(kind.kept()).data == b""
+    kind.prompt("Weather in Paris?")
+    kind.turn()
+    assert any("not run" in note for note in write(kind.kept()).notes)

@@ -1,0 +1,519 @@
+"""Operations as HTTP tools: addresses, arguments, bodies, keys, refs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from app.core.tools import Tool
+from app.exchange.found import Found
+from app.exchange.openapi import files as openapi_files
+from app.exchange.tool_import import read
+from app.executors.http_request import request_of
+from tests.tables import each_row
+
+PET = {
+    "type": "object",
+    "required": ["id", "name"],
+    "properties": {
+        "id": {"type": "integer", "readOnly": True},
+        "name": {"type": "string"},
+        "owner": {"$ref": "#/components/schemas/Owner"},
+    },
+}
+OWNER = {"properties": {"pets": {"type": "array", "items": {"$ref": "#/components/schemas/Pet"}}}}
+SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "basic": {"type": "http", "scheme": "basic"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+    "same": {"$ref": "#/components/securitySchemes/header"},
+    "query": {"type": "apiKey", "in": "query", "name": "key"},
+}
+REF = {"$ref": "#/components/schemas/Pet"}
+ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def found(path: str, method: str, operation: Any, **document: Any) -> Found:
+    whole = {
+        "openapi": "3.1.0",
+        "info": {"title": "Pets"},
+        "servers": [{"url": "https://pets.example/v1/"}],
+        "components": {"schemas": {"Pet": PET, "Owner": OWNER}, "securitySchemes": SCHEMES},
+        "paths": {path: {method: operation}},
+        **document,
+    }
+    (one,) = read(json.dumps(whole)).tools
+    return one
+
+
+def tool(path: str, method: str, operation: Any, **document: Any) -> Tool:
+    one = found(path, method, operation, **document)
+    assert one.tool is not None, one.problem
+    return one.tool
+
+
+def body(schema: Any, kind: str = "application/json", **more: Any) -> dict[str, Any]:
+    return {"requestBody": {"content": {kind: {"schema": schema}}, **more}}
+
+
+def sent(one: Tool, arguments: Mapping[str, Any]) -> tuple[str, str, bytes, dict[str, Any]]:
+    """What the executor would send, by its own words."""
+    request = request_of(one.config, json.dumps(arguments))
+    return request.method, request.url, request.body, dict(request.headers)
+
+
+def test_path_query_and_header_become_arguments() -> None:
+    one = tool(
+        "/pets/{id}",
+        "get",
+        {
+            "parameters": [
+                ID,
+                {"name": "filter[a]", "in": "query", "schema": {"type": "array"}},
+                {"name": "page", "in": "query", "description": "Which.", "schema": {}},
+                {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                {"name": "Accept", "in": "header", "schema": {"type": "string"}},
+                {"name": "c", "in": "cookie"},
+            ]
+        },
+    )
+    assert (one.name, one.group) == ("get_pets_id", "Pets")
+    assert list(one.parameters["properties"]) == ["id", "filter_a", "page", "X-Trace"]
+    assert one.parameters["properties"]["page"]["description"] == "Which."
+    assert one.parameters["required"] == ["id"]
+    assert sent(one, {"id": "a/b", "filter_a": [1, 2], "X-Trace": "t"}) == (
+        "GET",
+        "https://pets.example/v1/pets/a%2Fb?filter%5Ba%5D=1&filter%5Ba%5D=2",
+        b"",
+        {"X-Trace": ("t",)},
+    )
+
+
+def test_a_place_that_is_not_described_is_an_argument_all_the_same() -> None:
+    one = found("/pets/{id}", "get", {})
+    assert one.tool is not None
+    assert one.tool.parameters["required"] == ["id"]
+    assert one.notes == ("'id' in the path is not described; it is any text.",)
+    assert sent(one.tool, {"id": "7"})[1] == "https://pets.example/v1/pets/7"
+
+
+def test_the_members_of_a_json_body_become_arguments() -> None:
+    one = tool("/pets/{pet}", "put", {"parameters": [{**ID, "name": "pet"}], **body(REF)})
+    assert list(one.parameters["properties"]) == ["pet", "name", "owner"]
+    assert one.parameters["required"] == ["pet", "name"]
+    assert one.parameters["properties"]["owner"] == {"$ref": "#/$defs/Owner"}
+    assert set(one.parameters["$defs"]) == {"Owner", "Pet"}  # in a circle, and each once
+    method, url, data, _ = sent(one, {"pet": "7", "name": "Rex"})
+    assert (method, url) == ("PUT", "https://pets.example/v1/pets/7")
+    assert json.loads(data) == {"name": "Rex"}
+
+
+def test_a_body_that_is_no_plain_object_is_one_argument() -> None:
+    one = tool("/p", "post", body({"type": "array", "items": {"type": "integer"}}, required=True))
+    assert one.parameters["required"] == ["body"]
+    _, _, data, headers = sent(one, {"body": [1, 2]})
+    assert json.loads(data) == [1, 2]
+    assert headers["Content-Type"] == ("application/json",)
+    # A member that has the name of a parameter cannot stand beside it.
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    both = tool("/p/{id}", "put", {"parameters": [ID], **body(schema)})
+    assert list(both.parameters["properties"]) == ["id", "body"]
+
+
+def test_a_form_is_sent_as_one() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    one = tool("/p", "post", body(schema, "application/x-www-form-urlencoded"))
+    assert sent(one, {"a": "x y"})[2] == b"a=x+y"
+
+
+@each_row(
+    ("security", "headers"),
+    [
+        ([{"bearer": []}], {"Authorization": "Bearer ${PETS_BEARER_TOKEN}"}),
+        ([{"basic": []}], {"Authorization": "Basic ${PETS_BASIC_KEY}"}),
+        ([{"query": []}, {"header": []}], {"X-Api-Key": "${PETS_HEADER_KEY}"}),
+        ([{"same": []}], {"X-Api-Key": "${PETS_SAME_KEY}"}),
+        ([{"bearer": [], "basic": []}, {"header": []}], {"X-Api-Key": "${PETS_HEADER_KEY}"}),
+        ([{"query": []}], None),
+        ([{}, {"bearer": []}], None),
+    ],
+)
+def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: Any) -> None:
+    one = tool("/p", "get", {}, security=security)
+    assert one.config.get("headers") == headers
+
+
+@each_row(
+    ("operation", "document", "said"),
+    [
+        (body({"$ref": "https://evil.example/x.json"}), {}, "nothing is fetched"),
+        (body({"$ref": "file:///etc/passwd"}), {}, "nothing is fetched"),
+        (body({"$ref": "other.yaml#/Pet"}), {}, "nothing is fetched"),
+        (body({"$ref": "#/components/schemas/None"}), {}, "There is nothing at"),
+        ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "round in a circle"),
+        (body({}, "multipart/form-data"), {}, "multipart"),
+        ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "no address of the web"),
+        ({}, {"servers": [{"url": "///evil.example"}]}, "no address of the web"),
+        ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "nothing is fetched"),
+        ({}, {"paths": {"/p": {"$ref": "#/components/None"}}}, "There is nothing at"),
+        ({}, {"paths": {"/p": []}}, "is no object"),
+        ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "config.url"),
+        ({}, {"servers": [{"url": "https://{h}"}]}, "no default for '{h}'"),
+        ({}, {"servers": [{"url": "https://{h}", "variables": {"h": {}}}]}, "no default for '{h}'"),
+        ({}, {"openapi": "2.0"}, "Only OpenAPI 3 and Swagger 2.0"),
+        ({"$ref": "ops/make.yml"}, {}, "It refers to 'ops/make.yml', outside of it"),
+        ({"$ref": "#/components/None"}, {}, "There is nothing at"),
+        ({"$ref": "#/info/title"}, {}, "is no object"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, said: str) -> None:
+    one = found("/p", "post", operation, **document)
+    assert one.tool is None
+    assert said in one.problem
+
+
+def test_a_key_is_no_argument() -> None:
+    parameters = [{"name": "x-api-key", "in": "header", "required": True, "schema": {}}]
+    one = tool("/p", "get", {"parameters": parameters}, security=[{"header": []}])
+    assert one.parameters.get("properties") == {}
+    assert sent(one, {})[1:] == (
+        "https://pets.example/v1/p",
+        b"",
+        {"X-Api-Key": ("", "PETS_HEADER_KEY", "")},
+    )
+
+
+def test_arguments_of_like_names_stay_apart() -> None:
+    names = [("f[a]", "query"), ("f(a)", "query"), ("f{a}", "query"), ("body", "query")]
+    parameters = [{"name": name, "in": where, "schema": {}} for name, where in names]
+    one = tool("/p", "post", {"parameters": parameters, **body({"type": "array"})})
+    arguments = dict(zip(one.parameters["properties"], [1, 2, 3, 4, [5]], strict=True))
+    assert sent(one, arguments)[1:3] == (
+        "https://pets.example/v1/p?f%5Ba%5D=1&f%28a%29=2&f%7Ba%7D=3&body=4",
+        b"[5]",
+    )
+
+
+LIST, OBJECT = {"type": "array"}, {"type": ["object", "null"]}
+
+
+@each_row(
+    ("parameter", "said"),
+    [
+        ({"in": "path", "schema": LIST}, "JSON"),
+        ({"in": "header", "schema": OBJECT}, "JSON"),
+        ({"in": "path", "schema": {}, "style": "matrix"}, "it is"),
+        ({"in": "query", "schema": OBJECT}, "JSON"),
+        ({"in": "query", "schema": LIST, "explode": False}, "plain pairs"),
+        ({"in": "query", "content": {"application/json": {"schema": LIST}}}, "plain pairs"),
+        ({"in": "query", "content": {"application/json": {"schema": OBJECT}}}, ""),
+        ({"in": "query", "schema": LIST}, ""),
+        ({"in": "path", "schema": {"type": "integer"}}, ""),
+    ],
+)
+def test_what_is_sent_in_another_way_is_said(parameter: Any, said: str) -> None:
+    one = found("/p", "get", {"parameters": [{"name": "a", "required": True, **parameter}]})
+    wanted = f"a is sent as {said}; the document asks for another way."
+    assert one.notes == ((wanted,) if said else ())
+
+
+def test_a_json_text_as_a_body_is_said() -> None:
+    assert found("/p", "post", body({"type": "string"})).notes == (
+        "body is sent as it is; a text needs its quotes to be JSON.",
+    )
+    assert found("/p", "post", body({"type": "string"}, "text/plain")).notes == ()
+
+
+def test_what_only_the_server_writes_is_no_argument() -> None:
+    made = {"$ref": "#/components/schemas/Made"}
+    schema = {"type": "object", "required": ["at", "b"], "properties": {"at": made, "b": {}}}
+    schemas = {"Made": {"type": "string", "readOnly": True}}
+    one = tool("/p", "post", body(schema), components={"schemas": schemas})
+    assert one.parameters == {"type": "object", "properties": {"b": {}}, "required": ["b"]}
+
+
+def test_objects_in_a_form_are_said() -> None:
+    pet = {"anyOf": [REF, {"type": "string"}]}
+    schema = {"type": "object", "properties": {"pet": pet, "tags": LIST, "map": OBJECT}}
+    one = found("/p", "post", body(schema, "application/x-www-form-urlencoded"))
+    assert one.notes == ("An object is sent as JSON within the form: pet, map.",)
+    assert found("/p", "post", body(schema)).notes == ()
+
+
+@each_row(
+    ("server", "url"),
+    [
+        ("https://a.example/v1?key=1", "https://a.example/v1/p"),
+        ("https://a.example/#top", "https://a.example/p"),
+        (" HTTPS://a.example ", "https://a.example/p"),
+    ],
+)
+def test_what_a_server_may_not_have_is_left_out(server: str, url: str) -> None:
+    assert tool("/p", "get", {}, servers=[{"url": server}]).config["url"] == url
+
+
+def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
+    server = {"url": "https://{region}.pets.example", "variables": {"region": {"default": "eu"}}}
+    one = tool("/p", "get", {}, servers=[server, {"url": "https://b.example"}])
+    assert one.config["url"] == "https://eu.pets.example/p"
+
+
+@each_row(
+    ("servers", "url"),
+    [
+        ([{"url": "/api/v3"}], "https://example.invalid/api/v3/p"),
+        ([{"url": "api/"}], "https://example.invalid/api/p"),
+        ([{"url": "/"}], "https://example.invalid/p"),
+        ([], "https://example.invalid/p"),
+    ],
+)
+def test_a_server_without_a_host_leaves_its_place_to_be_filled(servers: Any, url: str) -> None:
+    one = found("/p", "get", {}, servers=servers)
+    assert one.tool is not None
+    assert one.tool.config["url"] == url
+    assert "in place of example.invalid" in " ".join(one.notes)
+
+
+@each_row("name", ["default", "example", "examples", "enum", "const", "properties"])
+def test_a_property_may_have_the_name_of_a_word(name: str) -> None:
+    inner = {"type": "object", "properties": {name: REF}}
+    schema = {"type": "object", "properties": {name: REF, "inner": inner}}
+    one = tool("/p", "post", body(schema))
+    assert one.parameters["properties"][name] == {"$ref": "#/$defs/Pet"}
+    assert one.parameters["properties"]["inner"]["properties"][name] == {"$ref": "#/$defs/Pet"}
+    assert set(one.parameters["$defs"]) == {"Owner", "Pet"}
+
+
+def test_a_property_may_be_named_ref() -> None:
+    schema = {"type": "object", "properties": {"a": {"properties": {"$ref": {"type": "string"}}}}}
+    assert tool("/p", "post", body(schema)).parameters["properties"] == schema["properties"]
+
+
+def test_a_path_may_refer_to_what_stands_elsewhere() -> None:
+    item = {"parameters": [ID], "get": {"operationId": "getPet"}}
+    paths = {"/pets/{id}": {"$ref": "#/components/pathItems/Pet"}}
+    components = {"pathItems": {"Pet": item}}
+    one = tool("/", "get", {}, paths=paths, components=components)
+    assert one.name == "getPet"
+    assert one.parameters["required"] == ["id"]
+
+
+@pytest.mark.parametrize("kind", ["application/merge-patch+json", "application/json; charset=utf8"])
+def test_a_body_of_members_keeps_its_media_type(kind: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    one = tool("/p", "patch", body(schema, kind))
+    _, _, data, headers = sent(one, {"a": "x"})
+    assert (json.loads(data), headers) == ({"a": "x"}, {"Content-Type": (kind,)})
+    plain = tool("/p", "patch", body(schema))
+    assert "headers" not in plain.config
+
+
+def test_what_stands_beside_a_ref_counts_since_3_1() -> None:
+    beside = {**REF, "minProperties": 1, "description": "Whose.", "not": REF}
+    schema = {"type": "object", "properties": {"a": beside}}
+    new = tool("/p", "post", body(schema)).parameters["properties"]["a"]
+    plain = {"$ref": "#/$defs/Pet"}
+    assert new == {**plain, "minProperties": 1, "description": "Whose.", "not": plain}
+    old = tool("/p", "post", body(schema), openapi="3.0.3").parameters["properties"]["a"]
+    assert old == {**plain, "description": "Whose."}
+    # A body that is a ref and more is no plain object.
+    whole = tool("/p", "post", body({**REF, "minProperties": 1}))
+    assert list(whole.parameters["properties"]) == ["body"]
+
+
+def test_a_server_without_a_scheme_is_asked_by_https() -> None:
+    one = found("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
+    assert one.tool is not None
+    assert one.tool.config["url"] == "https://api.pets.example/v2/p"
+    assert "Its server names no scheme; https is taken." in one.notes
+
+
+def test_what_a_flat_body_cannot_say_is_said() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "minProperties": 1,
+        "additionalProperties": {"type": "integer"},
+    }
+    told = found("/p", "patch", body(schema)).notes
+    assert [note.partition(" was left out")[0] for note in told] == [
+        "minProperties of its body (1)",
+        "additionalProperties of its body ({'type': 'integer'})",
+    ]
+    assert found("/p", "patch", body({**schema, **SAYS_NOTHING})).notes == ()
+
+
+SAYS_NOTHING = {"minProperties": 0, "additionalProperties": True}
+FILES = {
+    "spec/openapi.yaml": """
+openapi: 3.0.3
+info: {title: Drops}
+servers: [{url: 'https://drops.example'}]
+paths:
+  /one/{id}:
+    get: {$ref: 'ops/one_get.yml'}
+    post: {$ref: 'ops/gone.yml'}
+  /two: {$ref: 'paths/two.json'}
+components: {schemas: {Size: {type: string, enum: [s, l]}}}
+""",
+    "spec/ops/one_get.yml": """
+operationId: one_get
+parameters:
+  - {$ref: '../shared/params.yml#/id'}
+  - {name: size, in: query, schema: {$ref: '../openapi.yaml#/components/schemas/Size'}}
+""",
+    "spec/paths/two.json": json.dumps(
+        {"post": {"operationId": "two_post", **body({"$ref": "../shared/drop.yml"})}}
+    ),
+    "spec/shared/params.yml": "id: {name: id, in: path, required: true, schema: {type: integer}}",
+    # In a circle, by the file's own name and without it.
+    "spec/shared/drop.yml": """
+type: object
+properties:
+  next: {$ref: 'drop.yml'}
+  size: {$ref: '#/properties/own'}
+  own: {type: string, default: {$ref: 'no/ref.yml'}}
+""",
+}
+
+
+@each_row("flat", [False, True])
+def test_a_document_in_several_files_is_read_as_one(flat: bool) -> None:
+    """With the folders that a browser tells, and without them."""
+    files = {name.rpartition("/")[2] if flat else name: text for name, text in FILES.items()}
+    root = next(iter(files))
+    brought = read(files[root], root, files=files)
+    assert [one.name for one in brought.tools] == ["one_get", "post_one_id", "two_post"]
+    get, post, two = brought.tools
+    assert get.tool is not None
+    assert get.tool.parameters["properties"] == {
+        "id": {"type": "integer"},
+        "size": {"$ref": "#/$defs/Size"},
+    }
+    assert post.tool is None
+    assert "It refers to 'ops/gone.yml', outside of it" in post.problem
+    assert two.tool is not None, two.problem
+    assert list(two.tool.parameters["properties"]) == ["next", "size", "own"]
+    assert two.tool.parameters["$defs"]["own"]["type"] == "string"
+    assert set(brought.parts) == set(files) - {root}
+
+
+def test_a_part_that_cannot_be_read_is_named() -> None:
+    document = json.dumps(
+        {"openapi": "3.0.0", "paths": {"/a": {"$ref": "a.yml"}, "/b": {"$ref": "b.yml"}}}
+    )
+    files = {"a.yml": "get: {operationId: a}", "b.yml": "get: ["}
+    brought = read(document, "o.json", files=files)
+    assert [(one.name, one.tool is None) for one in brought.tools] == [("a", False), ("/b", True)]
+    assert brought.notes[0].startswith("b.yml cannot be read: This is no sound YAML.")
+
+
+def test_parts_that_repeat_themselves_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openapi_files, "MOST_IN_PARTS", 20)
+    paths = {f"/{name}": {"$ref": f"{name}.yml"} for name in "ab"}
+    part = "x: &x [1, 2, 3]\nget: {operationId: o, x-a: [*x, *x]}"
+    brought = read(
+        json.dumps({"openapi": "3.0.0", "paths": paths, "x": [1] * 30}),
+        files={"a.yml": part, "b.yml": part},
+    )
+    assert [one.tool is None for one in brought.tools] == [True, False]
+    assert "There is nothing at 'a.yml'" in brought.tools[0].problem
+    assert brought.notes[0].endswith("hold too many values to be read.")
+
+
+SWAGGER = {
+    "swagger": "2.0",
+    "info": {"title": "Old pets"},
+    "host": "pets.example",
+    "basePath": "/v2",
+    "schemes": ["http", "https"],
+    "consumes": ["application/json", "application/xml"],
+    "securityDefinitions": {"plain": {"type": "basic"}},
+    "security": [{"plain": []}],
+    "parameters": {"page": {"name": "page", "in": "query", "type": "integer", "maximum": 9}},
+    "definitions": {"Pet": {**PET, "properties": {"name": {"type": "string"}}}},
+    "paths": {
+        "/pets/{id}": {
+            "parameters": [{"name": "id", "in": "path", "required": True, "type": "string"}],
+            "get": {
+                "parameters": [
+                    {"$ref": "#/parameters/page"},
+                    {"name": "tags", "in": "query", "type": "array", "items": {"type": "string"}},
+                ],
+            },
+            "put": {
+                "parameters": [
+                    {"name": "pet", "in": "body", "schema": {"$ref": "#/definitions/Pet"}}
+                ]
+            },
+            "post": {
+                "consumes": ["multipart/form-data", "application/x-www-form-urlencoded"],
+                "parameters": [
+                    {"name": "status", "in": "formData", "type": "string", "required": True}
+                ],
+            },
+            "patch": {"parameters": [{"name": "photo", "in": "formData", "type": "file"}]},
+        }
+    },
+}
+
+
+def test_swagger_2_is_converted() -> None:
+    brought = read(json.dumps(SWAGGER))
+    get, put, post, patch = brought.tools
+    assert get.tool is not None
+    assert get.tool.parameters["properties"] == {
+        "id": {"type": "string"},
+        "page": {"type": "integer", "maximum": 9},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    }
+    assert "tags is sent as plain pairs; the document asks for another way." in get.notes
+    method, url, _, headers = sent(get.tool, {"id": "7", "page": 2})
+    assert (method, url) == ("GET", "https://pets.example/v2/pets/7?page=2")
+    assert headers == {"Authorization": ("Basic ", "OLD_PETS_PLAIN_KEY", "")}
+    assert put.tool is not None
+    assert json.loads(sent(put.tool, {"id": "7", "name": "Rex"})[2]) == {"name": "Rex"}
+    assert post.tool is not None
+    assert post.tool.parameters["required"] == ["id", "status"]
+    assert sent(post.tool, {"id": "7", "status": "new one"})[2] == b"status=new+one"
+    assert patch.tool is None
+    assert "multipart" in patch.problem
+
+
+def test_of_too_many_operations_some_are_picked() -> None:
+    shared = {"type": "object", "properties": {"text": {"type": "string"}}}
+    document = {
+        "openapi": "3.0.0",
+        "components": {"schemas": {"S": shared}},
+        "paths": {
+            f"/p{number}": {
+                "post": {
+                    "operationId": "same" if number > 6 else f"p{number}",
+                    "summary": f"Makes {number}",
+                    "tags": [f"t{number % 2}"],
+                    **body({"$ref": "#/components/schemas/S"}),
+                }
+            }
+            for number in range(9)
+        },
+    }
+    text = json.dumps(document)
+    brought = read(text, most=3)
+    assert (len(brought.tools), brought.more) == (3, True)
+    assert len(brought.choices) == 9
+    last = brought.choices[8]
+    assert (last.key, last.name, last.summary, last.group) == ("POST /p8", "same", "Makes 8", "t0")
+    picked = read(text, most=3, pick={"POST /p8", "POST /p1"})
+    assert [one.form["path"] for one in picked.tools] == ["/p1", "/p8"]
+    assert (picked.more, picked.choices) == (False, ())
+    assert read(text, most=9).choices == ()
+
+
+def test_a_parameter_whose_type_is_no_word_is_refused_and_said() -> None:
+    told = {"name": "q", "in": "query", "schema": {"type": ["string", {"a": 1}]}}
+    for where in ("query", "path"):
+        one = found("/{q}", "get", {"operationId": "f", "parameters": [{**told, "in": where}]})
+        assert (one.tool, "type" in one.problem) == (None, True)

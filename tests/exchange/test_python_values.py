@@ -1,0 +1,141 @@
+"""Tools that stand in a Python file or in a notebook as values: read, never run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.exchange.tool_import import read
+from tests.tables import each_row
+
+OPENAI = """{"type": "function", "function": {"name": "t", "description": "d",
+    "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}}"""
+WRITTEN = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+FILES: dict[str, str] = {
+    "a list": f"tools = [{OPENAI}]",
+    "with hints": f"from typing import Any\nTOOLS: list[dict[str, Any]] = [{OPENAI}]",
+    "in a function": f"def main():\n    client.chat(model='m', tools=[{OPENAI}])\n",
+    "given back": f"class Agent:\n    def tools(self):\n        return [{OPENAI}]\n",
+    "in a body": f"body = {{'messages': messages, 'tools': [{OPENAI}]}}",
+    "appended": f"tools = []\ntools.append({OPENAI})",
+    "names": 'A = {"a": {"type": "string"}}\nKIND = "object"\ntools = [{"name": "t", '
+    '"description": "d", "input_schema": {"type": KIND, "properties": A}}]',
+    "merged": 'base = {"type": "object"}\ntool = {"name": "t", "description": "d", "parameters": '
+    '{**base, "properties": {"a": {"type": "string"}}}}',
+    "texts": 'import textwrap\nN = "t"\ntool = {"name": f"{N}", "description": '
+    'textwrap.dedent("""\n  d""").strip(), "parameters": json.loads(\'{"type": "object", '
+    '"properties": {"a": {"type": "string"}}}\')}',
+    "constructors": "tools = [types.Tool(function_declarations=[types.FunctionDeclaration("
+    'name="t", description="d", parameters=types.Schema(type=types.Type.OBJECT, '
+    'properties={"a": types.Schema(type="STRING")}))])]',
+    "dict()": 'tool = dict(name="t", description="d", input_schema=dict(type="object", '
+    'properties=dict(a=dict(type="string"))))',
+    "as Python writes it": "[{'name': 't', 'description': 'd', 'strict': None, 'parameters': "
+    "{'type': 'object', 'properties': {'a': {'type': 'string'}}}}]",
+}
+
+
+@each_row("source", FILES.values(), ids=list(FILES))
+def test_a_tool_among_the_values_of_a_file(source: str) -> None:
+    brought = read(source, "" if source[0] == "[" else "a.py")
+    [tool] = [one.tool for one in brought.tools if one.name == "t"]
+    assert tool is not None, brought
+    assert (tool.description, tool.parameters) == ("d", WRITTEN)
+
+
+def test_a_function_and_the_tool_of_its_name_are_one() -> None:
+    source = (
+        f'def t(a, more=1):\n    """Other."""\n\n\ndef u(b: int):\n    "U."\n\n\nx = [{OPENAI}]'
+    )
+    found = {one.name: one for one in read(source, "/there/a.py").tools}
+    assert list(found) == ["t", "u"]
+    assert found["t"].tool is not None
+    assert found["t"].tool.parameters == WRITTEN
+    assert found["t"].tool.config == {"file": "/there/a.py", "function": "t"}
+    said = " ".join(found["t"].notes)
+    assert "Its description and parameters are those of the tool of this name" in said
+    assert "anything is allowed" not in said
+    assert "Nobody answers" not in said
+
+
+def test_a_models_schema_is_read_from_its_hints() -> None:
+    source = (
+        "class Args(BaseModel):\n    a: str\n\n\ntool = {'name': 't', 'parameters': "
+        "Args.model_json_schema()}"
+    )
+    [tool] = [one.tool for one in read(source, "a.py").tools]
+    assert tool is not None
+    assert tool.parameters == {**WRITTEN, "required": ["a"]}
+
+
+@each_row(
+    ("source", "said"),
+    [
+        ("tool = {'name': 't', 'parameters': make()}", "'make()' is only known when"),
+        ("for n in names:\n    x = {'name': n, 'parameters': {}}", "'n' is only known"),
+        ("n = 1\nn = 2\nx = {'name': 't', 'parameters': {'minimum': n}}", "'n' is only known"),
+        ("def f(n):\n    return {'name': n, 'parameters': {}}", "'n' is only known"),
+        ("x = {'name': 't', 'parameters': {1: 2}}", "'1' is only known"),
+        ("x = {'name': 't', 'parameters': {'a': 1e999}}", "is only known"),
+    ],
+)
+def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, said: str) -> None:
+    brought = read(f"import os\n{source}")
+    assert said in " ".join(brought.notes)
+    assert "A tool in line " in brought.notes[0]
+
+
+@each_row(
+    "source",
+    [
+        "m = {'type': 'function', 'id': '1', 'function': {'name': 'f', 'arguments': '{}'}}",
+        "me = {'name': 'Ann', 'role': 'user'}",
+        "x = Tool(name='t', func=f, description='d')",
+    ],
+)
+def test_what_is_no_tool_is_none(source: str) -> None:
+    brought = read(f"import os\n{source}")
+    assert (brought.tools, brought.notes) == ((), ())
+
+
+def notebook(*cells: Any) -> str:
+    made = [{"cell_type": "code", "source": one} if isinstance(one, str | list) else one
+            for one in cells]  # fmt: skip
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
+
+
+def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
+    text = notebook(
+        {"cell_type": "markdown", "source": ["# def no(): ..."]},
+        ["%pip install x\n", "!ls -l\n", "UNIT = {'type': 'string', 'enum': ['C', 'F']}\n"],
+        '@tool("sum")\ndef add(a: int, b: int) -> int:\n    "Adds."\n    !echo\n    return a\nadd?',
+        "%%bash\ndef not_python() {",
+        'NOTE = """\n%d of them\n"""\n',
+        "def broken(",
+        "files = !ls\ntools = [{'name': 't', 'input_schema': {'type': 'object', "
+        "'properties': {'unit': UNIT}}}]",
+    )
+    brought = read(text, "/there/a.ipynb")
+    assert brought.problem == ""
+    tools = [one.tool for one in brought.tools]
+    assert [tool and tool.name for tool in tools] == ["sum", "t"]
+    assert tools[1] is not None
+    assert tools[1].parameters["properties"]["unit"]["enum"] == ["C", "F"]
+    assert {tool.answered_by for tool in tools if tool} == {"mock"}  # a notebook is not run
+    assert "No sound Python, and left out: cell 6." in brought.notes
+
+
+def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> None:
+    code = {"cell_type": "code", "input": ["def f(x: int) -> int:\n", "    return x"]}
+    earlier = {"nbformat": 3, "worksheets": [5, {"cells": [code]}, {}]}
+    assert [one.name for one in read(json.dumps(earlier)).tools] == ["f"]
+    (refused,) = read(json.dumps({"nbformat": 4})).tools
+    assert "no form of a tool" in refused.problem
+
+
+@each_row(
+    "cells", [[], [1, None], [{"cell_type": "code"}], [{"cell_type": "code", "source": {"a": 1}}]]
+)
+def test_a_notebook_without_code_says_so(cells: Any) -> None:
+    assert "It holds no tools" in read(json.dumps({"nbformat": 4, "cells": cells})).problem

@@ -1,0 +1,155 @@
+"""Requests that people bring, in whatever form: what is taken of them, and what is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.core.settings import Profile
+from app.core.tools import ToolChoice
+from app.exchange.pasted import Pasted
+from app.exchange.requests_import import read_requests
+from app.exchange.retold import retold
+from tests.exchange.hostile import HOSTILE
+from tests.tables import each_row
+
+TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+CHAT: dict[str, Any] = {
+    "model": "m",
+    "messages": [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Look"}]},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+    ],
+    "tools": [{"type": "function", "function": TOOL}],
+    "tool_choice": {"type": "function", "function": {"name": "look"}},
+    "parallel_tool_calls": False,
+    "seed": 7,
+}
+CLAUDE: dict[str, Any] = {
+    "model": "c",
+    "max_tokens": 9,
+    "system": [{"type": "text", "text": "Brief.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {"role": "user", "content": "Look"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "no", "is_error": True},
+                {"type": "text", "text": "And now?"},
+            ],
+        },
+    ],
+    "tools": [{"name": "look", "input_schema": {"type": "object"}}],
+    "tool_choice": {"type": "any"},
+}
+OPENAI = Profile("openai", "openai_chat", "https://api.openai.com/v1")
+
+
+def one(text: str) -> Pasted:
+    brought = read_requests(text)
+    assert brought.problem == ""
+    (request,) = brought.requests
+    return request
+
+
+def test_a_chat_body_is_taken_whole() -> None:
+    request = one(json.dumps(CHAT))
+    assert request.protocol == "openai_chat"
+    setup = request.setup
+    assert (setup.model, setup.system, setup.extra) == ("m", "Be brief.", {"seed": 7})
+    assert setup.choice == ToolChoice("tool", "look", parallel=False)
+    made = retold(request, OPENAI, "s", 5)
+    (call,) = made.session.calls()
+    assert call.result is not None
+    assert (call.status, call.result.text, made.session.state) == ("done", "seen", "paused")
+
+
+def test_a_claude_body_keeps_what_has_no_word_of_ours() -> None:
+    request = one(json.dumps(CLAUDE))
+    assert request.protocol == "anthropic"
+    assert request.setup.extra["system"] == CLAUDE["system"]
+    made = retold(request, Profile("a", "anthropic", "https://x"), "s", 5)
+    (call,) = made.session.calls()
+    assert call.result is not None
+    assert call.result.is_error
+    assert made.session.prompts == 2
+    assert made.session.state == "paused"
+
+
+def test_keys_are_left_out_by_name_and_addresses_lose_theirs() -> None:
+    command = (
+        "curl 'https://user:pw@api.openai.com:444/v1/chat/completions?key=sk-123'"
+        f" -H 'Authorization: Bearer sk-123' -d '{json.dumps(CHAT)}'"
+    )
+    brought = read_requests(command)
+    assert brought.requests[0].base_url == "https://api.openai.com:444/v1"
+    assert "authorization" in " ".join(brought.notes)
+    told = retold(brought.requests[0], OPENAI, "s", 5)
+    assert "sk-123" not in repr(told.log)
+
+
+def test_an_archive_gives_its_longest_request_with_the_bytes_that_came() -> None:
+    answer = {"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]}
+    entries: list[dict[str, Any]] = [
+        {"request": {"url": "https://x/v1/chat/completions", "postData": {"text": text}}}
+        for text in (json.dumps({"messages": CHAT["messages"][:2]}), json.dumps(CHAT))
+    ]
+    entries[1]["response"] = {"status": 200, "content": {"text": json.dumps(answer)}}
+    entries.append({"request": {"url": "https://x/other", "postData": {"text": "{}" * 999}}})
+    brought = read_requests(json.dumps({"log": {"entries": entries}}))
+    assert "Of 2 requests" in brought.notes[0]
+    made = retold(brought.requests[0], OPENAI, "s", 5)
+    assert made.session.answer == "Hi"
+    assert made.response == json.dumps(answer).encode()
+    assert made.log[-1].source is not None
+    assert made.session.state == "idle"
+
+
+def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
+    lines = "\n".join([json.dumps(CHAT)] * 3)
+    assert "Of 3 lines the first" in read_requests(lines).notes[0]
+    assert len(one(json.dumps(CHAT["messages"])).items) == 3
+
+
+@each_row(
+    ("text", "said"),
+    [
+        ("", "no curl command"),
+        ("[1]", "no request to a chat API"),
+        ('{"a": 1}', "no request to a chat API"),
+        ('{"messages": [{"role": "system", "content": "x"}]}', "no messages"),
+        ('{"log": {"entries": []}}', "No entry"),
+        ("curl https://x/v1/messages -d '{'", "no sound JSON"),
+        ("curl https://x/v1/messages -d '[]'", "no JSON object"),
+        ('{"messages": [{"role": "user", "content": ' + "[" * 3000, "nested"),
+    ],
+)
+def test_what_is_no_request_says_so(text: str, said: str) -> None:
+    brought = read_requests(text)
+    assert said in brought.problem
+    assert brought.requests == ()
+
+
+@each_row("odd", [None, 3, "x", [], {}, [None], [[]], {"role": 3}, [{"role": []}]])
+@each_row("member", ["messages", "tools", "tool_choice", "system", "stop"])
+def test_odd_members_are_no_traceback(odd: Any, member: str) -> None:
+    for body in (CHAT, CLAUDE):
+        brought = read_requests(json.dumps({**body, member: odd}))
+        for request in brought.requests:
+            retold(request, OPENAI, "s", 5)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_end_in_a_sentence(name: str) -> None:
+    brought = read_requests(HOSTILE[name][0])
+    assert brought.problem
+    assert "cannot be read (" not in brought.problem

@@ -1,0 +1,62 @@
+"""A tool's result in the words of each provider."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.core.tools import Content, Tool, ToolResult, text_result
+from app.exchange.results import as_data, wire_results
+from app.protocols.registry import CODECS
+from tests.tables import each_row
+
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+
+
+def told(result: ToolResult) -> dict[str, Any]:
+    shown = wire_results(Tool("add"), '{"a": 1}', result)
+    assert [one.protocol for one in shown] == list(CODECS)
+    return {one.protocol: json.loads(one.text) for one in shown}
+
+
+def test_each_protocol_has_its_own_words() -> None:
+    by = told(text_result("42"))
+    assert by["anthropic"]["role"] == "user"
+    assert by["anthropic"]["content"][0]["type"] == "tool_result"
+    assert by["anthropic"]["content"][0]["tool_use_id"] == "call_1"
+    assert by["openai_chat"] == {"role": "tool", "tool_call_id": "call_1", "content": "42"}
+    assert by["openai_responses"]["type"] == "function_call_output"
+    assert by["openai_responses"]["output"] == "42"
+    assert by["gemini"]["parts"][0]["functionResponse"]["name"] == "add"
+    assert by["ollama"]["role"] == "tool"
+    assert all("42" in json.dumps(one) for one in by.values())
+
+
+def test_an_error_is_told_by_a_word_or_by_its_text() -> None:
+    by = told(text_result("no such city", is_error=True, kind="failed"))
+    assert by["anthropic"]["content"][0]["is_error"] is True
+    assert by["openai_chat"]["content"] == "Error: no such city"
+    notes = {one.protocol: one.notes for one in wire_results(Tool("add"), "{}", ToolResult())}
+    assert set(notes) == set(CODECS)
+
+
+def test_an_image_is_there_in_each_or_a_note_says_so() -> None:
+    result = ToolResult((Content("image", media_type="image/png", data=PIXEL),))
+    for one in wire_results(Tool("shot"), "{}", result):
+        assert PIXEL in one.text or one.notes, one.protocol
+
+
+def test_a_free_form_call_is_found_too() -> None:
+    tool = Tool("say", parameters={}, format={"type": "text"})
+    results = wire_results(
+        tool, '{"input": "hi"}', text_result("ok"), {"openai_chat": ("custom_tools",)}
+    )
+    assert all("ok" in one.text for one in results)
+
+
+@each_row("text", ["", "{}", '{"n": 12345678901234567890.10}', "\ud800"])
+def test_whatever_a_tool_said_can_be_shown(text: str) -> None:
+    assert set(as_data(wire_results(Tool("x"), "{}", text_result(text)))) == set(CODECS)

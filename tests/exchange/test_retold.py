@@ -1,0 +1,99 @@
+"""Requests brought from elsewhere become sessions whose next request says the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.events import RequestSent
+from app.core.messages import model_request
+from app.core.session import Call, Session
+from app.core.settings import Profile
+from app.exchange.requests_import import read_requests
+from app.exchange.retold import Retold, retold
+from app.exchange.text import Unreadable
+from app.protocols.registry import codec
+from tests.engine.running import ALLOW_ALL, asked, rested, running
+
+PROFILES = ("simulator", *(f"simulator-{n}" for n in ("openai", "responses", "gemini", "ollama")))
+PROMPT = "What is 17*23, and the weather in Paris?"
+
+
+def told(text: str, profile: Profile, session_id: str = "new") -> Retold:
+    brought = read_requests(text)
+    assert brought.problem == ""
+    (request,) = brought.requests
+    return retold(request, profile, session_id, 5)
+
+
+def body_of(session: Session) -> Any:
+    assert session.settings is not None
+    request = model_request(session, session.settings.tool_choice)
+    return json.loads(codec(session.settings.profile.protocol).encode(request).body)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_a_request_of_ours_comes_back_as_it_was(tmp_path: Path, profile: str) -> None:
+    async with running(tmp_path) as engine:
+        more: dict[str, Any] = {
+            "asked_profile": profile,
+            "rules": ALLOW_ALL,
+            "system": "Be brief.",
+            "params": {"temperature": 0.5, "max_tokens": 300},
+        }
+        session = await asked(engine, PROMPT, "get_weather", "calculator", **more)
+        await engine.driver.prompt(session.id, "And in Rome?")
+        await rested(engine, session.id)
+        log = await engine.log.events(session.id)
+        sent = [one.event for one in log if isinstance(one.event, RequestSent)][-1]
+        assert session.settings is not None
+        command = f"curl {sent.url} -H 'x-api-key: secret' --data-binary @- <<'E'\n{sent.body}\nE"
+        made = told(command, session.settings.profile)
+        assert body_of(made.session) == json.loads(sent.body)
+        assert made.session.state == "paused"
+        assert [call.status for call in made.session.calls()] == ["done"] * len(session.by_call)
+        assert {tool.answered_by for tool in made.log[0].event.settings.tools} == {"person"}  # type: ignore[union-attr]
+
+
+def with_calls(*ids: str) -> str:
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": one, "type": "function", "function": function} for one in ids]
+    results = [
+        {"role": "tool", "tool_call_id": one, "content": f"r{n}"} for n, one in enumerate(ids)
+    ]
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": calls}, *results]
+    return json.dumps({"model": "m", "messages": said})
+
+
+def results_of(made: Retold) -> list[str]:
+    return [call.result.text for call in made.session.calls() if call.result is not None]
+
+
+PROFILE = Profile("o", "openai_chat", "https://x")
+
+
+def test_calls_are_found_without_comparing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One answer can hold thousands: to compare each with each takes minutes."""
+    text = with_calls(*(f"c{n}" for n in range(20)))
+    monkeypatch.setattr(Call, "__eq__", lambda *_: pytest.fail("two calls were compared"))
+    assert results_of(told(text, PROFILE)) == [f"r{n}" for n in range(20)]
+
+
+def test_calls_that_share_an_id_stay_two_and_it_is_said() -> None:
+    made = told(with_calls("c", "d", "c"), PROFILE)
+    assert results_of(made) == ["r0", "r1", "r2"]
+    assert [note for note in made.notes if "share the id" in note]
+
+
+@pytest.mark.parametrize("most", ["MOST_PARTS", "MOST_CALLS"])
+def test_more_calls_than_a_page_bears_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch, most: str
+) -> None:
+    monkeypatch.setattr(f"app.exchange.retold.{most}", 3)
+    assert len(results_of(told(with_calls(*"abc"), PROFILE))) == 3
+    with pytest.raises(Unreadable, match="more than 3"):
+        told(with_calls(*"abcd"), PROFILE)

@@ -1,0 +1,111 @@
+"""The generated files run in this process, by the official packages, against the simulator."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.exchange.python_said import SAID
+from app.exchange.requests_export import of_turn
+from app.exchange.sdk_script import literal, source, write
+from tests.exchange.asking import PROTOCOLS, Kind, weather
+from tests.exchange.conftest import Heard
+
+
+def play(text: str, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a file as `python file.py` does; what it printed."""
+    monkeypatch.setenv("PLAYGROUND_TOKEN", "key-of-mine")
+    heard.seen.clear()
+    code = compile(text.replace("http://127.0.0.1:8765", heard.url), "file.py", "exec")
+    printed = io.StringIO()
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(code, names)
+        finally:
+            client = names.get("client")
+            close = getattr(client, "close", None) or getattr(client._client, "close", None)  # type: ignore[union-attr]
+            close()  # type: ignore[misc]
+    return printed.getvalue()
+
+
+def same(body: Any) -> Any:
+    """`body` without what Google's package does by itself: it spells one name otherwise, which the
+    API takes for the same, and sends an empty group of settings."""
+    text = json.dumps(body).replace('"parameters_json_schema"', '"parametersJsonSchema"')
+    found = json.loads(text)
+    if found.get("generationConfig") == {}:
+        del found["generationConfig"]
+    return found
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_each_file_runs_and_asks_the_same(
+    protocol: str, stream: bool, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = weather(protocol, stream=stream)
+    printed = play(write(kind.kept()).data.decode(), heard, monkeypatch)
+    assert "get_weather(" in printed
+    assert "11" in printed
+    bodies = heard.bodies()
+    assert len(bodies) == 2
+    assert same(bodies[0]) == kind.bodies[0]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_request_with_a_history_is_the_same_body(
+    protocol: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = weather(protocol, params={"temperature": 1, "max_tokens": 900, "thinking": True})
+    last = kind.session.turns[-1]
+    text, _ = source(of_turn(last), {}, 'A title\n"""\nimport os\\')
+    play(text, heard, monkeypatch)
+    assert same(heard.bodies()[0]) == kind.bodies[-1]
+
+
+def names(call: Any) -> set[str]:
+    return set(inspect.signature(call).parameters)
+
+
+def test_the_words_of_each_package_are_its_own() -> None:
+    # A second's work: for the worker that runs this alone.
+    import anthropic
+    import ollama
+    import openai
+    from openai.resources.responses import Responses
+
+    assert SAID["anthropic"].known <= names(anthropic.resources.Messages.create)
+    assert SAID["anthropic"].known <= names(anthropic.resources.Messages.stream)
+    assert SAID["openai_chat"].known <= names(openai.resources.chat.Completions.create)
+    assert SAID["openai_responses"].known <= names(Responses.create)
+    assert SAID["ollama"].known <= names(ollama.Client.chat)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": ["'''", '"""', "\\", "\n", "\u202e", "\ud800", None, True, 1.5, 10**30]},
+        {"x" * 90: {"y": [{"z": "w" * 90}, [], {}]}},
+    ],
+)
+def test_a_literal_is_the_value(value: Mapping[str, Any]) -> None:
+    assert ast.literal_eval(literal(value)) == value
+
+
+def test_what_has_no_form_says_so() -> None:
+    one = of_turn(weather("anthropic").session.turns[0])
+    for odd in (replace(one, body="[]"), replace(one, url="https://x.test/else")):
+        text, notes = source(odd, {})
+        assert "curl" in notes[0]
+        ast.parse(text)
+    empty = Kind("anthropic").kept()
+    assert write(empty).notes == ("Nothing was sent yet.",)

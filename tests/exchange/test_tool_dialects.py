@@ -1,0 +1,204 @@
+"""Shapes that are near each other are told apart; each format's pieces come into our own form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.core.tools import FREEFORM
+from app.exchange.found import Found
+from app.exchange.tool_dialects import found_in
+from app.exchange.tool_import import read
+from tests.tables import each_row
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+def found(entry: Any, file: str = "") -> Found:
+    (one,) = found_in(entry, file)
+    assert isinstance(one, Found)
+    return one
+
+
+@each_row(
+    ("entry", "kind", "protocol"),
+    [
+        ({"name": "f", "parameters": SCHEMA}, "OpenAI functions", ""),
+        ({"name": "f", "parameters": {**SCHEMA, "type": "OBJECT"}}, "Gemini", "gemini"),
+        ({"name": "f", "parameters": SCHEMA, "answered_by": "person"}, "our own form", ""),
+        ({"type": "function", "name": "f"}, "OpenAI Responses", "openai_responses"),
+        ({"type": "function", "function": {"name": "f"}}, "OpenAI Chat", "openai_chat"),
+        ({"function": {"name": "f"}}, "OpenAI Chat", "openai_chat"),
+        ({"type": "custom", "name": "f"}, "OpenAI Responses", "openai_responses"),
+        ({"type": "custom", "custom": {"name": "f"}}, "OpenAI Chat", "openai_chat"),
+        ({"type": "custom", "name": "f", "input_schema": SCHEMA}, "Anthropic", "anthropic"),
+        ({"name": "f", "inputSchema": SCHEMA}, "MCP", ""),
+        ({"name": "f", "inputSchema": {"json": SCHEMA}}, "Bedrock Converse", ""),
+        ({"name": "f", "args": SCHEMA["properties"]}, "LangChain", ""),
+        ({"title": "f", **SCHEMA}, "JSON Schema", ""),
+        # A schema of a thing that has a name, and parameters, is a schema all the same.
+        ({"title": "f", "type": "object", "properties": {"name": {}}}, "JSON Schema", ""),
+    ],
+)
+def test_told_apart(entry: dict[str, Any], kind: str, protocol: str) -> None:
+    one = found(entry)
+    assert (one.kind, one.protocol, one.name, one.problem) == (kind, protocol, "f", "")
+    assert one.form == entry
+
+
+@each_row(
+    ("entry", "has"),
+    [
+        (
+            {"type": "function", "function": {"name": "f", "strict": True, "parameters": SCHEMA}},
+            {"strict": True, "parameters": SCHEMA},
+        ),
+        (
+            {"type": "custom", "custom": {"name": "f", "format": {"type": "grammar", "grammar":
+                {"syntax": "regex", "definition": "a+"}}}},
+            {"format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
+             "parameters": dict(FREEFORM)},
+        ),
+        (
+            {"name": "f", "input_schema": SCHEMA, "strict": True, "eager_input_streaming": True},
+            {"strict": True, "eager": True},
+        ),
+        ({"title": "f", "description": "D.", **SCHEMA},
+         {"description": "D.", "parameters": SCHEMA}),
+        ({"name": "f", "args": {"a": {"type": "string"}, "b": {"default": 1}}},
+         {"parameters": {"type": "object", "properties": {"a": {"type": "string"},
+          "b": {"default": 1}}, "required": ["a"]}}),
+        ({"name": "f", "description": None, "inputSchema": {}}, {"description": ""}),
+        ({"name": "f", "parameters": {"properties": {}}},
+         {"parameters": {"type": "object", "properties": {}}}),
+    ],
+)  # fmt: skip
+def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
+    tool = found(entry).tool
+    assert tool is not None
+    assert {name: getattr(tool, name) for name in has} == has
+
+
+@each_row(
+    ("entry", "said"),
+    [
+        ({"type": "bash_20250124", "name": "bash"}, "run by its provider"),
+        ({"type": "string"}, "of another type"),
+        ({"googleSearch": {}}, "run by Google"),
+        ({"google_search": {}}, "run by Google"),
+        ({"tools": {"codeExecution": {}}}, "run by Google"),
+        ({"googleSearch": {}, "functionDeclarations": []}, "run by Google"),
+        ({"functionDeclarations": {"name": "f"}}, "a list of functions"),
+        ({"name": "f"}, "in no form of a tool"),
+        ({"name": 1, "input_schema": SCHEMA}, "It has no name"),
+        ({"name": "f", "input_schema": [1]}, "A schema is a JSON object"),
+        ({"name": "f", "input_schema": SCHEMA, "strict": "yes"}, "strict is true or false"),
+        ({"name": "f", "input_schema": SCHEMA, "description": 5}, "description is a text"),
+        ({"type": "function", "function": "f"}, "needs its name"),
+        ("f", "something else"),
+    ],
+)
+def test_what_is_understood_and_cannot_be_taken(entry: Any, said: str) -> None:
+    one = found(entry)
+    assert one.tool is None
+    assert said in one.problem
+
+
+def test_a_schema_without_a_title_is_called_as_its_file() -> None:
+    one = found(SCHEMA, "get weather.schema.json")
+    assert one.name == "get_weather"
+    assert "no title" in one.notes[0]
+    assert found(SCHEMA).name == "tool"
+
+
+def test_the_paths_of_a_python_tool_count_from_a_file_whose_place_is_known() -> None:
+    config = {"file": "own/t.py", "function": "f", "interpreter": ".venv/bin/python"}
+    text = json.dumps({"name": "p", "answered_by": "python", "config": config})
+    (here,) = read(text, "/home/you/x/tools.json").tools
+    assert here.tool is not None
+    assert here.tool.config["file"] == "/home/you/x/own/t.py"
+    assert here.tool.config["interpreter"] == "/home/you/x/.venv/bin/python"
+    (nowhere,) = read(text, "tools.json").tools
+    assert "absolute path" in nowhere.problem
+
+
+def test_a_body_of_a_request_is_its_tools_and_its_servers() -> None:
+    body = {"model": "m", "name": "x", "tools": [{"name": "f", "input_schema": SCHEMA}]}
+    assert found(body).name == "f"
+    both = {**body, "mcpServers": {"s": {"command": "x"}}}
+    brought = read(json.dumps(both))
+    assert ([one.name for one in brought.tools], [one.name for one in brought.servers]) == (
+        ["f"],
+        ["s"],
+    )
+
+
+@pytest.mark.parametrize("word", ["functionDeclarations", "function_declarations"])
+def test_tools_of_gemini_need_no_list_around_them(word: str) -> None:
+    one = found({"tools": {word: [{"name": "f", "parameters": SCHEMA}]}})
+    assert (one.kind, one.name, one.problem) == ("Gemini", "f", "")
+    # What a server can do is no tool.
+    assert "in no form" in found({"tools": {"listChanged": True}}).problem
+
+
+def test_a_title_of_the_arguments_is_left_out_of_a_tool_of_langchain_with_a_note() -> None:
+    schema = {**SCHEMA, "title": "f", "description": "D."}
+    same = found({"name": "f", "description": "D.", "args_schema": schema})
+    other = found({"name": "f", "description": "D.", "args_schema": {**schema, "title": "FArgs"}})
+    assert [any("title" in note for note in one.notes) for one in (same, other)] == [False, True]
+
+
+CASE = {
+    "id": "simple_0",
+    "question": [[{"role": "user", "content": "Where?"}]],
+    "function": [
+        {
+            "name": "geo.find",
+            "description": "d",
+            "parameters": {
+                "type": "dict",
+                "properties": {
+                    "at": {"type": "tuple", "items": {"type": "float"}},
+                    "any": {"type": "any", "description": "e"},
+                    "java": {"type": "HashMap", "properties": {"n": {"type": "Integer"}}},
+                    "either": {"anyOf": [{"type": "String"}, {"type": ["bool", "null"]}]},
+                },
+                "required": ["at"],
+            },
+        }
+    ],
+}
+
+
+def test_a_case_of_a_benchmark_brings_its_functions_in_json_schema() -> None:
+    one = found(CASE)
+    assert one.tool is not None, one.problem
+    assert (one.name, one.kind) == ("geo.find", "BFCL")
+    assert one.tool.parameters == {
+        "type": "object",
+        "properties": {
+            "at": {"type": "array", "items": {"type": "number"}},
+            "any": {"description": "e"},
+            "java": {"type": "object", "properties": {"n": {"type": "integer"}}},
+            "either": {"anyOf": [{"type": "string"}, {"type": ["boolean", "null"]}]},
+        },
+        "required": ["at"],
+    }
+    said = " ".join(one.notes)
+    assert "Of the case simple_0 the question" in said
+    assert "dict is object, tuple is array, float is number, any is anything" in said
+
+
+def test_a_file_of_cases_brings_each_function_once() -> None:
+    other = {**CASE, "id": "simple_1"}
+    lone = {**CASE, "id": "simple_2", "function": {"name": "lone", "parameters": {"type": "dict"}}}
+    turns = [{"id": f"multi_{n}", "question": [[]], "path": ["a.b"]} for n in range(3)]
+    text = "\n".join(map(json.dumps, [CASE, other, lone, *turns]))
+    brought = read(text, "BFCL_v4_simple.json")
+    assert [one.name for one in brought.tools if one.tool] == ["geo.find", "lone"]
+    [refused] = [one for one in brought.tools if one.problem]
+    assert "multi_0 names no functions of its own" in refused.problem
+    assert any("word for word: 1 times" in note for note in brought.notes)
+    assert "Cases that name no functions, too: 2." in brought.notes

@@ -1,0 +1,198 @@
+"""Tools written out: each form reads back, and what it cannot say is told."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.serialization import to_data
+from app.core.tools import FREEFORM, Tool
+from app.exchange.tool_export import FORMATS, write
+from app.exchange.tool_import import read
+from app.executors.examples import EXAMPLES
+from tests.tables import each_row
+
+PLACE = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "floor": {"type": "integer", "minimum": 0}},
+    "required": ["city"],
+}
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "description": "What it is called."},
+        "minutes": {"type": "integer", "minimum": 5},
+        "place": PLACE,
+        "color": {"type": "string", "enum": ["red", "blue"]},
+    },
+    "required": ["title"],
+}
+EVENT = Tool("add_event", "Put one event into the calendar.", PARAMETERS, config={"result": "ok"})
+MOVE = replace(EVENT, name="move_event", description="Move it.")
+STRICT = replace(EVENT, name="strict_event", strict=True)
+FREE = Tool("say", "Say it.", FREEFORM, config={"result": ""}, format={"type": "text"})
+HTTP = Tool(
+    "find_user",
+    "Look a user up.",
+    {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "lang": {"type": "string"},
+            "name": {"type": "string"},
+            "x": {"type": "boolean"},
+        },
+        "required": ["id", "name"],
+    },
+    "http",
+    {
+        "method": "POST",
+        "url": "https://api.example.com/users/{id}?lang={lang}",
+        "headers": {"X-Api-Key": "${EXAMPLE_API_KEY}", "X-Flag": "{{ args.x }}"},
+        "body": "json",
+    },
+    group="users",
+)
+TOOLS = (EVENT, MOVE)
+
+
+def said(tool: Tool) -> tuple[Any, ...]:
+    """What every form says of a tool."""
+    parameters = {key: one for key, one in tool.parameters.items() if key != "title"}
+    return tool.name, tool.description, parameters
+
+
+@each_row("name", [one for one in FORMATS if one != "openapi"])
+@each_row("tools", [TOOLS, TOOLS[:1]], ids=["two", "one"])
+def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
+    written = write(name, tools)
+    brought = read(written.text, written.file_name)
+    assert [one.problem for one in brought.tools] == ["" for _ in tools], brought
+    back = [one.tool for one in brought.tools]
+    assert [said(one) for one in back if one] == [said(one) for one in tools]
+
+
+@pytest.mark.parametrize("name", ["json_schema", "langchain"])
+def test_a_title_of_the_schema_that_gives_way_is_told(name: str) -> None:
+    titled = Tool("f", "D.", {"type": "object", "title": "FArgs", "description": "Args."})
+    written = write(name, [titled])
+    assert "FArgs" not in written.text
+    assert [note for note in written.notes if "gave way" in note] == [
+        "The schema of f had a title of its own, which gave way.",
+        "The schema of f had a description of its own, which gave way.",
+    ]
+
+
+@pytest.mark.parametrize("name", ["own", "jsonl"])
+def test_our_own_forms_lose_nothing(name: str) -> None:
+    tools = (*EXAMPLES, EVENT, STRICT, FREE, HTTP, Tool("ask", answered_by="person"))
+    written = write(name, tools)
+    assert written.notes == ()
+    assert [one.tool for one in read(written.text).tools] == list(tools)
+
+
+def test_openapi_reads_back_as_the_same_operation() -> None:
+    written = write("openapi", [HTTP, EVENT])
+    assert written.notes == (
+        "find_user: the argument x is called X-Flag there.",
+        "add_event is no http tool and was left out.",
+    )
+    (found,) = read(written.text).tools
+    assert found.tool is not None
+    assert found.tool.name == "find_user"
+    assert found.tool.config["method"] == "POST"
+    assert found.tool.config["url"] == HTTP.config["url"]
+    assert found.tool.config["body"] == "json"
+    assert set(found.tool.config["headers"]) == {"X-Flag", "X-Api-Key"}
+    assert re.fullmatch(r"\$\{\w+\}", found.tool.config["headers"]["X-Api-Key"])
+    assert found.tool.parameters["properties"].keys() == {"id", "lang", "name", "X-Flag"}
+    assert sorted(found.tool.parameters["required"]) == ["id", "name"]
+
+
+def test_openapi_tells_what_it_leaves_out() -> None:
+    config = {
+        "method": "PUT",
+        "url": "https://api.example.com/a?fixed=1",
+        "headers": {"Accept": "text/csv"},
+        "body": '{"a": {{ args.a }}}',
+    }
+    again = Tool("again", answered_by="http", config=config)
+    written = write("openapi", [Tool("first", answered_by="http", config=config), again])
+    assert [note.partition(":")[2].split()[1] for note in written.notes[:3]] == ["fixed"] * 2 + [
+        "template"
+    ]
+    assert "again stands at a path that is taken" in written.notes[-1]
+
+
+@each_row(
+    ("name", "pick"),
+    [
+        ("anthropic", lambda data: data[0]["strict"]),
+        ("openai_chat", lambda data: data[0]["function"]["strict"]),
+        ("openai_responses", lambda data: data[0]["strict"]),
+    ],
+)
+def test_the_forms_of_providers_are_the_words_that_are_sent(name: str, pick: Any) -> None:
+    assert pick(json.loads(write(name, [STRICT]).text)) is True
+
+
+def test_what_a_form_cannot_say_is_told() -> None:
+    assert any("strict" in note for note in write("mcp", [STRICT]).notes)
+    assert any("free" in note.lower() for note in write("anthropic", [FREE]).notes)
+    assert json.loads(write("openai_chat", [FREE]).text)[0]["type"] == "custom"
+    odd = replace(EVENT, parameters={**PARAMETERS, "oneOf": [{}], "title": "T"})
+    assert any("oneOf" in note for note in write("python", [odd]).notes)
+    assert any("title" in note for note in write("json_schema", [odd]).notes)
+
+
+def test_mcp_tells_the_schema_of_the_result() -> None:
+    one = Tool("ask", answered_by="person", config={"output_schema": PLACE})
+    assert json.loads(write("mcp", [one]).text)["tools"][0]["outputSchema"] == PLACE
+
+
+def test_a_python_file_is_sound_and_its_classes_are_told_apart() -> None:
+    other = {**PARAMETERS, "properties": {"place": {**PLACE, "required": []}}, "required": []}
+    tools = (EVENT, replace(MOVE, parameters=other), Tool("get-weather", "Place: where it is."))
+    source = write("python", tools).text
+    names = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    assert names == ["Place", "Place2"]
+    compile(source, "tools.py", "exec")
+    back = [one.tool for one in read(source, "tools.py").tools]
+    assert [one.name for one in back if one] == ["add_event", "move_event", "get-weather"]
+    assert [one.description for one in back if one][-1] == "Place: where it is."
+    second = back[1].parameters["properties"]["place"] if back[1] else {}
+    assert "required" not in second
+
+
+@each_row(
+    ("tools", "called", "name"),
+    [
+        (TOOLS, "", "tools.json"),
+        (TOOLS[:1], "", "add_event.json"),
+        (TOOLS, 'mcp · x"\r\nSet-Cookie: a', "mcp-x-Set-Cookie-a.json"),
+        (TOOLS, "../../etc/passwd", "etc-passwd.json"),
+        (TOOLS, "\u202e…", "tools.json"),
+        (TOOLS, "a" * 500, f"{'a' * 60}.json"),
+    ],
+)
+def test_a_file_has_a_plain_name(tools: tuple[Tool, ...], called: str, name: str) -> None:
+    assert write("own", tools, called).file_name == name
+
+
+def test_what_cannot_be_written() -> None:
+    with pytest.raises(BadInput, match="format must be one of own"):
+        write("word", TOOLS)
+    with pytest.raises(BadInput, match="choose one"):
+        write("own", [])
+
+
+@each_row("name", list(FORMATS))
+def test_every_shipped_tool_can_be_written(name: str) -> None:
+    assert write(name, EXAMPLES).text.endswith("\n")
+    assert to_data(EXAMPLES[0])

@@ -1,0 +1,309 @@
+"""The door: each format as the library or program of that name writes it, and hostile texts.
+
+The texts were written by openai 3.54, anthropic 2.12, google-genai 3.4, mcp 2.3, pydantic 2.14 and
+langchain-core 1.7, or copied in shape from the programs' documentation.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.exchange.found import Brought
+from app.exchange.tool_import import read
+from app.schema.strict_json import parse
+from tests.exchange.hostile import HOSTILE, PYTHON
+from tests.tables import each_row
+
+ROOT = Path(__file__).resolve().parents[2]
+OBJECT = {"type": "object", "properties": {}}
+
+OPENAI_CHAT = """{"type": "function", "function": {"name": "GetWeather", "strict": true,
+ "parameters": {"$defs": {"Place": {"properties": {"city": {"description": "Name of the city",
+ "title": "City", "type": "string"}}, "required": ["city"], "title": "Place", "type": "object",
+ "additionalProperties": false}}, "properties": {"place": {"$ref": "#/$defs/Place"}},
+ "required": ["place"], "title": "GetWeather", "type": "object", "additionalProperties": false},
+ "description": "Current weather for a place."}}"""
+RESPONSES = """{"model": "gpt-5", "input": "hi", "tools": [
+ {"type": "function", "name": "get_weather", "description": "Now.", "strict": true,
+  "parameters": {"type": "object", "properties": {}, "required": []}},
+ {"type": "custom", "name": "code_exec", "description": "Runs code.",
+  "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}},
+ {"type": "web_search"}]}"""
+ANTHROPIC = """{"name": "get_w", "description": "Current weather.", "input_schema":
+ {"additionalProperties": false, "properties": {"city": {"description": "The city.",
+ "title": "City", "type": "string"}, "days": {"default": 1, "title": "Days", "type": "integer"}},
+ "required": ["city"], "type": "object"}, "cache_control": {"type": "ephemeral"}}"""
+GEMINI = """{"functionDeclarations":[{"description":"d","name":"get_weather","parameters":
+ {"properties":{"city":{"description":"c","minLength":1,"type":"STRING"},
+ "days":{"nullable":true,"type":"INTEGER"}},"required":["city"],"type":"OBJECT"}}]}"""
+GEMINI_PYTHON = """{"function_declarations":[{"name":"get_weather","parameters":
+ {"properties":{"city":{"min_length":1,"type":"STRING"}},"required":["city"],"type":"OBJECT"}}]}"""
+GEMINI_PLAIN = """{"name": "f", "parametersJsonSchema": {"type": "object", "properties": {}}}"""
+MCP = """{"jsonrpc": "2.0", "id": 1, "result": {"ttlMs":0,"tools":[{"name":"read_file",
+ "title":"Read","description":"Reads.","inputSchema":{"type":"object","properties":{"path":
+ {"type":"string"}},"required":["path"]},"outputSchema":{"type":"object","properties":{"text":
+ {"type":"string"}}},"annotations":{"readOnlyHint":true}}],"resultType":"complete"}}"""
+PYDANTIC = """{"$defs": {"Place": {"description": "Where it is.", "properties": {"city":
+ {"title": "City", "type": "string"}}, "required": ["city"], "title": "Place", "type": "object"}},
+ "description": "Current weather for a place.", "properties": {"place": {"$ref": "#/$defs/Place"},
+ "days": {"anyOf": [{"maximum": 7, "type": "integer"}, {"type": "null"}], "default": null}},
+ "required": ["place"], "title": "GetWeather", "type": "object"}"""
+LANGCHAIN = """{"type": "function", "function": {"name": "get_weather", "description": "Now.",
+ "parameters": {"properties": {"city": {"type": "string"}}, "required": ["city"],
+ "type": "object"}}}"""
+LANGCHAIN_ARGS = """{"name": "get_weather", "description": "Now.", "args_schema": {"description":
+ "Now.", "properties": {"city": {"title": "City", "type": "string"}}, "required": ["city"],
+ "title": "get_weather", "type": "object"}, "return_direct": false}"""
+LANGCHAIN_DUMP = """{"lc": 1, "type": "not_implemented", "id": ["langchain_core", "tools",
+ "structured", "StructuredTool"], "repr": "StructuredTool(name='get_weather')",
+ "name": "get_weather"}"""
+BEDROCK = """{"toolConfig": {"tools": [{"toolSpec": {"name": "top_song", "inputSchema":
+ {"json": {"type": "object", "properties": {"sign": {"type": "string"}}}}}}]}}"""
+FUNCTIONS = """{"model": "gpt-4", "functions": [{"name": "f", "description": "d", "parameters":
+ {"type": "object", "properties": {}}}]}"""
+OPENAPI = """openapi: 3.0.3
+info: {title: Pets, version: "1"}
+servers: [{url: https://pets.example/v1}]
+paths:
+  /pets/{id}:
+    get:
+      operationId: getPet
+      parameters: [{name: id, in: path, required: true, schema: {type: integer}}]
+      responses: {200: {description: "OK"}}
+"""
+SOURCE = '''from typing import Literal
+
+def get_weather(city: str, unit: Literal["c", "f"] = "c") -> str:
+    """Current weather for a city."""
+    raise SystemExit("never run")
+'''
+OWN = """{"name": "ask", "answered_by": "person", "parameters": {"type": "object"}}"""
+
+FORMATS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
+    "openai chat": (OPENAI_CHAT, [("GetWeather", "OpenAI Chat", "mock")]),
+    "responses": (
+        RESPONSES,
+        [
+            ("get_weather", "OpenAI Responses", "mock"),
+            ("code_exec", "OpenAI Responses", "mock"),
+            ("web_search", "", "A tool of the type 'web_search' is run by its provider"),
+        ],
+    ),
+    "anthropic": (ANTHROPIC, [("get_w", "Anthropic", "mock")]),
+    "gemini": (GEMINI, [("get_weather", "Gemini", "mock")]),
+    "gemini by its sdk": (GEMINI_PYTHON, [("get_weather", "Gemini", "mock")]),
+    "gemini, plain": (GEMINI_PLAIN, [("f", "Gemini", "mock")]),
+    "mcp": (MCP, [("read_file", "MCP", "mock")]),
+    "pydantic": (PYDANTIC, [("GetWeather", "JSON Schema", "mock")]),
+    "langchain": (LANGCHAIN, [("get_weather", "OpenAI Chat", "mock")]),
+    "langchain args": (LANGCHAIN_ARGS, [("get_weather", "LangChain", "mock")]),
+    "langchain dump": (LANGCHAIN_DUMP, [("get_weather", "LangChain", "convert_to_openai_tool")]),
+    "bedrock": (BEDROCK, [("top_song", "Bedrock Converse", "mock")]),
+    "functions": (FUNCTIONS, [("f", "OpenAI functions", "mock")]),
+    "openapi": (OPENAPI, [("getPet", "OpenAPI operation", "http")]),
+    "python": (SOURCE, [("get_weather", "Python", "mock")]),
+    "own": (OWN, [("ask", "our own form", "person")]),
+    "mixed": (
+        f"[{ANTHROPIC}, {GEMINI}, [{OWN}], 3]",
+        [
+            ("get_w", "Anthropic", "mock"),
+            ("get_weather", "Gemini", "mock"),
+            ("ask", "our own form", "person"),
+            ("", "", "this is something else"),
+        ],
+    ),
+    "lines": (
+        OWN + "\n\n{broken\n" + json.dumps(json.loads(MCP)) + "\n",
+        [
+            ("ask", "our own form", "person"),
+            ("", "JSON Lines", "Line 3 is no sound JSON"),
+            ("read_file", "MCP", "mock"),
+        ],
+    ),
+    "yaml": (
+        "- name: f\n  input_schema: {type: object, properties: {on: {enum: [yes, no]}}}\n",
+        [("f", "Anthropic", "mock")],
+    ),
+}
+
+
+def told(brought: Brought) -> list[tuple[str, str, str]]:
+    return [
+        (one.name, one.kind, one.tool.answered_by if one.tool else one.problem)
+        for one in brought.tools
+    ]
+
+
+@each_row("name", FORMATS)
+def test_each_format_is_told_by_its_shape(name: str) -> None:
+    text, expected = FORMATS[name]
+    brought = read(text)
+    assert brought.problem == ""
+    found = told(brought)
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    for (_, _, who), (_, _, wanted) in zip(found, expected, strict=True):
+        assert wanted in who
+    # The same by a name that says otherwise: only the shape counts.
+    assert told(read(text, "notes.txt")) == found
+    assert told(read("\ufeff" + text)) == found
+
+
+def test_the_door_says_what_was_made_up() -> None:
+    (one,) = read(MCP).tools
+    assert one.tool is not None
+    assert one.tool.config["result"].keys() == {"text"}  # sampled from its output schema
+    assert any("made-up" in note for note in one.notes)
+    found = read(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
+    assert found.tool is not None
+    assert found.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}
+    assert found.notes[0] == "Left out: owner."
+
+
+def test_comments_are_left_out_and_it_is_said() -> None:
+    text = '{ // a tool\n "name": "f", /* of "Claude" */ "input_schema": {"type": "object",}, }'
+    brought = read(text)
+    assert told(brought) == [("f", "Anthropic", "mock")]
+    assert brought.notes == ("Comments and last commas were left out.",)
+    assert read('{"name": "//", "x": "a,}",}').problem == ""
+
+
+@each_row("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
+def test_comments_may_stand_first(comment: str) -> None:
+    assert told(read(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
+    assert told(read(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
+
+
+@each_row(
+    ("text", "name", "kind"),
+    [
+        (f"```json\n{ANTHROPIC}\n```\n", "", "Anthropic"),
+        (f"\n```\n{ANTHROPIC}", "", "Anthropic"),
+        (f"```python\n{SOURCE}```\nThat is `it`.", "", "Python"),
+        (f"Here it is:\n\n  ```json\n{ANTHROPIC}\n  ```\nSo long.", "chat.md", "Anthropic"),
+    ],
+)
+def test_a_block_between_fences_is_read(text: str, name: str, kind: str) -> None:
+    assert [one.kind for one in read(text, name).tools] == [kind]
+
+
+def test_the_lines_of_a_block_are_those_of_the_text() -> None:
+    assert "Line 3, column 1" in read('```json\n{"a":\n}\n```').problem
+    assert "no block of code" in read("# Notes", "notes.md").problem
+
+
+def test_names_of_two_tools_stay_the_same() -> None:
+    assert [one.name for one in read(f"[{OWN}, {OWN}]").tools] == ["ask", "ask"]
+
+
+def test_only_so_many_tools_are_shown() -> None:
+    many = [{"name": f"t{number}", "input_schema": OBJECT} for number in range(600)]
+    brought = read(json.dumps(many), most=500)
+    assert len(brought.tools) == 500
+    assert brought.more
+    assert "first 500" in brought.notes[0]
+    assert [one.key for one in brought.choices[498:502]] == ["t498", "t499", "t500", "t501"]
+    picked = read(json.dumps(many), most=500, pick={"t3", "t599"})
+    assert [one.name for one in picked.tools] == ["t3", "t599"]
+
+
+@each_row(
+    ("text", "said"),
+    [
+        ("", "There is nothing in it"),
+        ("   \n", "There is nothing in it"),
+        ("[]", "It holds no tools and no servers"),
+        ('{"mcpServers": {}}', "It holds no tools and no servers"),
+        ("hello", "in no form that is known"),
+        ("{", "Line 1, column 2: the text ends"),
+        ('{"a": 1, "a": 2}', "duplicate key"),
+        ("x = 1\ndef f(:", "Line 2: this is no sound Python"),
+        ("[mcp_servers.a\n", "no sound JSON"),
+        ("[mcp_servers.a]\nx = ", "no sound TOML"),
+        ("a: [1\nb: 2", "no sound YAML. Line 2"),
+        ("x" * (8 * 1024 * 1024 + 1), "larger than 8 MB"),
+    ],
+)
+def test_what_cannot_be_read_says_what_to_do(text: str, said: str) -> None:
+    brought = read(text)
+    assert said in brought.problem
+    assert brought.tools == ()
+
+
+@pytest.mark.parametrize("text", ['{"a": [' + "1," * 600_000, '{"a": [\n' + "1,\n" * 600_000])
+def test_a_large_text_that_is_no_json_is_parsed_once(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines are looked for only where a line break ends a value."""
+    parsed: list[int] = []
+
+    def counted(text: str, *most: int) -> Any:
+        parsed.append(len(text))
+        return parse(text, *most)
+
+    monkeypatch.setattr("app.exchange.text.parse", counted)
+    assert "no sound JSON" in read(text).problem
+    assert parsed == [len(text)]
+
+
+WATCHED = """
+import json, sys
+from app.exchange.tool_import import read
+
+FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn",
+             "os.remove", "os.rename", "os.mkdir", "urllib.", "ctypes.", "exec")
+
+def watch(event, arguments):
+    writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+    # Python itself looks for the file of a syntax error under this name.
+    opens = event == "open" and arguments[0] != "<unknown>"
+    if watching and (event.startswith(FORBIDDEN) or writes or opens):
+        happened.append([event, str(arguments[0])[:80]])
+
+watching, happened, results = False, [], {}
+sys.addaudithook(watch)
+read("def f(a: int): 'x'")  # what is loaded when first used
+for case, text in json.load(sys.stdin).items():
+    watching = True
+    brought = read(text)
+    watching = False
+    results[case] = [brought.problem, [one.problem for one in brought.tools],
+                     [one.tool.name for one in brought.tools if one.tool]]
+print(json.dumps([results, happened]))
+"""
+
+
+@pytest.fixture(scope="module")
+def read_hostile() -> dict[str, Any]:
+    """All hostile texts read in one process of their own, which a crash would end and in which
+    whatever opens, connects or starts is noted."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED],
+        input=json.dumps({name: text for name, (text, _) in {**HOSTILE, **PYTHON}.items()}),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=100,
+        check=True,
+    )
+    results, happened = json.loads(done.stdout)
+    assert happened == []
+    return dict(results)
+
+
+@each_row("name", [*HOSTILE, *PYTHON])
+def test_a_hostile_text_is_refused_or_disarmed(name: str, read_hostile: dict[str, Any]) -> None:
+    problem, problems, names = read_hostile[name]
+    wanted = {**HOSTILE, **PYTHON}[name][1]
+    said = " ".join([problem, *problems])
+    if wanted:
+        assert wanted in said
+        assert names == []
+    else:
+        assert said.strip() == ""
+        assert len(names) == 1

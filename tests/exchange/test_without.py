@@ -1,0 +1,54 @@
+"""What a person leaves out is nowhere in the file."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.events import CallDecided, CallEnded, PromptAdded
+from app.core.tools import Content, ToolResult
+from app.exchange.bundle import Kept, Piece, Recording
+from app.exchange.jsonl import read, write
+from app.exchange.without import LEFT_OUT, without
+from tests.factories import DIGEST, Log
+from tests.tables import each_row
+
+IMAGE = Content("image", media_type="image/png", data=base64.b64encode(b"PICTURE").decode())
+RESULT, THOUGHT, BYTES = "the result", "a thought", b"the bytes"
+
+
+def session() -> Kept:
+    log = Log().start().add(PromptAdded("look", (IMAGE,)))
+    log.request(body=f'{{"all": ["{RESULT}", "{THOUGHT}", "{IMAGE.data}"]}}')
+    log.part(0, "thinking", *THOUGHT).call(1, "ask_me", {}).end().check("1.1")
+    log.add(CallDecided("1.1", "answer", text=RESULT, images=(IMAGE,), digest=DIGEST))
+    log.add(CallEnded("1.1", ToolResult((Content(text=RESULT), IMAGE))))
+    recordings = {1: Recording(1, [Piece(1, BYTES), Piece(2, THOUGHT.encode())], True)}
+    return Kept(log.session(), "", log.events, recordings)
+
+
+SIGNS = {
+    "recordings": [base64.b64encode(BYTES).decode()],
+    "results": [RESULT],
+    "thinking": [THOUGHT, base64.b64encode(THOUGHT.encode()).decode()],
+    "images": [IMAGE.data],
+}
+
+
+@each_row("name", LEFT_OUT)
+def test_what_is_left_out_is_gone_and_the_rest_is_there(name: str) -> None:
+    whole, thin = write(session()).data.decode(), write(without(session(), [name])).data.decode()
+    for sign in SIGNS[name]:
+        assert sign in whole
+        assert sign not in thin
+    assert "look" in thin
+    assert read(thin.encode(), "new").session.by_call["1.1"].status == "done"
+
+
+def test_nothing_left_out_is_the_same() -> None:
+    one = session()
+    assert without(one, []) is one
+    with pytest.raises(BadInput, match="cannot be left out"):
+        without(one, ["prompts"])
