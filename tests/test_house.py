@@ -233,7 +233,7 @@ def test_pages_are_written_in_readable_lines_and_change_at_four_widths() -> None
     sheets = list((ROOT / "static").glob("*.css"))
     assert len(sheets) <= MOST_STYLESHEETS
     assert [found for path in sheets for found in other_widths(path.name, path.read_text())] == []
-    pages = [*(ROOT / "static").glob("*.js"), *sheets]
+    pages = [*(ROOT / "static").glob("*.js"), *(ROOT / "templates").glob("*.html"), *sheets]
     assert [found for path in pages for found in long_lines(path.name, path.read_text())] == []
     assert long_lines("bad", "a" * 161)
     assert other_widths("bad", "@media (max-width: 700px) { a { color: red } }")

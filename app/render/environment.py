@@ -15,6 +15,7 @@ from typing import Any
 
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
+from jinja2.ext import Extension
 from markupsafe import Markup
 
 from app.core.limits import written
@@ -40,6 +41,27 @@ class _Compiled(BytecodeCache):
 
 COMPILED = _Compiled()
 
+_JINJA = r"\{%.*?%\}|\{\{.*?\}\}|\{(?![%{])"
+_QUOTED = rf"\"(?:{_JINJA}|[^\"{{])*\"|'(?:{_JINJA}|[^'{{])*'"
+_TAG = re.compile(rf"<[a-z][\w-]*(?:{_QUOTED}|{_JINJA}|[^>\"'{{])*>", re.S)
+_BREAK = re.compile(
+    # An attribute behind a condition brings its own space.
+    rf"({_QUOTED})|\s*\n\s*(\{{% *(?:if|for) (?:(?!%\}}).)*%\}}(?=\s))|({_JINJA})|\s*\n\s*",
+    re.S,
+)
+
+
+class _OneLineTags(Extension):
+    """Sends a tag in one line, however many lines the template has for its attributes."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return _TAG.sub(
+            lambda tag: _BREAK.sub(
+                lambda part: part[part.lastindex] if part.lastindex else " ", tag[0]
+            ),
+            source,
+        )
+
 
 def environment(folder: Path, *, reload: bool = False) -> Environment:
     """The environment over the templates in `folder`; `reload` reads changed files again."""
@@ -53,6 +75,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         auto_reload=reload,
         cache_size=-1,
         bytecode_cache=COMPILED,
+        extensions=[_OneLineTags],
     )
     env.filters.update(
         ago=filters.ago,

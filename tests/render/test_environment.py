@@ -30,6 +30,21 @@ def test_everything_printed_is_escaped_and_made_visible(value: object, printed: 
     )
 
 
+@each_row(
+    ("source", "sent"),
+    [
+        ('<a\n  id="b"\n  hidden>c</a>', '<a id="b" hidden>c</a>'),
+        ('<a\n  id="b"\n  {% if no %} hidden{% endif %}>', '<a id="b">'),
+        ('<a id="b"\n  {% if yes > 0 %}hidden{% endif %}>', '<a id="b" hidden>'),
+        ('<a title="{{ "b" if\n  yes }}\nc">', '<a title="b\nc">'),
+        ("<textarea\n  name='a'>\n\nb</textarea>\n c", "<textarea name='a'>\n\nb</textarea>\n c"),
+        ('<a\n title="{{ "it\'s > " }}"\n id="c">', '<a title="it&#39;s &gt; " id="c">'),
+    ],
+)
+def test_a_tag_is_sent_in_one_line(source: str, sent: str) -> None:
+    assert ENV.from_string(source).render(yes=1, no=0) == sent
+
+
 def test_a_form_field_keeps_its_text() -> None:
     assert ENV.from_string("{{ value|verbatim }}").render(value="👨\u200d👩") == "👨\u200d👩"
 
