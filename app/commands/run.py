@@ -131,7 +131,7 @@ async def _run_beside(
         asked["tools"] = tools_of(library, arguments.tools)
         settings = await settings_from(engine, asked)
         check_names(rules, [tool.name for tool in settings.tools])
-        session_id = await engine.hub.create(settings)
+        session_id = await engine.sessions.create(settings)
         await engine.rules.put(session_id, rules, settings.tools)
         return await _told(engine, arguments, session_id)
     finally:
@@ -147,27 +147,27 @@ async def _told(engine: Engine, arguments: argparse.Namespace, session_id: str) 
     try:
         return await _run(engine, arguments.prompt, session_id, teller)
     except asyncio.CancelledError:
-        await engine.driver.stop(session_id)
+        await engine.runner.stop(session_id)
         place = f" --db {engine.database.path}" if arguments.db is not None else ""
         teller.stopped(f"where `playground serve{place}` shows it")
         return STOPPED
 
 
 async def _run(engine: Engine, prompt: str, session_id: str, teller: Teller) -> str:
-    hub, seq = engine.hub, 0
-    await engine.driver.prompt(session_id, prompt)
+    sessions, seq = engine.sessions, 0
+    await engine.runner.prompt(session_id, prompt)
     while True:
-        position = hub.position
-        async with hub.holding(session_id) as live:
+        position = sessions.position
+        async with sessions.holding(session_id) as live:
             state = live.session.state
         for logged in await engine.log.events(session_id, seq):
             seq = logged.seq
             teller.tell(logged)
         if state != "running":
-            async with hub.holding(session_id) as live:
+            async with sessions.holding(session_id) as live:
                 teller.rest(state, waiting_in(folded(live.session)))
             return state
-        await hub.wait(position, hub.list_version, 60.0)
+        await sessions.wait(position, sessions.list_version, 60.0)
 
 
 def _answers(pairs: Sequence[str]) -> list[tuple[str, str]]:

@@ -94,7 +94,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
 
         def leaving() -> None:
             site.close()
-            ending.append(asyncio.create_task(engine.driver.close()))
+            ending.append(asyncio.create_task(engine.runner.close()))
 
         def ready() -> None:
             link = base + "/" + (f"?token={token}" if token else "")

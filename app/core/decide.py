@@ -1,4 +1,4 @@
-"""What happens next. `next_commands` is pure and decides; the driver performs.
+"""What happens next. `next_commands` is pure and decides; the runner performs.
 
 Waiting for a person is no state of its own anywhere: it is a session for which `next_commands`
 returns nothing. A closed tab or a killed server therefore loses nothing.

@@ -1,8 +1,8 @@
 """The fold: a session is what its events say, in order.
 
 Theory of operation. `apply(session, logged)` is the only function that changes a Session. It is
-called once for each event, in order of `seq`, by whoever owns the session (the hub for a live
-one, a loader or the replay for a copy), and it refuses an event that cannot follow. A Session is
+called once for each event, in order of `seq`, by whoever owns the session (the store for one that
+lives, a loader or the replay for a copy), and it refuses an event that cannot follow. A Session is
 mutable and has one owner; everybody else reads it and keeps nothing.
 
 A turn is one request and its answer. It goes  sent -> open -> ended | failed.  A call goes

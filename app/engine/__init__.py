@@ -1,1 +1,1 @@
-"""What happens: the hub checks and saves, the driver performs, the client asks the model."""
+"""Runs sessions: `sessions` checks and saves, `runner` performs, `responses` asks the model."""

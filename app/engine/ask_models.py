@@ -33,10 +33,10 @@ async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Setti
         raise Refused("A prompt needs some text; write what all of them are asked.")
     wanted = await _settings(engine, rows, base)
     ids = [
-        await engine.hub.create(one, title)
+        await engine.sessions.create(one, title)
         for one, title in zip(wanted, titles_for(wanted, text), strict=True)
     ]
-    await asyncio.gather(*(engine.driver.prompt(one, text) for one in ids))
+    await asyncio.gather(*(engine.runner.prompt(one, text) for one in ids))
     return await _together(engine, ids, text)
 
 
@@ -47,7 +47,7 @@ async def asked_of_forks(
 
     What is refused makes none: NotFound, BadInput, Refused, Conflict.
     """
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         base = settings_at(live.session, place)
         if not place.prompt and live.session.state not in ("idle", "failed", "interrupted"):
             raise Conflict(
@@ -67,7 +67,7 @@ async def asked_of_forks(
     if failed := [one for one in made if isinstance(one, BaseException)]:
         for one in made:
             if isinstance(one, str):
-                await engine.driver.delete(one)
+                await engine.runner.delete(one)
         raise failed[0]
     return await _together(engine, [one for one in made if isinstance(one, str)], text)
 

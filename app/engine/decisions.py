@@ -235,14 +235,14 @@ class CallChecks:
 
     def __init__(
         self,
-        hub: SessionStore,
+        sessions: SessionStore,
         executors: Executors,
         tended: Supervise,
         follow: Follow,
         ruling: Policy,
     ) -> None:
         self._ruling = ruling
-        self._hub = hub
+        self._sessions = sessions
         self._executors = executors
         self._tended = tended
         self._then = follow
@@ -272,7 +272,9 @@ class CallChecks:
         What follows from the new look is done at once: a rule may decide the call as it is now."""
         call = live.session.call(call_id)
         if checked.code != call.code:
-            await self._hub.append(live, [checked_event(live.session, call, checked, self._ruling)])
+            await self._sessions.append(
+                live, [checked_event(live.session, call, checked, self._ruling)]
+            )
             await self._then(live, ())
             raise Conflict(
                 "What answers this tool has changed since this card was drawn; look at the call "
@@ -323,7 +325,7 @@ class CallChecks:
         await asyncio.wait([work])
         if work.cancelled():
             return
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             for one, found in zip(seen, work.result(), strict=True):
                 call = live.session.call(one.id)
                 stands = call.status == "decided" and call.decided == one.decided
@@ -334,14 +336,14 @@ class CallChecks:
     async def _take_back(self, live: LiveSession, seen: HeldCall, found: Checked) -> None:
         call, rule = live.session.call(seen.id), seen.decided.rule
         why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
-        await self._hub.append(live, [CallReturned(call.id, "rule", why)])
+        await self._sessions.append(live, [CallReturned(call.id, "rule", why)])
         await self._ruling.know_all(live.session)
-        await self._hub.append(live, [checked_event(live.session, call, found, self._ruling)])
+        await self._sessions.append(live, [checked_event(live.session, call, found, self._ruling)])
 
     async def again(self, session_id: str, rule_id: str) -> None:
         """Look anew at the calls that wait only because what answers them is not what the rule is
         bound to: by now it may be. What follows from that is done."""
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             rules = self._ruling.of(session_id)
             calls = [
                 call
@@ -352,14 +354,14 @@ class CallChecks:
                 and unbound(rule, call)
             ]
         looked = await asyncio.gather(*(self.asked(session_id, call) for call in calls))
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             for before, checked in zip(calls, looked, strict=True):
                 call = live.session.call(before.id)
                 waits = call.status == "waiting" and live.session.current(call)
                 if waits and not live.session.stopped and checked.code != call.code:
                     await self._ruling.know_all(live.session)
                     event = checked_event(live.session, call, checked, self._ruling)
-                    await self._hub.append(live, [event])
+                    await self._sessions.append(live, [event])
             await self._then(live, ())
 
     def under_way(self, session_id: str, call_id: str) -> bool:
@@ -395,7 +397,7 @@ class CallChecks:
             if batch.ended:
                 return
             whole = (one for one in call_ids if not batch.works[one].cancelled())
-            async with self._hub.holding(session_id) as live:
+            async with self._sessions.holding(session_id) as live:
                 await self._write(live, {one: _result_of(one, batch.works[one]) for one in whole})
             for call_id in call_ids:
                 del batch.works[call_id], batch.left[call_id], self._open[session_id, call_id]
@@ -413,7 +415,7 @@ class CallChecks:
         ]
         if not events:
             return
-        await self._hub.append(live, events)
+        await self._sessions.append(live, events)
         await self._then(live, ())
 
 

@@ -55,11 +55,11 @@ class Engine:
     database: Database
     log: Log
     library: Library
-    hub: SessionStore
+    sessions: SessionStore
     keys: Keys
     net: HttpClient
     client: ProviderClient
-    driver: Runner
+    runner: Runner
     providers: Providers
     executors: Executors
     servers: Servers
@@ -104,25 +104,25 @@ class Engine:
             log = await Log.open(database)
             library = Library(database, EXAMPLES + WORKSPACE)
             keys = Keys(environment, await library.confirmations(), simulator_key)
-            hub = SessionStore(log, clock, new_id, keys.redactor)
+            sessions = SessionStore(log, clock, new_id, keys.redactor)
             net = HttpClient()
-            client = ProviderClient(hub, net, keys, simulator_url)
+            client = ProviderClient(sessions, net, keys, simulator_url)
             folder = path.with_name(path.stem + "-files")
             mcp = Mcp(library.servers, environment, keys.variable)
-            workspace = Workspace(Tasks(task_writer(hub)), Pages(time.monotonic), clock)
+            workspace = Workspace(Tasks(task_writer(sessions)), Pages(time.monotonic), clock)
             runs = executors(keys, mcp, workspace)
-            rules = RuleStore(library, runs, clock, new_id, keys.redactor, hub.ring_list)
+            rules = RuleStore(library, runs, clock, new_id, keys.redactor, sessions.ring_list)
             await rules.load()
             ruling = Policy(rules.of, log)
-            driver = Runner(hub, client, runs, folder, ruling)
+            runner = Runner(sessions, client, runs, folder, ruling)
             providers = Providers(net, keys, simulator_url)
             servers = Servers(library, mcp, keys.redactor, clock)
             trying = ToolTries(runs, folder, clock, new_id, keys.redactor)
             own = {profile.name: profile for profile in await library.profiles()}
-            parts = (lock, database, log, library, hub, keys, net, client, driver, providers)
+            parts = (lock, database, log, library, sessions, keys, net, client, runner, providers)
             more = (runs, servers, trying, workspace, rules, ruling, folder)
             engine = cls(*parts, *more, environment, own)
-            await recover(hub, rules.of)
+            await recover(sessions, rules.of)
             opened.pop_all()
         return engine
 
@@ -137,7 +137,7 @@ class Engine:
             ends.callback(self.lock.release)
             ends.push_async_callback(self.database.close)
             ends.push_async_callback(self.net.aclose)
-            ends.push_async_callback(self.driver.close)
+            ends.push_async_callback(self.runner.close)
             ends.push_async_callback(self.trying.close)
 
     def profiles(self) -> tuple[Profile, ...]:
@@ -161,7 +161,7 @@ class Engine:
 
         No key goes anywhere by this: for a new address it is confirmed by itself.
         """
-        await self.library.save_profile(profile, self.hub.clock())
+        await self.library.save_profile(profile, self.sessions.clock())
         self.own = dict(sorted({**self.own, profile.name: profile}.items()))
 
     async def delete_profile(self, name: str) -> None:

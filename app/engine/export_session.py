@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 async def read_bundle(engine: Engine, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
     """All that is kept of a session; NotFound where there is none. `base_url` is where this server
     listens."""
-    async with engine.hub.holding(session_id):
+    async with engine.sessions.holding(session_id):
         return await read_bundle_from(engine.log, session_id, base_url)
 
 

@@ -1,5 +1,5 @@
 """Forks: a new session from the beginning of another, with what a person changed. What is taken
-over is for core/forks to say; what comes of it goes through the driver's own doors.
+over is for core/forks to say; what comes of it goes through the runner's own doors.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ async def fork(
     BadInput, Conflict.
     """
     wish = _Wish(place, settings, change, text, asked, title, go)
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         made, events = await _checked(engine, live, wish)
-        child = await engine.hub.fork(live, made, events, _title(title) or live.title)
+        child = await engine.sessions.fork(live, made, events, _title(title) or live.title)
     await _begin(engine, child, wish, made)
     return child
 
@@ -126,7 +126,7 @@ async def _checked(engine: Engine, live: LiveSession, wish: _Wish) -> tuple[Cut,
 
 
 async def _begin(engine: Engine, child: str, wish: _Wish, made: Cut) -> None:
-    await engine.driver.advance(child)
+    await engine.runner.advance(child)
     if made.reopened and (wish.asked is not None or not wish.go):
         await _decide(engine, child, wish.place.call, wish.asked, go=wish.go)
 
@@ -145,7 +145,7 @@ class ForkStanding:
 
 async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> ForkStanding:
     """How `session_id` stands at `place`; nothing is made. Refused as `fork` refuses it."""
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         made, _ = await _cut(engine, live, place)
         had = made.session.settings
         assert had is not None
@@ -172,16 +172,16 @@ async def what_if(
     wishes = [_Wish(place, None, change, None, asked, title, go) for asked in answers]
     made: list[str] = []
     try:
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             cuts = [await _checked(engine, live, wish) for wish in wishes]
             for taken, events in cuts:
                 named = _title(title) or live.title
-                made.append(await engine.hub.fork(live, taken, events, named))
+                made.append(await engine.sessions.fork(live, taken, events, named))
         for child, wish, (taken, _) in zip(made, wishes, cuts, strict=True):
             await _begin(engine, child, wish, taken)
     except PlaygroundError:
         for child in made:
-            await engine.driver.delete(child)
+            await engine.runner.delete(child)
         raise
     return made
 
@@ -190,7 +190,7 @@ async def _cut(engine: Engine, live: LiveSession, place: ForkPlace) -> tuple[Cut
     """What a fork there takes over of the log, and the log."""
     if live.deleted:
         raise Conflict("This session is deleted; restore it first, then fork it.")
-    log = await engine.hub.log.opening(live.id)
+    log = await engine.sessions.log.opening(live.id)
     chosen = [place.call] if place.call else []
     return cut(log, live.id, _seq(live.session, place), chosen), log
 
@@ -264,29 +264,29 @@ async def _decide(
     try:
         await _looked(engine, child)
         if not go:
-            async with engine.hub.holding(child) as live:
+            async with engine.sessions.holding(child) as live:
                 if not live.session.paused:
-                    await engine.hub.append(live, [RunPaused("fork")])
+                    await engine.sessions.append(live, [RunPaused("fork")])
         if asked is not None:
-            async with engine.hub.holding(child) as live:
+            async with engine.sessions.holding(child) as live:
                 card = live.session.call(call_id).digest
-            await engine.driver.decide(child, call_id, replace(asked, digest=card))
+            await engine.runner.decide(child, call_id, replace(asked, digest=card))
     except PlaygroundError:
-        await engine.driver.delete(child)
+        await engine.runner.delete(child)
         raise
 
 
 async def _looked(engine: Engine, session_id: str) -> None:
     """Until none of its calls is only proposed; Conflict where that takes too long."""
-    hub = engine.hub
+    sessions = engine.sessions
     try:
         async with asyncio.timeout(LOOK_S):
             while True:
-                position = hub.position
-                async with hub.holding(session_id) as live:
+                position = sessions.position
+                async with sessions.holding(session_id) as live:
                     if all(call.status != "proposed" for call in live.session.current_calls):
                         return
-                await hub.wait(position, hub.list_version, LOOK_S)
+                await sessions.wait(position, sessions.list_version, LOOK_S)
     except TimeoutError:
         raise Conflict(
             "Who answers this call could not be asked in time. Fork without a decision: the call "

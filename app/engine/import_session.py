@@ -52,7 +52,7 @@ async def import_session(engine: Engine, data: bytes) -> str:
     except Unreadable as error:
         raise BadInput(str(error)) from None
     await engine.log.append(_batch(kept))
-    engine.hub.ring_list()
+    engine.sessions.ring_list()
     return kept.session.id
 
 
@@ -74,7 +74,7 @@ def _read_request(engine: Engine, data: bytes) -> Kept:
     brought = read_requests(data.decode("utf-8", "replace"))
     if not brought.requests:
         raise BadInput(f"{brought.problem} Bring {WHAT}.")
-    pasted, now = _sound(brought.requests[0]), engine.hub.clock()
+    pasted, now = _sound(brought.requests[0]), engine.sessions.clock()
     made = retold(pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now)
     for note in (*brought.notes, *made.notes):
         made.tell("brought", note)

@@ -17,18 +17,18 @@ LONGEST_TAG = 40
 
 async def pin(engine: Engine, session_id: str, *, on: bool) -> None:
     """Above all others in the list, or no more. NotFound where there is no such session."""
-    async with engine.hub.holding(session_id) as live:
-        await log.pin(engine.database, session_id, engine.hub.clock() if on else None)
+    async with engine.sessions.holding(session_id) as live:
+        await log.pin(engine.database, session_id, engine.sessions.clock() if on else None)
         live.pinned = on
-    engine.hub.ring_list()
+    engine.sessions.ring_list()
 
 
 async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
     """Out of the list, though found, or back in it. NotFound where there is no such session."""
-    async with engine.hub.holding(session_id) as live:
-        await log.archive(engine.database, session_id, engine.hub.clock() if on else None)
+    async with engine.sessions.holding(session_id) as live:
+        await log.archive(engine.database, session_id, engine.sessions.clock() if on else None)
         live.archived = on
-    engine.hub.ring_list()
+    engine.sessions.ring_list()
 
 
 async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str, ...]:
@@ -44,10 +44,10 @@ async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str
         raise BadInput(
             f"A tag has 1 to {LONGEST_TAG} characters that can be seen; {long[:50]!r} is no tag."
         )
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         await log.set_tags(engine.database, session_id, kept)
         live.tags = kept
-    engine.hub.ring_list()
+    engine.sessions.ring_list()
     return kept
 
 
@@ -57,8 +57,8 @@ async def purge(engine: Engine, session_ids: Sequence[str]) -> None:
     async with engine.purging:
         try:
             for session_id in session_ids:
-                async with engine.hub.holding(session_id) as live:
-                    await engine.hub.purge(live)
+                async with engine.sessions.holding(session_id) as live:
+                    await engine.sessions.purge(live)
                 engine.rules.forget(session_id)
                 await engine.executors.forget(session_id)
                 await asyncio.to_thread(_remove, engine, session_id)

@@ -50,7 +50,7 @@ async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
     (`harmless`). Conflict where the session is deleted."""
     if pace not in PACES:
         raise BadInput(f"pace is one of {', '.join(PACES)}: what the pauses are multiplied by.")
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         if live.deleted:
             raise Conflict("This session is deleted; restore it first, then play it.")
         title, turn = live.title, _first(live.session)
@@ -61,7 +61,7 @@ async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
         profile=_profile(first.profile, session_id, title, pace),
         model=first.model or first.profile.model,
     )
-    return await engine.hub.create(settings, f"{title or 'A session'}, with its recording")
+    return await engine.sessions.create(settings, f"{title or 'A session'}, with its recording")
 
 
 async def recorded_prompt(log: Log, session_id: str, number: int) -> str:

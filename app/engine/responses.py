@@ -129,9 +129,9 @@ class ProviderClient:
     """`simulator_url` is asked where this process's own simulator stands, "" for nowhere."""
 
     def __init__(
-        self, hub: SessionStore, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]
+        self, sessions: SessionStore, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]
     ) -> None:
-        self._hub = hub
+        self._sessions = sessions
         self._net = net
         self._keys = keys
         self._simulator_url = simulator_url
@@ -202,7 +202,9 @@ class ProviderClient:
         answering.reader = asyncio.create_task(self._read(prepared, answering))
         if answering.stopped is not None:
             answering.reader.cancel()
-        writing = ResponseRecorder(self._hub, session_id, prepared, self._keys.redactor(), ended)
+        writing = ResponseRecorder(
+            self._sessions, session_id, prepared, self._keys.redactor(), ended
+        )
         self._open.add(answering)
         try:
             while not writing.over:
@@ -216,7 +218,7 @@ class ProviderClient:
                 await answering.reader
 
     async def _read(self, prepared: PreparedRequest, answering: OpenRequest) -> None:
-        sent, clock = prepared.sent, self._hub.clock
+        sent, clock = prepared.sent, self._sessions.clock
         last = Received(clock(), ended=True)
         try:
             async with self._net.open(
@@ -243,12 +245,12 @@ class ProviderClient:
     async def _wait_for_writer(self, answering: OpenRequest) -> None:
         """Where the reader is far ahead of it. While nothing can be saved the reader goes on, as
         far as memory goes: NetTrouble where that is full."""
-        while answering.far_ahead and self._hub.health.trouble is None:
+        while answering.far_ahead and self._sessions.health.trouble is None:
             answering.room.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await answering.room.wait()
-        if self._hub.health.trouble is not None and self.unsaved > MOST_UNSAVED:
+        if self._sessions.health.trouble is not None and self.unsaved > MOST_UNSAVED:
             raise NetworkError("interrupted", _LOST, began=True)
 
     def _base_url(self, profile: Profile) -> str:
@@ -329,13 +331,13 @@ class ResponseRecorder:
 
     def __init__(
         self,
-        hub: SessionStore,
+        sessions: SessionStore,
         session_id: str,
         prepared: PreparedRequest,
         redactor: Redactor,
         ended: OnEnd,
     ) -> None:
-        self._hub = hub
+        self._sessions = sessions
         self._then = ended
         self._session_id = session_id
         self._prepared = prepared
@@ -385,14 +387,14 @@ class ResponseRecorder:
             # What is masked is marked at once: nobody could find it after a power cut.
             closed, self._marked = Closed(self._recording, False, spans), spans
         save = partial(
-            self._hub.append,
+            self._sessions.append,
             events=self._events,
             times=self._times,
             sources=self._sources,
             chunks=self._chunks,
             closed=closed,
         )
-        await self._hub.surely(self._session_id, save, self._then if self.over else None)
+        await self._sessions.surely(self._session_id, save, self._then if self.over else None)
         self._events, self._times, self._sources, self._chunks = [], [], [], []
 
     def _is_much(self, item: Received) -> bool:

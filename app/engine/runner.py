@@ -89,18 +89,18 @@ class Runner:
 
     def __init__(
         self,
-        hub: SessionStore,
+        sessions: SessionStore,
         client: ProviderClient,
         executors: Executors,
         folder: Path,
         ruling: Policy,
     ) -> None:
-        self._hub = hub
+        self._sessions = sessions
         self._ruling = ruling
         self._client = client
         self._executors = executors
-        self._running = ToolRuns(hub, executors, folder, self._tended)
-        self.checks = CallChecks(hub, executors, self._tended, self._advance, ruling)
+        self._running = ToolRuns(sessions, executors, folder, self._tended)
+        self.checks = CallChecks(sessions, executors, self._tended, self._advance, ruling)
         self._answers: dict[str, tuple[asyncio.Task[None], OpenRequest]] = {}
         self._deciding = GroupedWrites(self._decide, CHECKS_TOGETHER)
         self._in_line: set[str] = set()
@@ -116,7 +116,7 @@ class Runner:
             raise Refused("A prompt needs some text, or an image.")
         async with self._holding(session_id) as live:
             try:
-                await self._hub.append(live, [PromptAdded(text, images)])
+                await self._sessions.append(live, [PromptAdded(text, images)])
             except IllegalEvent as error:
                 raise Conflict(str(error)) from error
             await self._advance(live)
@@ -141,7 +141,7 @@ class Runner:
         async with self._holding(session_id) as live:
 
             async def write() -> None:
-                await self._hub.append(live, list(events.values()))
+                await self._sessions.append(live, list(events.values()))
                 for event in events.values():
                     if event.decision == "deny":
                         self._ruling.denied(live.session.call(event.call_id))
@@ -176,7 +176,7 @@ class Runner:
                 self.waits.end(session_id)
                 events.append(RunStopped())
             if events:
-                await self._hub.append(live, events)
+                await self._sessions.append(live, events)
                 await self._advance(live)  # a limit may have held back what can go on now
 
     async def retry(self, session_id: str, number: int | None = None) -> None:
@@ -189,7 +189,7 @@ class Runner:
             if turn is None or turn is not live.session.last_item or (turn.end and turn.calls):
                 raise Refused("There is no failed answer to ask for again; send a prompt instead.")
             try:
-                await self._hub.append(live, [TurnDropped(turn.number)])
+                await self._sessions.append(live, [TurnDropped(turn.number)])
             except IllegalEvent as error:
                 raise Conflict(str(error)) from error
             self.waits.end(session_id)
@@ -208,37 +208,37 @@ class Runner:
             events: list[Event] = [RunResumed()]
             if settings is not None and settings != live.session.settings:
                 events.insert(0, SettingsChanged(settings))
-            await self._hub.append(live, events)
+            await self._sessions.append(live, events)
             await self._advance(live)
 
     async def stop(self, session_id: str) -> None:
         """Within a moment nothing of this session is under way; what arrived is kept. Where the
         database cannot be written it holds all the same, and is saved as soon as it can be."""
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             try:
                 await self._stop(live)
             except StoreUnwritable:
-                self._hub.owe(live, RunStopped())
+                self._sessions.owe(live, RunStopped())
                 self.waits.end(session_id)
                 self._settle_later(session_id)
         await self._over(session_id)
 
     async def delete(self, session_id: str) -> None:
         """Hide it, stopped: in one hold, so that nothing of it runs on unseen."""
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             await self._stop(live)
-            await self._hub.delete(live, deleted=True)
+            await self._sessions.delete(live, deleted=True)
         await self._over(session_id)
 
     async def _stop(self, live: LiveSession) -> None:
-        trouble = self._hub.health.trouble
+        trouble = self._sessions.health.trouble
         if trouble is None:
-            await self._hub.pay(live)
+            await self._sessions.pay(live)
         going = live.own and live.session.state in ("running", "waiting", "paused")
         if going and not live.session.stopped:
             if trouble is not None:
                 raise trouble  # another try may take its time, and Stop does not
-            await self._hub.append(live, [RunStopped()])
+            await self._sessions.append(live, [RunStopped()])
         self.waits.end(live.id)
 
     async def _over(self, session_id: str) -> None:
@@ -247,12 +247,12 @@ class Runner:
             self._end_tasks(session_id, ResponseFailed("stopped", STOPPED)),
             self._executors.forget(session_id),
         )
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             events = closing_events(live.session, STOPPED, stopped=True)
             events += self._running.lost(live.session)
             if events and live.own and not self._busy(session_id):  # its task is gone
                 try:
-                    await self._hub.append(live, events)
+                    await self._sessions.append(live, events)
                 except StoreUnwritable:
                     self._settle_later(session_id)
 
@@ -263,7 +263,7 @@ class Runner:
             call = live.session.call(call_id)
             to_run = call.decided is not None and call.decided.decision == "run"
             if call.status == "decided" and to_run:  # under the lock, so that it never begins
-                await self._hub.append(live, [CallReturned(call_id, "person", TAKEN_BACK)])
+                await self._sessions.append(live, [CallReturned(call_id, "person", TAKEN_BACK)])
                 await self._advance(live)
                 return
             if call.status != "running":
@@ -296,14 +296,14 @@ class Runner:
     @asynccontextmanager
     async def _holding(self, session_id: str) -> AsyncIterator[LiveSession]:
         """For all that can start or change something; Conflict where the session is deleted."""
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             live.check_open()
-            await self._hub.pay(live)
+            await self._sessions.pay(live)
             yield live
 
     async def advance(self, session_id: str) -> None:
         """Do all that can be done now."""
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             await self._advance(live)
 
     # What follows.
@@ -313,7 +313,7 @@ class Runner:
         is seen."""
         self._in_line.add(session_id)
         try:
-            async with self._hub.holding(session_id) as live:
+            async with self._sessions.holding(session_id) as live:
                 self._in_line.discard(session_id)
                 await self._advance(live)
         finally:
@@ -340,7 +340,7 @@ class Runner:
     ) -> list[Command]:
         """Without the checks that are under way, and without the calls that are looked at once
         more before they begin: what becomes of them follows from that, outside of this hold."""
-        if self._closing or live.deleted or not live.own or self._hub.owes(live.id):
+        if self._closing or live.deleted or not live.own or self._sessions.owes(live.id):
             return []
         runs = [command.call_id for command in commands if isinstance(command, RunCall)]
         looks = self.checks.look(live, [run for run in runs if run not in fresh])
@@ -359,7 +359,7 @@ class Runner:
             case Record():
                 events = [command.event for command in alike if isinstance(command, Record)]
                 fresh.update(event.call_id for event in events if isinstance(event, CallDecided))
-                await self._hub.append(live, events)
+                await self._sessions.append(live, events)
             case CheckCall():
                 self.checks.start(
                     live, [command.call_id for command in alike if isinstance(command, CheckCall)]
@@ -367,7 +367,7 @@ class Runner:
             case RunCall():
                 runs = [command for command in alike if isinstance(command, RunCall)]
                 started = [CallStarted(run.call_id, run.attempt) for run in runs]
-                await self._hub.append(live, started)
+                await self._sessions.append(live, started)
                 for run in runs:
                     self._running.start(live, run.call_id, run.attempt, run.arguments)
             case Retry() as command:
@@ -381,9 +381,9 @@ class Runner:
         notes = [Warned("translation", note) for note in prepared.notes]
         if command.note:
             notes.insert(0, Warned("choice_fell_back", command.note))
-        await self._hub.append(live, [prepared.sent, *notes])
+        await self._sessions.append(live, [prepared.sent, *notes])
         if prepared.failed is not None:
-            await self._hub.append(live, [prepared.failed])
+            await self._sessions.append(live, [prepared.failed])
             return
         answering = OpenRequest()
         session_id = live.id
@@ -400,7 +400,7 @@ class Runner:
     async def _ended(self, live: LiveSession) -> None:
         """In one hold with the answer's end: nobody sees a run as failed that goes on by itself."""
         for command in next_commands(live.session):
-            held = self._closing is not None or self._hub.owes(live.id)
+            held = self._closing is not None or self._sessions.owes(live.id)
             if isinstance(command, Retry) and not held:
                 await self._retry_later(live, command)
 
@@ -408,11 +408,11 @@ class Runner:
         failure = live.session.turns[command.turn - 1].failure
         assert failure is not None
         wait_s = self.waits.seconds(command.attempt, failure)
-        until_ms = self._hub.clock() + round(1000 * wait_s)
+        until_ms = self._sessions.clock() + round(1000 * wait_s)
         event = RetryScheduled(
             command.turn, command.attempt, wait_s, until_ms, retry_reason(failure)
         )
-        await self._hub.append(live, [event])
+        await self._sessions.append(live, [event])
         session_id = live.id
         self.waits.begin(
             session_id,
@@ -421,9 +421,9 @@ class Runner:
         )
 
     async def _retry(self, session_id: str, event: RetryScheduled) -> None:
-        async with self._hub.holding(session_id) as live:
+        async with self._sessions.holding(session_id) as live:
             if live.session.retrying == event and self._closing is None:
-                await self._hub.append(live, [TurnDropped(event.turn, automatic=True)])
+                await self._sessions.append(live, [TurnDropped(event.turn, automatic=True)])
 
     async def _tended(
         self, session_id: str, work: Awaitable[None], forget: Callable[[], object]
@@ -434,8 +434,8 @@ class Runner:
                 await work
             finally:
                 forget()
-            if session_id in self._hub.late and self._closing is None:
-                self._hub.late.discard(session_id)
+            if session_id in self._sessions.late and self._closing is None:
+                self._sessions.late.discard(session_id)
                 self._settle_later(session_id)  # what comes next waits for the person
             elif session_id not in self._in_line:
                 await self._advance_for_all(session_id)
@@ -455,7 +455,7 @@ class Runner:
         wait_s = FIRST_SETTLE_S
         try:
             while not await self._settled(session_id):
-                await self._hub.health.again(wait_s)
+                await self._sessions.health.again(wait_s)
                 wait_s = min(2 * wait_s, MOST_SETTLE_S)
         finally:
             del self._settling[session_id]
@@ -463,15 +463,15 @@ class Runner:
     async def _settled(self, session_id: str) -> bool:
         alive = self._running.of(session_id)
         try:
-            async with self._hub.holding(session_id) as live:
+            async with self._sessions.holding(session_id) as live:
                 events: list[Event] = []
                 if session_id not in self._answers:
                     events += closing_events(live.session, _NOT_SAVED, alive=alive)
                     events += self._running.lost(live.session)
-                await self._hub.append(live, events)  # and what is owed
+                await self._sessions.append(live, events)  # and what is owed
                 going = await self._ruling.commands(live.session)
                 if going or live.session.retrying is not None:
-                    await self._hub.append(live, [RunPaused("store")])
+                    await self._sessions.append(live, [RunPaused("store")])
         except StoreError:
             return False
         return True
@@ -480,7 +480,7 @@ class Runner:
         return session_id in self._answers or bool(self._running.of(session_id))
 
     async def _close(self) -> None:
-        self._hub.health.end()
+        self._sessions.health.end()
         for task in self._settling.values():
             task.cancel()
         await self.waits.close()
@@ -497,7 +497,7 @@ class Runner:
             answering.stop(failure)
             tasks.append(task)
         if tasks:
-            await self._hub.health.or_trouble(tasks)
+            await self._sessions.health.or_trouble(tasks)
 
 
 def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
@@ -585,35 +585,35 @@ class RetryWaits:
 logger = logging.getLogger("playground")
 
 
-async def recover(hub: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
+async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
     """Close what was cut, ask about what was running. The sessions touched. What `rules` would go
     on with waits for a person, too. One that cannot be read is told of, and keeps no other back.
 
     Only for the owner of the database, before anything runs.
     """
-    touched = await hub.log.unfinished()
-    for session_id in await hub.log.waiting():  # a rule may have come just before the end
+    touched = await sessions.log.unfinished()
+    for session_id in await sessions.log.waiting():  # a rule may have come just before the end
         if any(rule.here == session_id for rule in rules(session_id)):
             touched.append(session_id)
     for session_id in touched:
         try:
-            async with hub.holding(session_id) as live:
-                await _close_session(hub, live, rules(session_id))
+            async with sessions.holding(session_id) as live:
+                await _close_session(sessions, live, rules(session_id))
         except (IllegalEvent, StoreError) as error:
             logger.error("Session %s was not recovered: %s", session_id, error)
     return touched
 
 
-async def _close_session(hub: SessionStore, live: LiveSession, rules: Sequence[Rule]) -> None:
+async def _close_session(sessions: SessionStore, live: LiveSession, rules: Sequence[Rule]) -> None:
     last_ms = live.session.updated_ms  # what was cut was at work no longer than that
     turn, closed = live.session.turn, None
     if turn is not None and turn.open:
-        closed = await hub.log.cut_off(live.id, turn.number)
+        closed = await sessions.log.cut_off(live.id, turn.number)
     events = over_events(live.session, _RESTARTED)
-    await hub.append(live, events, at_ms=last_ms, closed=closed)
-    await hub.append(live, settled(live.session), at_ms=last_ms)
+    await sessions.append(live, events, at_ms=last_ms, closed=closed)
+    await sessions.append(live, settled(live.session), at_ms=last_ms)
     if next_commands(live.session, rules) or live.session.retrying is not None:
-        await hub.append(live, [RunPaused("restart")])
+        await sessions.append(live, [RunPaused("restart")])
 
 
 _RESTARTED = "The program was stopped while this answer was arriving."

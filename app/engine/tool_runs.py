@@ -67,12 +67,12 @@ class ProgressSaver:
     the beginning of one waits for what follows.
     """
 
-    def __init__(self, hub: SessionStore, invocation: Invocation) -> None:
-        self._hub = hub
+    def __init__(self, sessions: SessionStore, invocation: Invocation) -> None:
+        self._sessions = sessions
         self._invocation = invocation
         self._newest: CallProgressed | None = None
         self._last = CallProgressed(invocation.call, "")
-        self._printed = hub.redactor().redact_texts()
+        self._printed = sessions.redactor().redact_texts()
         self._real: ToolResult | None = None
         self._there = asyncio.Event()
         self._over = asyncio.Event()
@@ -111,9 +111,9 @@ class ProgressSaver:
             self._there.clear()
             if self._over.is_set():
                 return
-            save = partial(self._hub.append, events=self.rest())
+            save = partial(self._sessions.append, events=self.rest())
             try:
-                await self._hub.surely(self._invocation.session, save)
+                await self._sessions.surely(self._invocation.session, save)
             except (IllegalEvent, StoreError) as error:
                 log.warning("progress of %s was not saved: %s", self._invocation.call, error)
             with suppress(TimeoutError):
@@ -156,9 +156,9 @@ class ToolRuns:
     """`folder` holds the sessions' scratch folders. `closing` is set when the program ends."""
 
     def __init__(
-        self, hub: SessionStore, executors: Executors, folder: Path, tended: Supervise
+        self, sessions: SessionStore, executors: Executors, folder: Path, tended: Supervise
     ) -> None:
-        self._hub = hub
+        self._sessions = sessions
         self._executors = executors
         self._folder = folder
         self._tended = tended
@@ -185,7 +185,7 @@ class ToolRuns:
             lift=call.decided is not None and call.decided.lift,
         )
         key = (live.id, call_id)
-        progress = ProgressSaver(self._hub, invocation)
+        progress = ProgressSaver(self._sessions, invocation)
         fault = call.decided.fault if call.decided is not None else ""
         staging = StagedFault(fault, keep=progress.keep)
         run = partial(self._executors.run, invocation, progress.report)
@@ -207,7 +207,7 @@ class ToolRuns:
             raise Conflict(f"A call runs for at most {LONGEST_S / 3600:g} hours in all; ask less.")
         if not running.deadline.extend(by_s):
             raise Conflict("The time of this call was over a moment ago.")
-        await self._hub.append(live, [CallExtended(call_id, by_s)])
+        await self._sessions.append(live, [CallExtended(call_id, by_s)])
 
     async def put_behind(self, live: LiveSession, call_id: str) -> str:
         """Let a running call go on in the background, where its turn does not wait for it; the id
@@ -228,7 +228,7 @@ class ToolRuns:
             TaskStarted(task_id, call_id, title),
             CallEnded(call_id, text_result(said)),
         ]
-        await self._hub.append(live, events)
+        await self._sessions.append(live, events)
         running.behind = task_id
         # Nobody waits for it, so its own limit has no sense any more.
         running.deadline.extend(LONGEST_S)
@@ -246,7 +246,7 @@ class ToolRuns:
         if running is not None:
             running.cancelled = True
             running.work.cancel()
-            await self._hub.health.or_trouble([running.task])
+            await self._sessions.health.or_trouble([running.task])
 
     async def stop_task(self, session_id: str, task_id: str) -> bool:
         """End the call that goes on as this task; False where there is none."""
@@ -297,7 +297,7 @@ class ToolRuns:
         progress.end()
         await asyncio.wait([pump])
         whole = not work.cancelled() and work.exception() is None and not work.result().is_error
-        rest, ended_ms = progress.rest(over=True, whole=whole), self._hub.clock()
+        rest, ended_ms = progress.rest(over=True, whole=whole), self._sessions.clock()
 
         over = EndedCall(invocation.call, work, staging, rest, ended_ms)
         await self._over.written(invocation.session, over)
@@ -306,9 +306,9 @@ class ToolRuns:
         async def save(live: LiveSession) -> None:
             events = {one.call_id: self._ended(live, one) for one in several}
             times = [one.ended_ms for one in several for _ in events[one.call_id]]
-            await self._hub.append(live, [*chain(*events.values())], times=times)
+            await self._sessions.append(live, [*chain(*events.values())], times=times)
 
-        await self._hub.surely(session_id, save)  # a result is not lost to a full disk
+        await self._sessions.surely(session_id, save)  # a result is not lost to a full disk
         return [None] * len(several)
 
     def _ended(self, live: LiveSession, over: EndedCall) -> list[Event]:
@@ -319,7 +319,7 @@ class ToolRuns:
             return [*over.rest, task_ended(running.behind, over.work, why)]
         over_by = CANCELLED if running.cancelled else _STOPPED
         ended = outcome_of(over.call_id, over.work, None if self.closing else over_by)
-        redactor = self._hub.redactor()
+        redactor = self._sessions.redactor()
         return [*over.rest, over.staging.ended(ended, live.session, redactor, MAX_OUTPUT)]
 
 
@@ -447,12 +447,12 @@ def _satisfies(schema: dict[str, object], text: str) -> bool:
     return not schema_problems(schema, value)
 
 
-def task_writer(hub: SessionStore) -> Tell:
-    """What appends an event to a session, deleted or not, through the hub."""
+def task_writer(sessions: SessionStore) -> Tell:
+    """What appends an event to a session, deleted or not."""
 
     async def tell(session: str, event: Event) -> None:
         try:
-            await hub.surely(session, partial(hub.append, events=[event]))
+            await sessions.surely(session, partial(sessions.append, events=[event]))
         except NotFound:
             pass  # a tool that is tried alone has no log
         except (IllegalEvent, StoreError) as error:

@@ -45,7 +45,7 @@ async def written(
         return asked
     # A browser sends a line's end as CR LF, whatever the person typed.
     asked = replace(asked, text=asked.text.replace("\r\n", "\n"))
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         call = live.session.call(call_id)
     schema = call.tool.config.get("output_schema") if call.tool is not None else None
     if schema is None:
@@ -166,7 +166,7 @@ async def several(
         try:
             if isinstance(asked, PlaygroundError):
                 raise asked
-            await site.engine.driver.decide(session_id, call_id, asked)
+            await site.engine.runner.decide(session_id, call_id, asked)
         except PlaygroundError as error:
             holds = error.outcome if isinstance(error, Conflict) else {}
             return {**holds, "call": call_id, "ok": False, "error": str(error)}

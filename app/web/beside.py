@@ -94,14 +94,14 @@ def without(ids: Sequence[str], one: str) -> str:
 
 
 async def _frames(site: Site, beside: Beside) -> AsyncIterator[str]:
-    hub = site.engine.hub
+    sessions = site.engine.sessions
     while not site.closing:
-        position, version = hub.position, hub.list_version
+        position, version = sessions.position, sessions.list_version
         sent = await round_of(site, beside)
         if sent:
             yield sent
             await asyncio.sleep(FRAME_S)
-        elif not await hub.wait(position, version, KEEP_ALIVE_S):
+        elif not await sessions.wait(position, version, KEEP_ALIVE_S):
             yield ": keep-alive\n\n"
 
 
@@ -130,10 +130,10 @@ async def round_of(site: Site, beside: Beside) -> str:
 
 async def _step(site: Site, beside: Beside, column: Column) -> Frame:
     """What is new of one session: without list, Setup and wire, which no column shows."""
-    hub, env = site.engine.hub, site.env
-    async with hub.holding(column.id) as live:
-        seen = hub.since(column.position) if column.position >= 0 else None
-        column.position = hub.position
+    sessions, env = site.engine.sessions, site.env
+    async with sessions.holding(column.id) as live:
+        seen = sessions.since(column.position) if column.position >= 0 else None
+        column.position = sessions.position
         view = await site.view(live, wired=False, framed=True)
         if seen is None:
             made = Frame(frame_html(env, view, WHOLE), [])

@@ -33,7 +33,7 @@ SHOWN = 100_000
 async def files(request: Request) -> Response:
     """GET /sessions/ID/files: the folder; with `path` a file of it, with `change` a difference."""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         title = live.title
     path, number = request.query_params.get("path", ""), _number(request.query_params.get("change"))
 
@@ -54,9 +54,9 @@ async def undo(request: Request) -> Response:
     number = given if type(given) is int else _number(str(given))
     if not number:
         raise BadInput("change must be the number of a change.")
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         live.check_open()
-    at_ms = site.engine.hub.clock()
+    at_ms = site.engine.sessions.clock()
     back = await _done(site, session_id, lambda history: history.undo(number, at_ms))
     here = f"/sessions/{session_id}/files"
     return answer(request, {"ok": True, "path": back.path}, location=here)
@@ -66,13 +66,13 @@ async def stop_task(request: Request) -> Response:
     """POST /sessions/ID/tasks/TASK/stop"""
     site, session_id = site_of(request), request.path_params["id"]
     task_id = request.path_params["task"]
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         task = live.session.tasks.get(task_id)
         call = live.session.call(task.call) if task is not None else None
     if task and task.ended_ms is not None and call and call.task_id == task_id:
         raise Conflict(f"Task {task_id} is over: {task.how}.")
     how = "stopped by you"
-    if not await site.engine.driver.stop_task(session_id, task_id):
+    if not await site.engine.runner.stop_task(session_id, task_id):
         how = await site.engine.workspace.tasks.stop(session_id, task_id, how)
     location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
     return answer(request, {"ok": True, "how": how}, location=location)

@@ -55,7 +55,7 @@ async def find(request: Request) -> Response:
         shown,
         "deleted" in looked.marks,
     )
-    return HTMLResponse(find_page(site.env, finding, site.engine.hub.clock()))
+    return HTMLResponse(find_page(site.env, finding, site.engine.sessions.clock()))
 
 
 async def database_size(request: Request) -> Response:
@@ -106,8 +106,8 @@ async def mark_several(request: Request) -> Response:
 
 
 async def _restore(engine: Engine, session_id: str) -> None:
-    async with engine.hub.holding(session_id) as live:
-        await engine.hub.delete(live, deleted=False)
+    async with engine.sessions.holding(session_id) as live:
+        await engine.sessions.delete(live, deleted=False)
 
 
 _ACTS: Mapping[str, Callable[[Engine, str], Awaitable[None]]] = {
@@ -116,7 +116,7 @@ _ACTS: Mapping[str, Callable[[Engine, str], Awaitable[None]]] = {
     "archive": lambda engine, one: manage_sessions.archive(engine, one, on=True),
     "unarchive": lambda engine, one: manage_sessions.archive(engine, one, on=False),
     "purge": lambda engine, one: manage_sessions.purge(engine, [one]),
-    "delete": lambda engine, one: engine.driver.delete(one),
+    "delete": lambda engine, one: engine.runner.delete(one),
     "restore": _restore,
 }
 
@@ -168,7 +168,7 @@ def size_fragment(env: Environment, size: object) -> str:
 async def database_state(request: Request) -> Response:
     """GET /store: why nothing can be saved now, and how much is kept in memory meanwhile."""
     site = site_of(request)
-    store, trouble = site.store_now(), site.engine.hub.health.trouble
+    store, trouble = site.store_now(), site.engine.sessions.health.trouble
     said = "" if trouble is None else str(trouble)  # the page's sentence stays a while longer
     return as_json({"trouble": said, "copy": store.copy, "unsaved": store.unsaved})
 

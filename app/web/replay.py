@@ -28,8 +28,8 @@ LONGEST_MS = 10_000
 async def played(request: Request) -> Response:
     """GET /sessions/ID/replay: every frame of the session with its time, at once."""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.hub.holding(session_id) as live:
-        fixed = Fixed(session_id, live.title, site.engine.hub.clock())
+    async with site.engine.sessions.holding(session_id) as live:
+        fixed = Fixed(session_id, live.title, site.engine.sessions.clock())
         log = await site.engine.log.events(session_id)
         recordings: dict[int, list[tuple[int, bytes]]] = {}
         for chunk in await site.engine.log.chunks(session_id):
@@ -41,9 +41,9 @@ async def reel(request: Request) -> Response:
     """GET /sessions/ID/replay/reel: how long it is, and the places to jump to."""
     site = site_of(request)
     session_id = request.path_params["id"]
-    hub = site.engine.hub
+    sessions = site.engine.sessions
     return as_json(
-        await site.reels.drawn(hub, session_id, lambda player: index(player.reel), anew=True)
+        await site.reels.drawn(sessions, session_id, lambda player: index(player.reel), anew=True)
     )
 
 
@@ -59,7 +59,7 @@ async def frames(request: Request) -> Response:
         return list(player.frames(site.env, start, every, most))
 
     made = await site.reels.drawn(
-        site.engine.hub,
+        site.engine.sessions,
         request.path_params["id"],
         drawn,
     )
@@ -74,7 +74,7 @@ async def moment(request: Request) -> Response:
         player.shown = shown_from(asked.get("shown", ""))
         return player.keyframe(site.env, _position(player, asked))
 
-    return as_json(await site.reels.drawn(site.engine.hub, request.path_params["id"], drawn))
+    return as_json(await site.reels.drawn(site.engine.sessions, request.path_params["id"], drawn))
 
 
 async def play(request: Request) -> Response:
@@ -88,10 +88,10 @@ async def play(request: Request) -> Response:
 async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upto) -> Response:
     """The whole page as the session stood after event `seq`, with no more to press than where to
     go from there."""
-    hub = site.engine.hub
+    sessions = site.engine.sessions
     library = await site.engine.library.tools()
     rows = await site.rows()
-    async with hub.holding(session_id) as live:
+    async with sessions.holding(session_id) as live:
         around, own = surroundings(site, live, library), live.own
 
     def drawn(player: Player) -> str:
@@ -99,21 +99,21 @@ async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upt
         view = replace(player.view(player.reel.of_seq(seq)), own=own, rows=rows, upto=upto)
         return session_page(site.env, view, replace(around, tab="wire"))
 
-    return HTMLResponse(await site.reels.drawn(hub, session_id, drawn, anew=True))
+    return HTMLResponse(await site.reels.drawn(sessions, session_id, drawn, anew=True))
 
 
 async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: int) -> str:
     """More calls of turn `number` as they stood after event `seq`; the page's stream is told what
     is shown, for it tells the replay."""
-    hub = site.engine.hub
+    sessions = site.engine.sessions
 
     def drawn(player: Player) -> str:
         player.shown = shown
         view = player.view(player.reel.of_seq(seq))
         more = more_cards_shown(site.env, view, number)
-        return more + stream_fragment(site.env, view, hub.position)
+        return more + stream_fragment(site.env, view, sessions.position)
 
-    return await site.reels.drawn(hub, session_id, drawn)
+    return await site.reels.drawn(sessions, session_id, drawn)
 
 
 async def block_at(site: Site, session_id: str, seq: int, block_id: str, upto: Upto) -> str:
@@ -122,7 +122,7 @@ async def block_at(site: Site, session_id: str, seq: int, block_id: str, upto: U
     def drawn(player: Player) -> str:
         return block(site.env, replace(player.view(player.reel.of_seq(seq)), upto=upto), block_id)
 
-    return await site.reels.drawn(site.engine.hub, session_id, drawn)
+    return await site.reels.drawn(site.engine.sessions, session_id, drawn)
 
 
 def _position(player: Player, asked: Mapping[str, str]) -> int:

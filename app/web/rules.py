@@ -21,7 +21,7 @@ async def tools_for(engine: Engine, session_id: str) -> Sequence[Tool]:
     """
     if session_id == ALWAYS:
         return await engine.library.tools()
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         settings = live.session.settings
     return settings.tools if settings is not None else ()
 
@@ -40,7 +40,7 @@ async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
     lists = [RuleList(path_of(session_id), rows, session_id)]
     title = ""
     if session_id:
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             title, deleted = live.title, live.deleted
         lists[0] = replace(lists[0], closed=deleted)
         always = rules.listed(ALWAYS)

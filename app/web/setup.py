@@ -38,7 +38,7 @@ def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surr
         profiles,
         keys,
         library,
-        after=engine.hub.position,
+        after=engine.sessions.position,
         unconfirmed=engine.keys.unconfirmed(settings.profile),
         groups=grouped(profiles, keys),
         models=[model_info.id for model_info in engine.providers.known_models(settings.profile)],

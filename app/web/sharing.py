@@ -134,7 +134,7 @@ async def take_in(request: Request) -> Response:
 async def look(request: Request) -> Response:
     """GET /sessions/ID/take: what would go on from a session of somebody else, and with what."""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         if live.own:
             return RedirectResponse(_page(session_id), 303)
         settings, title = live.session.settings, live.title
@@ -147,7 +147,7 @@ async def take(request: Request) -> Response:
     """POST /sessions/ID/take: a fork of it, at its end, on `profile`, with the `tools` (their
     names) that are accepted. Nothing is sent before the person says so there. 201 with its id."""
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         if live.own:
             raise Refused("This session is your own; fork it instead.")
         foreign = live.session.settings

@@ -53,29 +53,34 @@ class Reels:
         self._laid: OrderedDict[str, _Laid] = OrderedDict()
 
     async def drawn(
-        self, hub: SessionStore, session_id: str, draw: Callable[[Player], T], *, anew: bool = False
+        self,
+        sessions: SessionStore,
+        session_id: str,
+        draw: Callable[[Player], T],
+        *,
+        anew: bool = False,
     ) -> T:
         """What `draw` makes of the session's player, in a thread; NotFound where there is none.
 
         A replay that is under way goes on with the session as it was laid out; with `anew` what
         has come since is in it.
         """
-        laid = await self._of(hub, session_id, anew)
+        laid = await self._of(sessions, session_id, anew)
         async with laid.lock:
             return await asyncio.to_thread(draw, laid.player)
 
-    async def _of(self, hub: SessionStore, session_id: str, anew: bool) -> _Laid:
-        async with hub.holding(session_id) as live:
+    async def _of(self, sessions: SessionStore, session_id: str, anew: bool) -> _Laid:
+        async with sessions.holding(session_id) as live:
             seq, title = live.session.seq, live.title
             laid = self._laid.get(session_id)
             stale = laid is not None and anew and (laid.seq, laid.title) != (seq, title)
             if laid is None or stale:
-                log = await hub.log.events(session_id)
+                log = await sessions.log.events(session_id)
                 pieces: dict[int, list[tuple[int, bytes]]] = {}
-                for chunk in await hub.log.chunks(session_id):
+                for chunk in await sessions.log.chunks(session_id):
                     pieces.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
                 found = await asyncio.to_thread(reel, session_id, log, pieces)
-                laid = _Laid(seq, title, Player(found, Fixed(session_id, title, hub.clock())))
+                laid = _Laid(seq, title, Player(found, Fixed(session_id, title, sessions.clock())))
                 self._laid[session_id] = laid
         self._laid.move_to_end(session_id)
         while len(self._laid) > KEPT:
@@ -137,16 +142,16 @@ class Site:
 
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""
-        hub = self.engine.hub
-        told = hub.health.told
+        sessions = self.engine.sessions
+        told = sessions.health.told
         meanwhile = "What arrives is kept in memory and saved as soon as that can be done."
-        if hub.owing:
+        if sessions.owing:
             meanwhile += " Stop holds already."
         return Store(
             "" if told is None else str(told),
-            hub.health.unsteady,
+            sessions.health.unsteady,
             meanwhile,
-            copy=isinstance(hub.health.trouble, StoreGone),
+            copy=isinstance(sessions.health.trouble, StoreGone),
             unsaved=self.engine.client.unsaved,
         )
 
@@ -162,7 +167,7 @@ class Site:
     def close(self) -> None:
         """Let the streams end."""
         self.closing = True
-        self.engine.hub.ring_list()
+        self.engine.sessions.ring_list()
 
     async def view(
         self,
@@ -177,9 +182,9 @@ class Site:
         """The View of a session that is held; the wire's rows are not there unless `wired`. `shown`
         is how much of turns with many calls; `framed`: as a column of another page. With `now` it
         shows what is there now, and may be drawn when the session is not held any more."""
-        hub = self.engine.hub
-        wire = await hub.wire(live) if wired else WireRows()
-        view = View(live.session, live.title, wire, hub.clock(), own=live.own, rows=rows)
+        sessions = self.engine.sessions
+        wire = await sessions.wire(live) if wired else WireRows()
+        view = View(live.session, live.title, wire, sessions.clock(), own=live.own, rows=rows)
         if now:
             view = replace(view, session=snapshot(live.session), wire=wire.snapshot())
         view = replace(view, shown=shown or {}, framed=framed)
@@ -188,7 +193,7 @@ class Site:
 
     def no_view(self, rows: Sequence[SessionRow] | None) -> View:
         """The View of a page that shows the list and no session."""
-        return View(Session(""), "", WireRows(), self.engine.hub.clock(), rows=rows)
+        return View(Session(""), "", WireRows(), self.engine.sessions.clock(), rows=rows)
 
     async def rows(self, after: tuple[int, str] | None = None) -> list[SessionRow]:
         """The list of sessions: the pinned ones, then the newest first; or those that come `after`

@@ -1,6 +1,6 @@
 """The live stream: a cursor, and what was touched since.
 
-A stream holds no state of a session. It wakes when something was saved, asks the hub what came
+A stream holds no state of a session. It wakes when something was saved, asks the store what came
 after its cursor, renders the touched blocks as they are now, and sends them as one frame whose
 `id:` is the new cursor. A slow tab gets fewer, larger frames; whoever comes with a cursor that
 is not known any more gets everything once. Text that grows goes first, as a `grow` event that can
@@ -108,15 +108,15 @@ async def session_stream(request: Request) -> StreamingResponse:
 
 async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterator[str]:
     """The log itself as it grows: one JSON line a message."""
-    hub, position = site.engine.hub, -1
+    sessions, position = site.engine.sessions, -1
     while not site.closing:
-        async with hub.holding(session_id):
-            position = hub.position
+        async with sessions.holding(session_id):
+            position = sessions.position
             logged = await site.engine.log.events(session_id, after)
         for item in logged:
             after = item.seq
             yield message(json.dumps(logged_data(item)), id=item.seq)
-        if not await hub.wait(position, hub.list_version, KEEP_ALIVE_S):
+        if not await sessions.wait(position, sessions.list_version, KEEP_ALIVE_S):
             yield ": keep-alive\n\n"
 
 
@@ -140,9 +140,9 @@ def _number(sent: str) -> int:
 
 
 async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[str]:
-    hub, loop = site.engine.hub, asyncio.get_running_loop()
+    sessions, loop = site.engine.sessions, asyncio.get_running_loop()
     while not site.closing:
-        position, version = hub.position, hub.list_version
+        position, version = sessions.position, sessions.list_version
         slow = loop.time() >= cursor.slow_at
         sent = await _next(site, session_id, cursor, slow=slow)
         if sent:
@@ -153,19 +153,19 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             continue
         cursor.behind = cursor.behind and not slow
         wait_s = max(cursor.slow_at - loop.time(), 0.001) if cursor.behind else KEEP_ALIVE_S
-        if not await hub.wait(position, version, wait_s) and not cursor.behind:
+        if not await sessions.wait(position, version, wait_s) and not cursor.behind:
             yield ": keep-alive\n\n"
 
 
 async def _store_frames(site: Site) -> AsyncIterator[str]:
-    hub, shown = site.engine.hub, None
+    sessions, shown = site.engine.sessions, None
     while not site.closing:
-        position, version = hub.position, hub.list_version
+        position, version = sessions.position, sessions.list_version
         html = store_banner(site.env)
         if html != shown:
             shown = html
             yield message(partial("store", "outerMorph", html))
-        elif not await hub.wait(position, version, KEEP_ALIVE_S):
+        elif not await sessions.wait(position, version, KEEP_ALIVE_S):
             yield ": keep-alive\n\n"
         else:
             await asyncio.sleep(SLOW_S)
@@ -173,15 +173,15 @@ async def _store_frames(site: Site) -> AsyncIterator[str]:
 
 async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
     """What the reader has not seen yet, as messages; "" where there is nothing to send now."""
-    hub, env = site.engine.hub, site.env
+    sessions, env = site.engine.sessions, site.env
     rows = None if cursor.by_seq or not slow else await site.rows()
     if not session_id:
-        cursor.position = hub.position
+        cursor.position = sessions.position
         html = _list(site, site.no_view(rows), cursor) + _stored(site, cursor)
         return _messages(html, [], cursor.id)
-    async with hub.holding(session_id) as live:
-        seen = _since(hub, session_id, cursor, live.session)
-        cursor.position, cursor.seq = hub.position, live.session.seq
+    async with sessions.holding(session_id) as live:
+        seen = _since(sessions, session_id, cursor, live.session)
+        cursor.position, cursor.seq = sessions.position, live.session.seq
         view = await site.view(live, shown=cursor.shown)
         if seen is None:
             made = Frame(frame_html(env, view, SNAPSHOT), [])
@@ -273,14 +273,14 @@ def _list(site: Site, view: View, cursor: Cursor) -> str:
 
 
 def _since(
-    hub: SessionStore, session_id: str, cursor: Cursor, session: Session
+    sessions: SessionStore, session_id: str, cursor: Cursor, session: Session
 ) -> list[Logged] | None:
     """The events of this session after the cursor; None where that is not known any more."""
     if not cursor.by_seq:
-        seen = hub.since(cursor.position) if cursor.position >= 0 else None
+        seen = sessions.since(cursor.position) if cursor.position >= 0 else None
         return None if seen is None else [one.logged for one in seen if one.session == session_id]
     if cursor.seq < 0 or cursor.seq > session.seq:
         return None
     if cursor.seq == session.seq:
         return []
-    return hub.since_seq(session_id, cursor.seq)
+    return sessions.since_seq(session_id, cursor.seq)

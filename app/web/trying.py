@@ -96,7 +96,7 @@ async def panel_of(site: Site, tool: Tool, name: str, typed: Typed, *, ask: bool
         looked = await _looked(site, tool, text, typed, off=off, ask=ask)
     drawn = () if typed.mode == "json" else fields(schema_of(tool))
     rows, others = rows_of(as_typed(drawn, typed.form), looked.problems)
-    now = engine.hub.clock()
+    now = engine.sessions.clock()
     past = [] if tool.answered_by == "person" else await engine.log.past_calls(tool.name)
     return Panel(
         tool=tool,

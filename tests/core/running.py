@@ -1,4 +1,4 @@
-"""A driver without a program: the fold, `next_commands`, and what may happen to them in any order.
+"""A runner without a program: the fold, `next_commands`, and what may happen to them in any order.
 
 It performs commands as engine/runner.py does, in one hold, and looks at the laws at each event.
 """
@@ -111,7 +111,7 @@ class World:
         self.append(PromptAdded("hello"))
         self.advance()
 
-    # What the driver does.
+    # What the runner does.
 
     def append(self, event: Event) -> None:
         results = {call.id: call.result for call in self.session.calls() if call.result}

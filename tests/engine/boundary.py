@@ -60,7 +60,7 @@ class Boundary:
         `whole` False is for an answer of which we keep the beginning; `seen` False for one that
         was written or packed behind the application's back.
         """
-        async with engine.hub.holding(session_id):
+        async with engine.sessions.holding(session_id):
             log = await engine.log.events(session_id)
             chunks = await engine.log.chunks(session_id)
             closed = await engine.log.recordings(session_id)

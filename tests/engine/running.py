@@ -74,7 +74,7 @@ async def running(
             simulator_key=KEY,
             environment=environment or {},
         )
-        engine.driver.waits = waits or RetryWaits(sleep=at_once)
+        engine.runner.waits = waits or RetryWaits(sleep=at_once)
         try:
             yield engine
         finally:
@@ -97,7 +97,7 @@ async def begun(
     settings = replace(settings, tools=(*own, *settings.tools))
     if profile is not None:
         settings = replace(settings, profile=profile)
-    session_id = await engine.hub.create(settings)
+    session_id = await engine.sessions.create(settings)
     await engine.rules.put(session_id, rules, settings.tools)
     return session_id
 
@@ -106,11 +106,11 @@ async def rested(engine: Engine, session_id: str, timeout_s: float = 40.0) -> Se
     """The session as soon as it is not running any more."""
     async with asyncio.timeout(timeout_s):
         while True:
-            position = engine.hub.position
-            async with engine.hub.holding(session_id) as live:
+            position = engine.sessions.position
+            async with engine.sessions.holding(session_id) as live:
                 if live.session.state != "running":
                     return live.session
-            await engine.hub.wait(position, engine.hub.list_version, timeout_s)
+            await engine.sessions.wait(position, engine.sessions.list_version, timeout_s)
 
 
 async def until(
@@ -119,16 +119,16 @@ async def until(
     """Until an event of `kind` is in the log of the session."""
     async with asyncio.timeout(timeout_s):
         while True:
-            position = engine.hub.position
+            position = engine.sessions.position
             if any(isinstance(one.event, kind) for one in await engine.log.events(session_id)):
                 return
-            await engine.hub.wait(position, engine.hub.list_version, timeout_s)
+            await engine.sessions.wait(position, engine.sessions.list_version, timeout_s)
 
 
 async def asked(engine: Engine, prompt: str, *tools: Tool | str, **more: Any) -> Session:
     """A new session with one prompt, at its rest."""
     session_id = await begun(engine, tools, **more)
-    await engine.driver.prompt(session_id, prompt)
+    await engine.runner.prompt(session_id, prompt)
     return await rested(engine, session_id)
 
 

@@ -68,9 +68,9 @@ async def test_what_is_refused_makes_none(
 async def test_forks_at_a_prompt_have_the_settings_of_then(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         parent = await asked(engine, "Hello.")
-        async with engine.hub.holding(parent.id) as live:
+        async with engine.sessions.holding(parent.id) as live:
             changed = await settings_from(engine, {"system": "Shout."}, live.session.settings)
-            await engine.hub.append(live, [SettingsChanged(changed)])
+            await engine.sessions.append(live, [SettingsChanged(changed)])
             assert settings_at(live.session, ForkPlace()).system == "Shout."
             assert settings_at(live.session, ForkPlace(prompt=1)).system == ""
         ids = await asked_of_forks(engine, parent.id, ForkPlace(prompt=1), "Hello again.", ROWS)

@@ -126,25 +126,25 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
     async with server, running(tmp_path) as engine:
         session_id = await import_session(engine, data)
         await engine.rules.put(session_id, ALLOW_ALL, ())
-        await engine.driver.advance(session_id)
-        async with engine.hub.holding(session_id) as live:
+        await engine.runner.advance(session_id)
+        async with engine.sessions.holding(session_id) as live:
             assert live.session.waiting
             assert not live.own
             digest = live.session.waiting[0].digest
         run = DecisionRequest("run", digest)
-        driver = engine.driver
+        runner = engine.runner
         acts: list[Callable[[], Awaitable[object]]] = [
-            partial(driver.prompt, session_id, "go on"),
-            partial(driver.resume, session_id),
-            partial(driver.decide, session_id, "1.1", run),
-            partial(driver.cancel, session_id, "1.1"),
+            partial(runner.prompt, session_id, "go on"),
+            partial(runner.resume, session_id),
+            partial(runner.decide, session_id, "1.1", run),
+            partial(runner.cancel, session_id, "1.1"),
         ]
         for act in acts:
             with pytest.raises(Refused, match="someone else"):
                 await act()
-        await engine.driver.stop(session_id)  # there is nothing of it to be stopped
+        await engine.runner.stop(session_id)  # there is nothing of it to be stopped
         child = await fork(engine, session_id, ForkPlace(), go=False)
-        async with engine.hub.holding(child) as live:
+        async with engine.sessions.holding(child) as live:
             assert live.own
             settings = live.session.settings
         assert settings is not None
@@ -165,7 +165,7 @@ async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
         session_id = await import_session(engine, data)
         assert await engine.log.tags(session_id) == ["a", "b"]
     async with running(tmp_path) as engine:  # a start closes what was cut of one's own alone
-        await engine.driver.delete(session_id)
+        await engine.runner.delete(session_id)
         whole = await read_bundle(engine, session_id)
     assert whole.log == log.events
 
@@ -176,7 +176,7 @@ async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
     data = write(Kept(log.session(), "T", log.events)).data
     async with running(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
         session_id = await import_session(engine, data)
-        await engine.driver.advance(session_id)  # a prompt waits there that nobody sends
+        await engine.runner.advance(session_id)  # a prompt waits there that nobody sends
         whole = await read_bundle(engine, session_id)
     assert len(whole.log) == len(log.events)
     assert key.encode() not in write(whole).data
@@ -207,7 +207,7 @@ async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(tmp_path: P
             log = Log().start(made(params=params)).prompt()
             data = write(Kept(log.session(), "T", log.events)).data
             child = await fork(engine, await import_session(engine, data), ForkPlace(), go=False)
-            async with engine.hub.holding(child) as live:
+            async with engine.sessions.holding(child) as live:
                 settings = live.session.settings
             assert settings is not None
             assert settings.params == (good if params is good else {})
@@ -274,14 +274,14 @@ async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> Non
             row = await engine.log.summary(session_id)
             assert row is not None
             assert (row.state, size) == (expected, size)
-            async with engine.hub.holding(session_id) as live:
+            async with engine.sessions.holding(session_id) as live:
                 assert (live.session.state, live.session.seq) == (expected, size)
                 assert live.session.turn is None or not live.session.turn.open
                 assert all(call.status != "running" for call in live.session.calls())
                 assert live.session.open_tasks == []
             assert (await read_bundle(engine, session_id)).log == log[:size]
             assert await stale_rows(engine) == []
-            await engine.driver.delete(session_id)
+            await engine.runner.delete(session_id)
             await purge(engine, [session_id])
         assert await engine.log.summaries(deleted=True) == []
     assert running_once > 10
@@ -301,7 +301,7 @@ async def test_one_that_an_earlier_version_took_for_running_is_put_right(tmp_pat
         assert row is not None
         assert (row.state, row.waiting) == ("interrupted", 0)
         assert await stale_rows(engine) == []
-        await engine.driver.delete(session_id)
+        await engine.runner.delete(session_id)
         await purge(engine, [session_id])
         assert await engine.log.summary(session_id) is None
 

@@ -38,16 +38,16 @@ async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
 ) -> None:
     async with running(tmp_path) as engine:
         session_id = await import_session(engine, text.encode())
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             assert (live.own, live.session.state) == (False, "paused")
             assert live.title
             settings = live.session.settings
             assert settings is not None
             assert settings.profile.name == profile
         with pytest.raises(Refused):
-            await engine.driver.resume(session_id)
+            await engine.runner.resume(session_id)
         child = await fork(engine, session_id, ForkPlace(), go=False)
-        async with engine.hub.holding(child) as live:
+        async with engine.sessions.holding(child) as live:
             assert live.session.settings is not None
             assert (live.session.settings.tools, live.session.state) == ((), "paused")
 

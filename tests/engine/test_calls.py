@@ -58,13 +58,13 @@ def working(folder: Path) -> Tool:
 async def under_way(engine: Engine, folder: Path, prompt: str = "Use work") -> str:
     """A session whose call runs, and has said so."""
     session_id = await begun(engine, [working(folder)], rules=ALLOW_ALL)
-    await engine.driver.prompt(session_id, prompt)
+    await engine.runner.prompt(session_id, prompt)
     await until(engine, session_id, CallProgressed)
     return session_id
 
 
 async def session_of(engine: Engine, session_id: str) -> Session:
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         return live.session
 
 
@@ -78,7 +78,7 @@ async def test_stop_ends_the_process_that_is_kept_for_a_file(tmp_path: Path) -> 
         session_id = await under_way(engine, tmp_path)
         await rested(engine, session_id)
         assert alive(tmp_path)
-        await engine.driver.stop(session_id)
+        await engine.runner.stop(session_id)
         assert not alive(tmp_path)
 
 
@@ -92,16 +92,16 @@ async def test_time_is_put_off_where_the_call_runs(tmp_path: Path) -> None:
         session_id = await under_way(engine, tmp_path)
         session = await session_of(engine, session_id)
         id = call_id(session)
-        await engine.driver.extend(session_id, id, 30)
-        await engine.driver.extend(session_id, id, 300)
-        under = engine.driver._running._running[session_id, id]
+        await engine.runner.extend(session_id, id, 30)
+        await engine.runner.extend(session_id, id, 300)
+        under = engine.runner._running._running[session_id, id]
         assert session.call(id).extended_s == under.deadline.extended_s == 330
         with pytest.raises(Conflict, match="at most 24 hours"):
-            await engine.driver.extend(session_id, id, LONGEST_S)
+            await engine.runner.extend(session_id, id, LONGEST_S)
         (tmp_path / "go").touch()
         session = await rested(engine, session_id)
         with pytest.raises(Conflict, match="not running"):
-            await engine.driver.extend(session_id, id, 30)
+            await engine.runner.extend(session_id, id, 30)
         log = await engine.log.events(session_id)
         assert [one.by_s for one in events_of(log, CallExtended)] == [30, 300]
 
@@ -124,21 +124,21 @@ async def test_in_the_background_the_run_goes_on_and_the_model_reads_the_end_onc
     async with running(tmp_path) as engine:
         session_id = await under_way(engine, tmp_path)
         id = call_id(await session_of(engine, session_id))
-        task_id = await engine.driver.put_behind(session_id, id)
+        task_id = await engine.runner.put_behind(session_id, id)
         with pytest.raises(Conflict, match="not running"):
-            await engine.driver.put_behind(session_id, id)
+            await engine.runner.put_behind(session_id, id)
         session = await rested(engine, session_id)
         call = session.call(id)
         assert call.result is not None
         assert task_id in call.result.text
         assert (session.state, [task.id for task in session.open_tasks]) == ("idle", [task_id])
         assert "in the background as" in session.turns[1].request.body
-        await engine.driver.prompt(session_id, "hello")
+        await engine.runner.prompt(session_id, "hello")
         await rested(engine, session_id)
         (tmp_path / "go").touch()
         await until(engine, session_id, TaskEnded)
         for prompt in ("hello again", "and again"):
-            await engine.driver.prompt(session_id, prompt)
+            await engine.runner.prompt(session_id, prompt)
             await rested(engine, session_id)
         bodies = [turn.request.body for turn in session.turns]
         assert [body.count("what came of it") for body in bodies] == [0, 0, 0, 1, 1]
@@ -158,19 +158,19 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) 
         session = await session_of(engine, session_id)
         id = call_id(session)
         assert session.call(id).progress is not None
-        task_id = await engine.driver.put_behind(session_id, id)
+        task_id = await engine.runner.put_behind(session_id, id)
         await rested(engine, session_id)
         assert runners(tmp_path)
         match how:
             case "stop":
-                await engine.driver.stop(session_id)
+                await engine.runner.stop(session_id)
             case "delete":
-                await engine.driver.delete(session_id)
+                await engine.runner.delete(session_id)
             case "stop_task":
-                assert not await engine.driver.stop_task(session_id, "call-9-9")
-                assert await engine.driver.stop_task(session_id, task_id)
+                assert not await engine.runner.stop_task(session_id, "call-9-9")
+                assert await engine.runner.stop_task(session_id, task_id)
             case _:
-                await engine.driver.close()
+                await engine.runner.close()
         assert runners(tmp_path) == []
         (ended,) = [one for one in await log_of(engine, session_id) if isinstance(one, TaskEnded)]
         said = {"stop_task": "stopped by you", "close": "ended with the program"}
@@ -191,11 +191,11 @@ async def test_the_model_reads_who_ended_a_call(tmp_path: Path, how: str, said: 
         id = call_id(await session_of(engine, session_id))
         match how:
             case "cancel":
-                await engine.driver.cancel(session_id, id)
+                await engine.runner.cancel(session_id, id)
             case "stop":
-                await engine.driver.stop(session_id)
+                await engine.runner.stop(session_id)
             case _:
-                await engine.driver.delete(session_id)
+                await engine.runner.delete(session_id)
         result = (await session_of(engine, session_id)).call(id).result
         assert result is not None
         assert result.text == f"{said}what it had done by then stands."
@@ -207,7 +207,7 @@ async def queued(engine: Engine, folder: Path) -> Session:
     tool = replace(working(folder), parallel_safe=False)
     prompt = "[[fault:parallel-2]] Use work"
     session_id = await begun(engine, [tool], rules=ALLOW_ALL)
-    await engine.driver.prompt(session_id, prompt)
+    await engine.runner.prompt(session_id, prompt)
     await until(engine, session_id, CallProgressed)
     session = await session_of(engine, session_id)
     assert [call.status for call in session.current_calls] == ["running", "decided"]
@@ -219,9 +219,9 @@ async def test_a_queued_call_is_taken_back_and_waits_for_the_person(tmp_path: Pa
         session = await queued(engine, tmp_path)
         first, second = session.current_calls
         before = second.digest
-        await engine.driver.cancel(session.id, second.id)
+        await engine.runner.cancel(session.id, second.id)
         with pytest.raises(Conflict, match="not running"):
-            await engine.driver.cancel(session.id, second.id)
+            await engine.runner.cancel(session.id, second.id)
         (tmp_path / "go").touch()
         session = await rested(engine, session.id)
         assert (session.state, session.waiting) == ("waiting", [session.call(second.id)])
@@ -237,8 +237,8 @@ async def test_a_call_that_is_taken_back_as_it_begins_runs_or_waits(
     async with running(tmp_path) as engine:
         session = await queued(engine, tmp_path)
         one, two = session.current_calls
-        starts = engine.driver.cancel(session.id, one.id)  # its end lets the second begin
-        back = engine.driver.cancel(session.id, two.id)
+        starts = engine.runner.cancel(session.id, one.id)  # its end lets the second begin
+        back = engine.runner.cancel(session.id, two.id)
         both = (back, starts) if first == "cancel" else (starts, back)
         await asyncio.gather(*both)
         session = await rested(engine, session.id)
@@ -269,10 +269,10 @@ async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path) -> None
     async with running(tmp_path) as engine:
         session_id = await under_way(engine, tmp_path)
         id = call_id(await session_of(engine, session_id))
-        await engine.driver.put_behind(session_id, id)
+        await engine.runner.put_behind(session_id, id)
         await rested(engine, session_id)
-        await engine.driver.stop(session_id)
-        await engine.driver.prompt(session_id, "hello")
+        await engine.runner.stop(session_id)
+        await engine.runner.prompt(session_id, "hello")
         session = await rested(engine, session_id)
         body = session.turns[-1].request.body
         assert body.count("stopped with the run. It has no result") == 1
@@ -283,16 +283,18 @@ async def test_there_is_an_end_to_the_background(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         prompt = f"[[fault:parallel-{MOST_BEHIND + 1}]] Use work"
         session_id = await begun(engine, [working(tmp_path)], rules=ALLOW_ALL, max_parallel=8)
-        await engine.driver.prompt(session_id, prompt)
+        await engine.runner.prompt(session_id, prompt)
         async with asyncio.timeout(40):
-            while len(engine.driver._running.of(session_id)) <= MOST_BEHIND:
-                await engine.hub.wait(engine.hub.position, engine.hub.list_version, 40)
+            while len(engine.runner._running.of(session_id)) <= MOST_BEHIND:
+                await engine.sessions.wait(
+                    engine.sessions.position, engine.sessions.list_version, 40
+                )
         calls = [call.id for call in (await session_of(engine, session_id)).current_calls]
         for id in calls[:-1]:
-            await engine.driver.put_behind(session_id, id)
+            await engine.runner.put_behind(session_id, id)
         with pytest.raises(Conflict, match="stop one"):
-            await engine.driver.put_behind(session_id, calls[-1])
-        await engine.driver.cancel(session_id, calls[-1])
+            await engine.runner.put_behind(session_id, calls[-1])
+        await engine.runner.cancel(session_id, calls[-1])
         session = await rested(engine, session_id)
         assert session.state == "idle"
         (tmp_path / "go").touch()
@@ -305,15 +307,17 @@ async def test_a_task_that_nobody_follows_is_ended_by_stop_and_by_a_restart(tmp_
     async with running(tmp_path) as engine:
         ids = [await begun(engine, [working(tmp_path)], rules=ALLOW_ALL) for _ in range(2)]
         for session_id in ids:
-            await engine.driver.prompt(session_id, "Use work")
+            await engine.runner.prompt(session_id, "Use work")
             id = call_id(await rested(engine, session_id))
-            async with engine.hub.holding(session_id) as live:
-                await engine.hub.append(live, [TaskStarted("call-" + id.replace(".", "-"), id)])
-        await engine.driver.stop(ids[0])
+            async with engine.sessions.holding(session_id) as live:
+                await engine.sessions.append(
+                    live, [TaskStarted("call-" + id.replace(".", "-"), id)]
+                )
+        await engine.runner.stop(ids[0])
     async with running(tmp_path) as engine:
         for session_id in ids:
             assert (await session_of(engine, session_id)).open_tasks == []
-            await engine.driver.prompt(session_id, "hello")
+            await engine.runner.prompt(session_id, "hello")
             said.append((await rested(engine, session_id)).turns[-1].request.body)
     assert [
         body.count("It has no result, and what it had done by then stands") for body in said

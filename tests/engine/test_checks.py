@@ -68,7 +68,7 @@ def held(engine: Engine) -> Held:
 
 
 async def state(engine: Engine, session_id: str) -> str:
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         return live.session.state
 
 
@@ -82,15 +82,15 @@ async def test_a_server_that_hangs_takes_neither_the_page_nor_stop(
         await engine.servers.save(server)
         await engine.servers.accept("deaf", fingerprint(server))
         session_id = await begun(engine, [TOOL])
-        await engine.driver.prompt(session_id, FOUR)
+        await engine.runner.prompt(session_id, FOUR)
         await until(engine, session_id, ResponseEnded)
         with anyio.fail_after(20):
             assert await state(engine, session_id) == "running"
-            await engine.driver.stop(session_id)
+            await engine.runner.stop(session_id)
             assert await state(engine, session_id) == "interrupted"
-            await engine.driver.resume(session_id)
+            await engine.runner.resume(session_id)
             assert await state(engine, session_id) == "running"
-            await engine.driver.delete(session_id)
+            await engine.runner.delete(session_id)
         assert not events_of(await engine.log.events(session_id), CallChecked)
 
 
@@ -98,10 +98,10 @@ async def test_the_calls_of_a_turn_are_checked_side_by_side_and_each_once(tmp_pa
     async with running(tmp_path) as engine:
         one = held(engine)
         session_id = await begun(engine, [TOOL])
-        await engine.driver.prompt(session_id, FOUR)
+        await engine.runner.prompt(session_id, FOUR)
         await one.asked(4)
         with anyio.fail_after(20):
-            await engine.driver.advance(session_id)
+            await engine.runner.advance(session_id)
         one.go.set()
         session = await rested(engine, session_id)
         assert [call.status for call in session.current_calls] == ["waiting"] * 4
@@ -128,7 +128,7 @@ class Counted:
 
 def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
     found = Counted()
-    append, commands = engine.hub.append, engine.ruling.commands
+    append, commands = engine.sessions.append, engine.ruling.commands
 
     async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
         if count := sum(isinstance(event, CallChecked) for event in events):
@@ -140,7 +140,7 @@ def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
         found.asked += 1
         return await commands(session)
 
-    monkeypatch.setattr(engine.hub, "append", appended)
+    monkeypatch.setattr(engine.sessions, "append", appended)
     monkeypatch.setattr(engine.ruling, "commands", asked)
     return found
 
@@ -153,7 +153,7 @@ async def test_the_checks_of_an_answer_are_few_batches_and_few_walks(
         one.go.set()
         found = counted(engine, monkeypatch)
         session_id = await begun(engine, [TOOL])
-        await engine.driver.prompt(session_id, "go")
+        await engine.runner.prompt(session_id, "go")
         session = await rested(engine, session_id)
         assert {call.status for call in session.current_calls} == {"waiting"}
         assert sum(found.saved) == 250
@@ -169,12 +169,12 @@ async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
         one = held(engine)
         found = counted(engine, monkeypatch)
         session_id = await begun(engine, [TOOL], max_calls_per_answer=400)
-        await engine.driver.prompt(session_id, "go")
+        await engine.runner.prompt(session_id, "go")
         await one.asked(400)
         one.go.set()
         with anyio.fail_after(20):
             await found.bell.wait()
-            await (engine.driver.stop(session_id) if ending == "stop" else engine.driver.close())
+            await (engine.runner.stop(session_id) if ending == "stop" else engine.runner.close())
         assert sum(found.saved) <= 2 * CHECKS_TOGETHER
 
 
@@ -197,7 +197,7 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
         one = Noting()
         engine.executors.by_kind = {**engine.executors.by_kind, "mcp": one}
         session_id = await begun(engine, [TOOL], max_calls_per_answer=400)
-        await engine.driver.prompt(session_id, "go")
+        await engine.runner.prompt(session_id, "go")
         watching = asyncio.create_task(others())
         await one.asked(400)
         watching.cancel()
@@ -210,13 +210,13 @@ async def test_what_was_stopped_is_checked_when_the_run_goes_on(tmp_path: Path) 
     async with running(tmp_path) as engine:
         one = held(engine)
         session_id = await begun(engine, [TOOL])
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         await one.asked(1)
         with anyio.fail_after(20):
-            await engine.driver.stop(session_id)
+            await engine.runner.stop(session_id)
         one.go.set()
         assert not events_of(await engine.log.events(session_id), CallChecked)
-        await engine.driver.resume(session_id)
+        await engine.runner.resume(session_id)
         assert (await rested(engine, session_id)).state == "waiting"
 
 
@@ -225,15 +225,15 @@ async def test_a_decision_that_waits_for_a_server_holds_nobody_up(tmp_path: Path
         one = held(engine)
         one.go.set()
         session_id = await begun(engine, [TOOL])
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         (call,) = (await rested(engine, session_id)).waiting
         one.go.clear()
         run = DecisionRequest("run", call.digest)
-        deciding = asyncio.create_task(engine.driver.decide(session_id, call.id, run))
+        deciding = asyncio.create_task(engine.runner.decide(session_id, call.id, run))
         await one.asked(2)
         with anyio.fail_after(20):
             assert await state(engine, session_id) == "waiting"
-            await engine.driver.stop(session_id)
+            await engine.runner.stop(session_id)
         one.go.set()
         with anyio.fail_after(20), pytest.raises(Refused, match="was stopped"):
             await deciding
@@ -245,17 +245,17 @@ async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(tmp_path:
         one = held(engine)
         one.go.set()
         session_id = await begun(engine, [TOOL])
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         (call,) = (await rested(engine, session_id)).waiting
         one.code, before = "another", call.digest
         with pytest.raises(Conflict, match="has changed"):
-            await engine.driver.decide(session_id, call.id, DecisionRequest("run", before))
+            await engine.runner.decide(session_id, call.id, DecisionRequest("run", before))
         (call,) = (await rested(engine, session_id)).waiting
         assert call.digest != before
         one.go.clear()
         run = DecisionRequest("run", call.digest)
         deciding = [
-            asyncio.create_task(engine.driver.decide(session_id, call.id, run)) for _ in range(5)
+            asyncio.create_task(engine.runner.decide(session_id, call.id, run)) for _ in range(5)
         ]
         await one.asked(7)
         one.go.set()
@@ -278,7 +278,7 @@ async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> No
                 seen.append(await state(engine, session_id))
                 await anyio.lowlevel.checkpoint()
 
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         await one.asked(1)
         watching = asyncio.create_task(watch())
         one.go.set()
@@ -300,7 +300,7 @@ async def test_a_check_that_breaks_waits_for_a_person(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         engine.executors.by_kind = {**engine.executors.by_kind, "mcp": Broken()}
         session_id = await begun(engine, [TOOL], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         session = await rested(engine, session_id)
         (call,) = session.calls()
         assert (session.state, session.paused, call.status) == ("waiting", "", "waiting")

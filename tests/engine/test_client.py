@@ -83,7 +83,7 @@ async def test_a_session_survives_each_kind_of_end(tmp_path: Path, profile: str)
             again = await engine.log.events(session.id)
             assert again[-1].seq == session.seq
             if state in ("failed", "interrupted"):
-                await engine.driver.retry(session.id)
+                await engine.runner.retry(session.id)
                 await rested(engine, session.id)
         assert wrong == []
 
@@ -96,9 +96,9 @@ async def test_what_is_malformed_waits_and_cannot_run(tmp_path: Path, fault: str
         for anyway in (False, True):
             wish = DecisionRequest("run", call.digest, anyway=anyway)
             with pytest.raises(Refused):
-                await engine.driver.decide(session.id, call.id, wish)
+                await engine.runner.decide(session.id, call.id, wish)
         assert (await rested(engine, session.id)).seq == session.seq
-        await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
         result = (await rested(engine, session.id)).call(call.id).result
         assert result is not None
         assert result.kind == "denied"
@@ -127,7 +127,7 @@ async def test_a_session_outlives_every_name_a_model_invents(tmp_path: Path, pro
             prompt = f"[[fault:tool-{name}]] What is 17 * 23?"
             session = await asked(engine, prompt, "calculator", asked_profile=profile)
             (call,) = session.waiting
-            await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
             session = await rested(engine, session.id)
             assert session.turns[1].failure is None, (name, session.turns[1].failure)
 
@@ -139,7 +139,7 @@ async def test_a_cut_call_can_be_read_and_never_run(tmp_path: Path) -> None:
         assert call.raw
         assert not call.part.complete
         with pytest.raises((Refused, Conflict)):
-            await engine.driver.decide(
+            await engine.runner.decide(
                 session.id, call.id, DecisionRequest("run", call.digest or "x")
             )
 
@@ -147,7 +147,7 @@ async def test_a_cut_call_can_be_read_and_never_run(tmp_path: Path) -> None:
 async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     environment = {"ANTHROPIC_API_KEY": CANARY}
     async with running(tmp_path, environment=environment) as engine:
-        url = engine.driver._client._simulator_url()
+        url = engine.runner._client._simulator_url()
         engine.keys.paste("ANTHROPIC_API_KEY", CANARY, url)
         profile = Profile("echo", "anthropic", url + "/anthropic", "ANTHROPIC_API_KEY", "m")
         session = await asked(
@@ -191,7 +191,7 @@ async def test_an_answer_of_another_type_than_asked_is_noted(
 )
 async def test_a_refused_key_is_named(tmp_path: Path, key_name: str, end: str) -> None:
     async with running(tmp_path, environment={"A_KEY": "wrong-key-0123456789"}) as engine:
-        url = engine.driver._client._simulator_url()
+        url = engine.runner._client._simulator_url()
         engine.keys.paste("A_KEY", "wrong-key-0123456789", url)
         profile = Profile("p", "anthropic", url + "/anthropic", key_name, "m")
         failure = (await asked(engine, "hello", profile=profile)).turns[0].failure
@@ -280,12 +280,14 @@ async def test_what_came_with_the_end_is_told(tmp_path: Path) -> None:
 async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = await begun(engine, ["calculator"])
-        await engine.driver.prompt(session_id, "[[fault:stall-after-6]] What is 17 * 23?")
+        await engine.runner.prompt(session_id, "[[fault:stall-after-6]] What is 17 * 23?")
         async with asyncio.timeout(10):
             while not events_of(await engine.log.events(session_id), PartDelta):
-                await engine.hub.wait(engine.hub.position, engine.hub.list_version, 5)
+                await engine.sessions.wait(
+                    engine.sessions.position, engine.sessions.list_version, 5
+                )
         async with asyncio.timeout(20):
-            await engine.driver.stop(session_id)
+            await engine.runner.stop(session_id)
         session = await rested(engine, session_id)
         failure = session.turns[-1].failure
         assert failure is not None
@@ -314,7 +316,7 @@ async def test_what_is_written_at_once_is_bounded_by_its_bytes() -> None:
 
 
 class Saving:
-    """A hub that keeps nothing."""
+    """A session store that keeps nothing."""
 
     def __init__(self, saved: Callable[[], object] = lambda: None) -> None:
         self._saved = saved
@@ -325,14 +327,14 @@ class Saving:
         self._saved()
 
 
-def written_to(hub: Saving, *tools: Tool) -> ResponseRecorder:
+def written_to(sessions: Saving, *tools: Tool) -> ResponseRecorder:
     sent = Log().start().request(protocol="ollama").events[-2].event
     assert isinstance(sent, RequestSent)
 
     async def then(_: Any) -> None: ...
 
     prepared = PreparedRequest(sent, codec("ollama"), {}, b"", Limits(), tools=tools)
-    return ResponseRecorder(cast(SessionStore, hub), "s", prepared, Redactor(), then)
+    return ResponseRecorder(cast(SessionStore, sessions), "s", prepared, Redactor(), then)
 
 
 async def test_others_get_their_turn_between_pieces_that_arrived_together() -> None:

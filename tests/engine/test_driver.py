@@ -60,7 +60,7 @@ async def test_of_fifty_decisions_one_wins(tmp_path: Path) -> None:
         (call,) = session.waiting
         wishes = [DecisionRequest("run", call.digest) for _ in range(50)]
         outcomes = await asyncio.gather(
-            *(engine.driver.decide(session.id, call.id, wish) for wish in wishes),
+            *(engine.runner.decide(session.id, call.id, wish) for wish in wishes),
             return_exceptions=True,
         )
         assert outcomes.count(None) == 1
@@ -78,13 +78,13 @@ async def test_code_that_changed_since_the_card_was_drawn_is_not_run(tmp_path: P
         seen = call.digest
         file.write_text(file.read_text() + "# another\n")
         with pytest.raises(Conflict, match="has changed since this card") as caught:
-            await engine.driver.decide(session.id, call.id, DecisionRequest("run", seen))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
         assert effects(tmp_path) == 0
         assert (call.status, session.state) == ("waiting", "waiting")
         assert caught.value.outcome["digest"] == call.digest != seen
         with pytest.raises(Conflict, match="out of date"):
-            await engine.driver.decide(session.id, call.id, DecisionRequest("run", seen))
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         assert (await rested(engine, session.id)).state == "idle"
         assert effects(tmp_path) == 1
 
@@ -94,11 +94,11 @@ async def test_code_that_changes_while_a_decided_call_is_queued_is_not_run(tmp_p
     async with running(tmp_path) as engine:
         session = await waiting(engine, first, "[[fault:parallel-2]] Use first")
         for call in session.waiting:
-            await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, CallProgressed)
         file = Path(first.config["file"])
         file.write_text(file.read_text() + "# another\n")
-        await engine.driver.cancel(session.id, "1.0")
+        await engine.runner.cancel(session.id, "1.0")
         result = (await rested(engine, session.id)).call("1.1").result
         assert result is not None
         assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
@@ -109,7 +109,7 @@ async def test_results_go_back_in_the_order_of_the_calls(tmp_path: Path) -> None
     async with running(tmp_path) as engine:
         session = await waiting(engine, noting(tmp_path), "[[fault:parallel-3]] Use note")
         for call in reversed(session.waiting):
-            await engine.driver.decide(
+            await engine.runner.decide(
                 session.id, call.id, DecisionRequest("answer", call.digest, text=call.id)
             )
         body = (await rested(engine, session.id)).turns[1].request.body
@@ -122,11 +122,11 @@ async def test_a_limit_that_is_raised_lets_go_what_it_held(tmp_path: Path) -> No
         before = session.settings
         assert before is not None
         limits = replace(before.limits, max_calls_per_turn=1)
-        await engine.driver.settings(session.id, replace(before, limits=limits))
+        await engine.runner.settings(session.id, replace(before, limits=limits))
         second = session.call("1.1")
-        await engine.driver.decide(session.id, second.id, DecisionRequest("run", second.digest))
+        await engine.runner.decide(session.id, second.id, DecisionRequest("run", second.digest))
         assert (await rested(engine, session.id)).call("1.1").status == "decided"
-        await engine.driver.settings(session.id, before)
+        await engine.runner.settings(session.id, before)
         assert (await rested(engine, session.id)).call("1.1").status == "done"
     assert effects(tmp_path) == 1
 
@@ -136,10 +136,10 @@ async def test_a_cancelled_call_tells_the_model(tmp_path: Path) -> None:
         session = await waiting(engine, noting(tmp_path, waits=True))
         (call,) = session.waiting
         with pytest.raises(Conflict):
-            await engine.driver.cancel(session.id, call.id)
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.cancel(session.id, call.id)
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, CallProgressed)
-        await engine.driver.cancel(session.id, call.id)
+        await engine.runner.cancel(session.id, call.id)
         session = await rested(engine, session.id)
         result = session.call(call.id).result
         assert result is not None
@@ -152,47 +152,47 @@ async def test_a_result_is_never_lost_to_a_cancel_that_comes_too_late(tmp_path: 
     async with running(tmp_path) as engine:
         session = await waiting(engine, noting(tmp_path))
         (call,) = session.waiting
-        async with engine.hub.holding(session.id):
+        async with engine.sessions.holding(session.id):
             decided = asyncio.create_task(
-                engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+                engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
             )
             await asyncio.sleep(0)
         await decided
-        running_call = engine.driver._running._running[session.id, call.id]
-        async with engine.hub.holding(session.id):
+        running_call = engine.runner._running._running[session.id, call.id]
+        async with engine.sessions.holding(session.id):
             await asyncio.wait([running_call.work])
             running_call.work.cancel()
         assert (await rested(engine, session.id)).state == "idle"
-        assert engine.driver._running._running == {}
+        assert engine.runner._running._running == {}
 
 
 async def test_stop_ends_all_and_continue_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session = await waiting(engine, noting(tmp_path, waits=True))
         (call,) = session.waiting
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, CallProgressed)
-        await engine.driver.stop(session.id)
+        await engine.runner.stop(session.id)
         session = await rested(engine, session.id)
         assert session.state == "interrupted"
         assert session.call(call.id).status == "done"
-        await engine.driver.resume(session.id)
+        await engine.runner.resume(session.id)
         assert (await rested(engine, session.id)).state == "idle"
         with pytest.raises(Refused):
-            await engine.driver.resume(session.id)
+            await engine.runner.resume(session.id)
 
 
 async def test_the_end_of_the_program_interrupts_what_runs(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         await until(engine, session_id, CallProgressed)
     async with running(tmp_path) as engine:
         session = await rested(engine, session_id)
         (call,) = session.waiting
         assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
         assert effects(tmp_path) == 1
-        await engine.driver.decide(
+        await engine.runner.decide(
             session_id, call.id, DecisionRequest("answer", call.digest, text="done")
         )
         assert (await rested(engine, session_id)).state == "idle"
@@ -219,12 +219,12 @@ async def test_a_broken_decoder_does_not_strand_the_session(
         raise RuntimeError("a bug")
 
     async with running(tmp_path) as engine:
-        answer = engine.driver._client.answer
-        monkeypatch.setattr(engine.driver._client, "answer", broken)
+        answer = engine.runner._client.answer
+        monkeypatch.setattr(engine.runner._client, "answer", broken)
         session = await asked(engine, "hello")
         assert session.state == "interrupted"
-        monkeypatch.setattr(engine.driver._client, "answer", answer)
-        await engine.driver.retry(session.id)
+        monkeypatch.setattr(engine.runner._client, "answer", answer)
+        await engine.runner.retry(session.id)
         assert (await rested(engine, session.id)).state == "idle"
 
 
@@ -257,7 +257,7 @@ async def test_a_full_disk_within_an_answer_ends_it_and_the_run_goes_on(
         failure = session.turns[-1].failure
         assert failure is not None
         assert "could not be saved" in failure.message
-        await engine.driver.retry(session.id)
+        await engine.runner.retry(session.id)
         assert (await rested(engine, session.id)).state == "idle"
 
 
@@ -269,12 +269,12 @@ async def test_a_full_disk_stops_the_run_before_the_effect(
         (call,) = session.waiting
         failing(engine, monkeypatch, CallStarted, 2)
         with pytest.raises(StoreError):
-            await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await until(engine, session.id, RunPaused)
         session = await rested(engine, session.id)
         assert (session.state, session.paused) == ("paused", "store")
         assert effects(tmp_path) == 0
-        await engine.driver.resume(session.id)
+        await engine.runner.resume(session.id)
         assert (await rested(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
 
@@ -286,7 +286,7 @@ async def test_a_result_that_cannot_be_saved_asks_the_person(
         session = await waiting(engine, noting(tmp_path))
         (call,) = session.waiting
         failing(engine, monkeypatch, CallEnded, 2)
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session.id)
         (call,) = session.waiting
         assert (session.state, call.status) == ("waiting", "interrupted")
@@ -301,7 +301,7 @@ async def test_the_limit_of_turns_pauses_and_one_click_continues(tmp_path: Path)
         assert (session.state, session.paused, len(session.turns)) == ("paused", "max_turns", 3)
         circling = [any("same call" in p.message for p in c.problems) for c in session.calls()]
         assert circling == [False, True, True]
-        await engine.driver.resume(session.id)
+        await engine.runner.resume(session.id)
         assert len((await rested(engine, session.id)).turns) == 6
 
 
@@ -310,11 +310,11 @@ async def test_what_is_refused_changes_nothing(tmp_path: Path, text: str) -> Non
     async with running(tmp_path) as engine:
         session = await waiting(engine, noting(tmp_path))
         for what in (
-            engine.driver.prompt(session.id, text),
-            engine.driver.prompt(session.id, "more"),
-            engine.driver.retry(session.id),
-            engine.driver.resume(session.id),
-            engine.driver.decide(session.id, "9.9", DecisionRequest("run", "x")),
+            engine.runner.prompt(session.id, text),
+            engine.runner.prompt(session.id, "more"),
+            engine.runner.retry(session.id),
+            engine.runner.resume(session.id),
+            engine.runner.decide(session.id, "9.9", DecisionRequest("run", "x")),
         ):
             with pytest.raises(PlaygroundError):
                 await what
@@ -325,7 +325,7 @@ async def test_retry_is_of_the_last_answer_only(tmp_path: Path) -> None:
     """A prompt that was stopped before it was asked is no answer to be asked for again."""
     async with running(tmp_path) as engine:
         session = await asked(engine, "[[fault:http-400]] hello")
-        await engine.driver.retry(session.id)
+        await engine.runner.retry(session.id)
         session = await rested(engine, session.id)
         assert [turn.dropped for turn in session.turns] == [True, False]
 

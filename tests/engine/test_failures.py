@@ -81,7 +81,7 @@ async def test_each_fault_is_tried_again_as_the_table_says(tmp_path: Path, profi
     async with running(tmp_path) as engine:
         for fault, seconds, state, words in FAULTS:
             slept = Slept()
-            engine.driver.waits = slept.waits
+            engine.runner.waits = slept.waits
             session = await asked(engine, f"[[fault:{fault}]] hello", asked_profile=profile)
             failure = session.turns[-1].failure
             said = failure.message if failure is not None else ""
@@ -98,7 +98,7 @@ async def test_each_fault_is_tried_again_as_the_table_says(tmp_path: Path, profi
 async def counting(engine: Engine, fault: str = "http-500-then-ok-1") -> str:
     """A session that waits for its first retry."""
     session_id = await begun(engine)
-    await engine.driver.prompt(session_id, f"[[fault:{fault}]] hello")
+    await engine.runner.prompt(session_id, f"[[fault:{fault}]] hello")
     await until(engine, session_id, RetryScheduled)
     return session_id
 
@@ -111,22 +111,22 @@ async def test_cancel_ends_the_wait_and_sends_nothing(tmp_path: Path) -> None:
     slept = Slept(held=True)
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine)
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             assert live.session.state == "running"
             retrying = live.session.retrying
         assert retrying is not None
         assert (retrying.turn, retrying.attempt, retrying.reason) == (1, 1, "500")
         assert retrying.wait_s == 1.0
         with pytest.raises(Conflict, match="still running"):
-            await engine.driver.prompt(session_id, "more")
-        await engine.driver.stop(session_id)
+            await engine.runner.prompt(session_id, "more")
+        await engine.runner.stop(session_id)
         slept.gate.set()
         session = await rested(engine, session_id)
         assert (session.state, session.stopped) == ("failed", True)
         assert len(await log_of(engine, session_id, RequestSent)) == 1
         assert await log_of(engine, session_id, RunStopped)
-        assert engine.driver.waits._tasks == {}
-        await engine.driver.prompt(session_id, "more")
+        assert engine.runner.waits._tasks == {}
+        await engine.runner.prompt(session_id, "more")
         assert (await rested(engine, session_id)).state == "idle"
 
 
@@ -134,7 +134,7 @@ async def test_retry_now_ends_the_wait_and_sends_once(tmp_path: Path) -> None:
     slept = Slept(held=True)
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine)
-        await engine.driver.retry(session_id)
+        await engine.runner.retry(session_id)
         slept.gate.set()
         session = await rested(engine, session_id)
         assert (session.state, len(session.turns)) == ("idle", 2)
@@ -146,10 +146,10 @@ async def test_settings_changed_meanwhile_hold_for_the_retry(tmp_path: Path) -> 
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine)
         other = await begun(engine, model="another")
-        async with engine.hub.holding(other) as live:
+        async with engine.sessions.holding(other) as live:
             settings = live.session.settings
         assert settings is not None
-        await engine.driver.settings(session_id, settings)
+        await engine.runner.settings(session_id, settings)
         slept.gate.set()
         session = await rested(engine, session_id)
         models = [turn.request.model for turn in session.turns]
@@ -161,13 +161,13 @@ async def test_settings_that_allow_no_more_retries_end_the_wait(tmp_path: Path) 
     slept = Slept(held=True)
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine)
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             settings = live.session.settings
         assert settings is not None
         for most in (1, 0):
             limits = replace(settings.limits, max_retries=most)
-            await engine.driver.settings(session_id, replace(settings, limits=limits))
-            assert bool(engine.driver.waits._tasks) is (most == 1)
+            await engine.runner.settings(session_id, replace(settings, limits=limits))
+            assert bool(engine.runner.waits._tasks) is (most == 1)
         slept.gate.set()
         assert (await rested(engine, session_id)).state == "failed"
         assert len(await log_of(engine, session_id, RequestSent)) == 1
@@ -177,15 +177,15 @@ async def test_of_clicks_on_one_button_one_sends(tmp_path: Path) -> None:
     slept = Slept(held=True)
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine, "http-500")
-        await engine.driver.retry(session_id, 1)
+        await engine.runner.retry(session_id, 1)
         while True:
-            position, version = engine.hub.position, engine.hub.list_version
+            position, version = engine.sessions.position, engine.sessions.list_version
             if len(await log_of(engine, session_id, RetryScheduled)) == 2:
                 break
-            assert await engine.hub.wait(position, version, 10.0)
+            assert await engine.sessions.wait(position, version, 10.0)
         for _ in range(3):
             with pytest.raises(Conflict, match="not the last one"):
-                await engine.driver.retry(session_id, 1)
+                await engine.runner.retry(session_id, 1)
         assert len(await log_of(engine, session_id, RequestSent)) == 2
 
 
@@ -193,38 +193,38 @@ async def test_a_deleted_session_starts_and_changes_nothing(tmp_path: Path) -> N
     slept = Slept(held=True)
     async with running(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine)
-        await engine.driver.delete(session_id)
-        assert engine.driver.waits._tasks == {}
+        await engine.runner.delete(session_id)
+        assert engine.runner.waits._tasks == {}
         slept.gate.set()
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             settings, seq = live.session.settings, live.session.seq
             assert (live.session.state, live.session.stopped) == ("failed", True)
         assert settings is not None
-        driver = engine.driver
+        runner = engine.runner
         for what in (
-            driver.prompt(session_id, "more"),
-            driver.retry(session_id),
-            driver.resume(session_id),
-            driver.settings(session_id, replace(settings, model="other")),
-            driver.decide(session_id, "1.0", DecisionRequest("run", "x")),
+            runner.prompt(session_id, "more"),
+            runner.retry(session_id),
+            runner.resume(session_id),
+            runner.settings(session_id, replace(settings, model="other")),
+            runner.decide(session_id, "1.0", DecisionRequest("run", "x")),
         ):
             with pytest.raises(Conflict, match="restore it first"):
                 await what
-        await driver.advance(session_id)
-        async with engine.hub.holding(session_id) as live:
+        await runner.advance(session_id)
+        async with engine.sessions.holding(session_id) as live:
             assert live.session.seq == seq
-            await engine.hub.delete(live, deleted=False)
-        await driver.retry(session_id)
+            await engine.sessions.delete(live, deleted=False)
+        await runner.retry(session_id)
         assert (await rested(engine, session_id)).turns[-1].number == 2
 
 
 async def test_deleting_ends_what_runs(tmp_path: Path) -> None:
     async with running(tmp_path, pace=1.0) as engine:
         session_id = await begun(engine)
-        await engine.driver.prompt(session_id, "hello")
+        await engine.runner.prompt(session_id, "hello")
         await until(engine, session_id, ResponseStarted)
-        await engine.driver.delete(session_id)
-        assert not engine.driver._busy(session_id)
+        await engine.runner.delete(session_id)
+        assert not engine.runner._busy(session_id)
         session = await rested(engine, session_id)
         assert (session.state, session.stopped) == ("interrupted", True)
 
@@ -238,7 +238,7 @@ async def test_the_end_of_the_program_sends_nothing_and_continue_goes_on(tmp_pat
         assert (session.state, session.paused, session.retrying) == ("paused", "restart", None)
         assert len(await log_of(engine, session_id, RequestSent)) == 1
         assert await log_of(engine, session_id, RunPaused) == [RunPaused("restart")]
-        await engine.driver.resume(session_id)
+        await engine.runner.resume(session_id)
         session = await rested(engine, session_id)
         # The retry that was not made is made now, and the one after it.
         assert (session.state, len(session.turns)) == ("failed", 3)
@@ -251,11 +251,11 @@ async def test_a_retry_that_cannot_be_saved_waits_for_the_person(
         async with running(tmp_path) as engine:
             failing(engine, monkeypatch, kind, 2)
             session_id = await begun(engine)
-            await engine.driver.prompt(session_id, "[[fault:http-429-retry-1]] hello")
+            await engine.runner.prompt(session_id, "[[fault:http-429-retry-1]] hello")
             await until(engine, session_id, RunPaused)
             session = await rested(engine, session_id)
             assert (session.state, session.paused, len(session.turns)) == ("paused", "store", 1)
-            await engine.driver.resume(session_id)
+            await engine.runner.resume(session_id)
             assert len((await rested(engine, session_id)).turns) == 3
 
 
@@ -325,12 +325,12 @@ async def test_an_event_may_grow_to_the_limit_of_the_settings(tmp_path: Path) ->
     async with running(tmp_path) as engine, serving(answer) as it:
         profile = Profile("p", "openai_chat", it.url, "", "m")
         session_id = await begun(engine, profile=profile)
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             settings = live.session.settings
         assert settings is not None
         limits = replace(settings.limits, max_event_bytes=1000)
-        await engine.driver.settings(session_id, replace(settings, limits=limits))
-        await engine.driver.prompt(session_id, "hello")
+        await engine.runner.settings(session_id, replace(settings, limits=limits))
+        await engine.runner.prompt(session_id, "hello")
         failure = (await rested(engine, session_id)).turns[-1].failure
         assert failure is not None
         assert failure.failure == "too_large"
@@ -367,7 +367,7 @@ async def test_what_was_not_obeyed_is_said_right_before_the_end(
     async with running(tmp_path) as engine, serving(answer) as it:
         profile = Profile("p", protocol, it.url, "", "m")
         session_id = await begun(engine, ["calculator"], profile=profile, tool_choice="required")
-        await engine.driver.prompt(session_id, "hello")
+        await engine.runner.prompt(session_id, "hello")
         session = await rested(engine, session_id)
         assert session.turns[0].request.choice == ToolChoice("required")
         log = [one.event for one in await engine.log.events(session_id)]

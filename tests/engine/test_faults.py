@@ -272,11 +272,11 @@ async def prompted(engine: Engine, protocol: str, fault: Fault) -> str:
     model = "gemini-3-simulated" if protocol == "gemini" else "m"
     profile = Profile("sim", protocol, "sim:", model=model)  # type: ignore[arg-type]
     session_id = await begun(engine, ["calculator"], profile=profile)
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         assert live.session.settings is not None
         live.session.settings = replace(live.session.settings, limits=limits)
     name = fault.name.removesuffix("-N") + NUMBERS.get(fault.name, "")
-    await engine.driver.prompt(session_id, f"[[fault:{name}]] What is 17 * 23?")
+    await engine.runner.prompt(session_id, f"[[fault:{name}]] What is 17 * 23?")
     return session_id
 
 
@@ -295,10 +295,10 @@ async def fallen_silent(
 ) -> None:
     """Set the clocks ahead as soon as all has come that ever will, until the request has ended.
     `sent` gets the exchange when the request arrives."""
-    idle_s, clock = limits_of(fault).idle_s, engine.hub.clock
+    idle_s, clock = limits_of(fault).idle_s, engine.sessions.clock
     assert isinstance(clock, Clock)
     for _ in range(2_000):
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             if live.session.state != "running":
                 return
         kept = b"".join(chunk.data for chunk in await engine.log.chunks(session_id))
@@ -311,7 +311,7 @@ async def fallen_silent(
                 push(idle_s + 1)
             case "stall-after-N" | "open-after-done" if kept and kept == sent[0].answer:
                 push(idle_s + 1)
-        await engine.hub.wait(engine.hub.position, engine.hub.list_version, 0.02)
+        await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 0.02)
     raise AssertionError(f"{fault.name} does not end")
 
 
@@ -410,7 +410,7 @@ async def test_each_fault_ends_as_people_expect(
             batch = loud[place : place + TOGETHER]
             ids = await asyncio.gather(*(prompted(engine, protocol, fault) for fault in batch))
             await asyncio.gather(*map(judge, batch, ids))
-        engine.hub.clock = Clock()
+        engine.sessions.clock = Clock()
         with loop_clock() as push:
             for fault in (fault for fault in cases if fault.name in SILENT):
                 boundary.exchanges.clear()

@@ -56,7 +56,7 @@ def asking_again(data: bytes) -> list[dict[str, Any]]:
 
 
 async def now(engine: Engine, session_id: str) -> Session:
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         return live.session
 
 
@@ -91,7 +91,7 @@ async def test_no_call_of_a_file_runs_by_its_own_word(
         child = await fork(engine, brought, ForkPlace(), go=False)
         halted = await now(engine, child)
         assert halted.state in ("interrupted", "paused")
-        await engine.driver.resume(child)
+        await engine.runner.resume(child)
         session = await rested(engine, child)
         call = session.call("1.1")
         assert (call.status, call.tool, call.decided, call.taken_back) == (
@@ -108,7 +108,7 @@ async def test_nor_where_its_turn_stands_at_the_end_only_later(tmp_path: Path) -
     data = with_lines(data, [RUN, *asking_again(data), STOPPED])
     async with effects.running(tmp_path) as engine:
         child = await fork(engine, await import_session(engine, data), ForkPlace())
-        await engine.driver.retry(child)
+        await engine.runner.retry(child)
         session = await rested(engine, child)
         assert session.turns[1].dropped
         assert effects.ran == []
@@ -127,14 +127,14 @@ async def test_a_rule_decides_no_call_of_the_copied_part(tmp_path: Path, stopped
         data = "\n".join(json.dumps(row) for row in rows).encode()
         brought = await import_session(engine, with_lines(data, [STOPPED] if stopped else []))
         if stopped:
-            await engine.driver.stop(one.id)
+            await engine.runner.stop(one.id)
         tools = settings_of(one).tools
         await engine.rules.put("", [Rule("calculator", "run")], tools)
         for settings in (None, replace(harmless(engine, settings_of(one)), tools=tools)):
             for session_id in (one.id, brought):
                 child = await fork(engine, session_id, ForkPlace(), settings=settings)
                 if stopped:
-                    await engine.driver.resume(child)
+                    await engine.runner.resume(child)
                 session = await rested(engine, child)
                 assert [call.status for call in session.calls()] == ["waiting"]
 
@@ -148,7 +148,7 @@ async def test_a_prompt_after_a_stopped_fork_tells_that_its_calls_did_not_run(
         brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
         child = await fork(engine, brought, ForkPlace())
         assert (await now(engine, child)).state == "interrupted"
-        await engine.driver.prompt(child, "Go on.")
+        await engine.runner.prompt(child, "Go on.")
         session = await rested(engine, child)
         assert session.turn is not None
         assert "Not run" in session.turn.request.body
@@ -164,19 +164,19 @@ async def test_one_decision_is_one_run(tmp_path: Path) -> None:
     effects.hangs = False
     async with effects.running(tmp_path) as engine:
         parent = await begun(engine, ["get_weather"])
-        await engine.driver.prompt(parent, TWO)
+        await engine.runner.prompt(parent, TWO)
         first, second = (await rested(engine, parent)).calls()
-        async with engine.hub.holding(parent) as live:
+        async with engine.sessions.holding(parent) as live:
             for call in live.session.calls():
                 call.parallel_safe = False  # the second is held behind the first
         old = second.digest
-        await engine.driver.decide(parent, second.id, DecisionRequest("run", old))
-        await engine.driver.stop(parent)
+        await engine.runner.decide(parent, second.id, DecisionRequest("run", old))
+        await engine.runner.stop(parent)
         child = await fork(engine, parent, ForkPlace())
         for one in (child, parent):
-            await engine.driver.resume(one)
+            await engine.runner.resume(one)
             card = (await rested(engine, one)).call(first.id).digest
-            await engine.driver.decide(one, first.id, DecisionRequest("deny", card))
+            await engine.runner.decide(one, first.id, DecisionRequest("deny", card))
             await rested(engine, one)
         assert [one.session for one in effects.ran] == [parent]
         stands = (await now(engine, child)).call(second.id)
@@ -189,11 +189,11 @@ async def test_a_fork_in_the_moment_of_stop_begins(tmp_path: Path) -> None:
     effects = Effects()
     async with effects.running(tmp_path) as engine:
         parent = await begun(engine, ["get_weather"], rules=ALLOW_ALL)
-        await engine.driver.prompt(parent, "What is the weather in Paris?")
+        await engine.runner.prompt(parent, "What is the weather in Paris?")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
-        async with engine.hub.holding(parent) as live:
-            await engine.hub.append(live, [RunStopped("stop at it")])
+        async with engine.sessions.holding(parent) as live:
+            await engine.sessions.append(live, [RunStopped("stop at it")])
         child = await now(engine, await fork(engine, parent, ForkPlace()))
         assert (child.state, [call.status for call in child.calls()]) == (
             "interrupted",
@@ -255,7 +255,7 @@ async def test_nothing_of_a_copied_part_begins_before_continue(tmp_path: Path) -
     async with running(tmp_path) as engine:
         brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
         child = await fork(engine, brought, ForkPlace())
-        await engine.driver.advance(child)
+        await engine.runner.advance(child)
         mark = (await now(engine, child)).forks[-1][0]
         after = await engine.log.events(child, mark)
         assert after == []

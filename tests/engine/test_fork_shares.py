@@ -56,7 +56,7 @@ async def story(engine: Engine, profile: str) -> Session:
     first = await asked(
         engine, TWO, "get_weather", asked_profile=profile, rules=ALLOW_ALL, params=params
     )
-    await engine.driver.prompt(first.id, "What is the weather in Berlin?")
+    await engine.runner.prompt(first.id, "What is the weather in Berlin?")
     whole = await rested(engine, first.id)
     assert [len(turn.calls) for turn in whole.turns] == [2, 0, 1, 0], "the story is another one"
     return whole
@@ -218,11 +218,11 @@ async def test_the_wire_is_read_in_portions_of_any_size(
         for session_id in (parent.id, child_id):
             whole = WireRows()
             _follow(whole, await engine.log.events(session_id), await engine.log.chunks(session_id))
-            async with engine.hub.holding(session_id) as live:
+            async with engine.sessions.holding(session_id) as live:
                 for size in (1, 3, 4096):
                     monkeypatch.setattr(logs, "PORTION", size)
                     live.wire = None
-                    assert _told(await engine.hub.wire(live)) == _told(whole)
+                    assert _told(await engine.sessions.wire(live)) == _told(whole)
 
 
 def _told(wire: WireRows) -> list[Any]:

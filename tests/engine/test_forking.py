@@ -68,7 +68,7 @@ async def test_another_prompt_keeps_what_stood_before_it(tmp_path: Path) -> None
 
 
 async def halted(engine: Engine, session_id: str) -> Session:
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         return live.session
 
 
@@ -111,7 +111,7 @@ async def test_what_is_refused_makes_no_fork(
 
 async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session) -> None:
     """No rule decides it, nor the parent's card, and it is another call for the tool, too."""
-    async with engine.hub.holding(parent.id) as live:
+    async with engine.sessions.holding(parent.id) as live:
         rules = engine.rules.of(parent.id)
         assert rules
         old = live.session.call(CALL.call)
@@ -119,16 +119,16 @@ async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session)
     assert child.state == "waiting"
     assert engine.rules.of(child.id) == ()
     await engine.rules.put(child.id, ALLOW_ALL, child.settings.tools if child.settings else ())
-    await engine.driver.advance(child.id)
+    await engine.runner.advance(child.id)
     call = (await rested(engine, child.id)).call(CALL.call)
     assert call.status == "waiting"
     assert call.digest != old.digest
     with pytest.raises(Conflict, match="out of date"):
-        await engine.driver.decide(child.id, call.id, DecisionRequest("run", old.digest))
+        await engine.runner.decide(child.id, call.id, DecisionRequest("run", old.digest))
     keys = [idempotency_key(one, call.id, call.arguments) for one in (parent.id, child.id)]
     assert keys[0] != keys[1]
     # From here on the fork's own rules decide what comes.
-    await engine.driver.decide(
+    await engine.runner.decide(
         child.id, call.id, DecisionRequest("answer", call.digest, text="Frogs.")
     )
     assert (await rested(engine, child.id)).state == "idle"
@@ -151,7 +151,7 @@ async def test_nothing_is_sent_or_run_before_continue(
     assert (child.state, child.paused) == ("paused", "fork")
     log = await engine.log.events(child.id, child.forks[-1][0])
     assert not any(isinstance(one.event, RequestSent | CallStarted) for one in log)
-    await engine.driver.resume(child.id)
+    await engine.runner.resume(child.id)
     assert (await rested(engine, child.id)).state in ("idle", "waiting")
 
 
@@ -175,20 +175,20 @@ async def test_alternatives_are_made_all_or_none(
     with pytest.raises(Refused, match="cannot run"):
         await what_if(engine, parent.id, CALL.call, answers)
     assert await ids(engine) == before
-    decide = engine.driver.decide
+    decide = engine.runner.decide
 
     async def once(session_id: str, call_id: str, asked: DecisionRequest) -> None:
-        monkeypatch.setattr(engine.driver, "decide", broken)
+        monkeypatch.setattr(engine.runner, "decide", broken)
         await decide(session_id, call_id, asked)
 
     async def broken(session_id: str, call_id: str, asked: DecisionRequest) -> None:
         raise Conflict("Not now.")
 
-    monkeypatch.setattr(engine.driver, "decide", once)
+    monkeypatch.setattr(engine.runner, "decide", once)
     with pytest.raises(Conflict, match="Not now"):
         await what_if(engine, parent.id, CALL.call, [answers[0]] * 3)
     for made in await ids(engine) - before:
-        async with engine.hub.holding(made) as live:
+        async with engine.sessions.holding(made) as live:
             assert live.deleted
 
 
@@ -196,7 +196,7 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
     effects = Effects()
     async with effects.running(tmp_path) as engine:
         parent = await begun(engine, [NOTE], rules=ALLOW_ALL)
-        await engine.driver.prompt(parent, "Use note")
+        await engine.runner.prompt(parent, "Use note")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
         children = [await fork(engine, parent, ForkPlace(), asked=None) for _ in range(2)]
@@ -204,11 +204,11 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
             child = await rested(engine, one)
             assert [call.status for call in child.calls()] == ["waiting"]
         assert (await halted(engine, parent)).state == "running"
-        await engine.driver.stop(parent)
+        await engine.runner.stop(parent)
         after_stop = await rested(engine, await fork(engine, parent, ForkPlace()))
         assert after_stop.state == "interrupted"
         cut_short = await begun(engine, [NOTE], rules=ALLOW_ALL)
-        await engine.driver.prompt(cut_short, "Use note")
+        await engine.runner.prompt(cut_short, "Use note")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
         count = len(effects.ran)
@@ -228,7 +228,7 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
 async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
     engine: Engine, parent: Session
 ) -> None:
-    async with engine.hub.holding(parent.id) as live:
+    async with engine.sessions.holding(parent.id) as live:
         live.own = False
     try:
         child = await rested(engine, await fork(engine, parent.id, CALL))
@@ -244,7 +244,7 @@ async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
         assert last.settings is not None
         assert last.settings.tools == ()
     finally:
-        async with engine.hub.holding(parent.id) as live:
+        async with engine.sessions.holding(parent.id) as live:
             live.own = True
 
 
@@ -255,7 +255,7 @@ async def test_what_is_shared_outlives_the_parent(tmp_path: Path) -> None:
         grandchild = await rested(engine, await fork(engine, child.id, ForkPlace(turn=2)))
         before = {one: await kept(engine, one) for one in (child.id, grandchild.id)}
         for gone in (parent.id, child.id):
-            await engine.driver.delete(gone)
+            await engine.runner.delete(gone)
             await purge(engine, [gone])
         assert await kept(engine, grandchild.id) == before[grandchild.id]
         assert [one.id for one in await family(engine.database, grandchild.id)] == [grandchild.id]

@@ -35,8 +35,7 @@ from app.core.limits import busy_ms
 from app.core.reducer import fold
 from app.core.session import folded
 from app.core.tools import text_result
-from app.engine import sessions
-from app.engine import sessions as hubs
+from app.engine import sessions as stores
 from app.engine.runner import recover
 from app.engine.sessions import SessionStore, give_back_free_memory
 from app.store.batch import Chunk, Closed
@@ -48,7 +47,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Store:
-    """A hub on a file, which can be thrown away and made anew as after a kill."""
+    """A session store on a file, which can be thrown away and made anew as after a kill."""
 
     def __init__(self, path: Path, now_ms: int = 1_000) -> None:
         self.path = path
@@ -70,17 +69,17 @@ class Store:
 
 @asynccontextmanager
 async def hub_on(path: Path, now_ms: int = 1_000) -> AsyncIterator[tuple[Database, SessionStore]]:
-    database, hub = await Store(path, now_ms).open()
+    database, sessions = await Store(path, now_ms).open()
     try:
-        yield database, hub
+        yield database, sessions
     finally:
         await database.close()
 
 
-async def fill(hub: SessionStore, session_id: str, events: Sequence[Event]) -> None:
+async def fill(sessions: SessionStore, session_id: str, events: Sequence[Event]) -> None:
     for event in events:
-        async with hub.holding(session_id) as live:
-            await hub.append(live, [event])
+        async with sessions.holding(session_id) as live:
+            await sessions.append(live, [event])
 
 
 def life() -> list[Event]:
@@ -105,11 +104,11 @@ def life() -> list[Event]:
 
 
 async def test_a_kill_after_any_event_leaves_the_same_session(tmp_path: Path) -> None:
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
         for event in life():
-            await fill(hub, session_id, [event])
-            async with hub.holding(session_id) as live:
+            await fill(sessions, session_id, [event])
+            async with sessions.holding(session_id) as live:
                 now = live.session
                 async with hub_on(tmp_path / "a.db") as (_, other), other.holding(session_id) as it:
                     again = it.session
@@ -122,35 +121,35 @@ async def test_a_kill_after_any_event_leaves_the_same_session(tmp_path: Path) ->
 @pytest.mark.parametrize("cut", range(len(life()) + 1))
 async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None:
     """Whatever was under way is over after a restart, and nothing goes on by itself."""
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
-        await fill(hub, session_id, life()[:cut])
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        await recover(hub, lambda _: ())
-        async with hub.holding(session_id) as live:
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
+        await fill(sessions, session_id, life()[:cut])
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        await recover(sessions, lambda _: ())
+        async with sessions.holding(session_id) as live:
             session = live.session
             assert session.state != "running"
             assert next_commands(session) == []
             if session.turn is not None and session.turn.failure is not None:
                 assert session.state == "interrupted"
                 assert session.turn.failure.failure == "interrupted"
-        log = await hub.log.events(session_id)
-        assert await recover(hub, lambda _: ()) == []
-        assert await hub.log.events(session_id) == log
+        log = await sessions.log.events(session_id)
+        assert await recover(sessions, lambda _: ()) == []
+        assert await sessions.log.events(session_id) == log
 
 
 async def test_recovery_closes_a_recording_that_was_cut(tmp_path: Path) -> None:
     """With the hash of what is kept, and the marks that were written as the bytes came."""
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
-        await fill(hub, session_id, [PromptAdded("hello"), *opened(1)])
-        async with hub.holding(session_id) as live:
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
+        await fill(sessions, session_id, [PromptAdded("hello"), *opened(1)])
+        async with sessions.holding(session_id) as live:
             pieces = [Chunk(1, 0, 5, b"a********"), Chunk(1, 9, 6, b"b")]
-            await hub.append(live, [], chunks=pieces, closed=Closed(1, False, ((1, 9),)))
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        await recover(hub, lambda _: ())
+            await sessions.append(live, [], chunks=pieces, closed=Closed(1, False, ((1, 9),)))
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        await recover(sessions, lambda _: ())
         digest = hashlib.sha256(b"a********b").hexdigest()
-        assert await hub.log.recordings(session_id) == {1: Closed(1, False, [(1, 9)], digest)}
+        assert await sessions.log.recordings(session_id) == {1: Closed(1, False, [(1, 9)], digest)}
 
 
 AWAY_MS = 8 * 3_600_000
@@ -169,20 +168,20 @@ async def test_nothing_is_at_work_while_the_program_is_away(
     tmp_path: Path, events: list[Event]
 ) -> None:
     """What was cut ended with the program; only the pause is of now."""
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
-        await fill(hub, session_id, events)
-    async with hub_on(tmp_path / "a.db", AWAY_MS) as (_, hub):
-        before = await hub.log.events(session_id)
-        await recover(hub, lambda _: ())
-        log = await hub.log.events(session_id)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
+        await fill(sessions, session_id, events)
+    async with hub_on(tmp_path / "a.db", AWAY_MS) as (_, sessions):
+        before = await sessions.log.events(session_id)
+        await recover(sessions, lambda _: ())
+        log = await sessions.log.events(session_id)
         assert len(log) > len(before)
         for item in log[len(before) :]:
             paused = isinstance(item.event, RunPaused)
             assert (item.at_ms > AWAY_MS) if paused else (item.at_ms == before[-1].at_ms)
-        async with hub.holding(session_id) as live:
+        async with sessions.holding(session_id) as live:
             assert busy_ms(live.session) < 1_000
-            opening = fold(session_id, await hub.log.opening(session_id))
+            opening = fold(session_id, await sessions.log.opening(session_id))
             assert busy_ms(opening) == busy_ms(live.session)
 
 
@@ -201,17 +200,17 @@ RETRYING: list[tuple[Event, str]] = [
 @pytest.mark.parametrize("cut", range(1, len(RETRYING) + 1))
 async def test_after_a_kill_no_retry_is_made_by_itself(tmp_path: Path, cut: int) -> None:
     events = [event for event, _ in RETRYING[:cut]]
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
-        await fill(hub, session_id, events)
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        await recover(hub, lambda _: ())
-        async with hub.holding(session_id) as live:
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
+        await fill(sessions, session_id, events)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        await recover(sessions, lambda _: ())
+        async with sessions.holding(session_id) as live:
             session = live.session
             assert (session.state, session.retrying) == (RETRYING[cut - 1][1], None)
             assert len(session.turns) == sum(isinstance(e, RequestSent) for e in events)
             assert session.retries == (cut > 5)
-        assert await recover(hub, lambda _: ()) == []
+        assert await recover(sessions, lambda _: ()) == []
 
 
 class Broken:
@@ -234,44 +233,44 @@ class Broken:
 async def test_a_failed_save_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with hub_on(tmp_path / "a.db") as (database, hub):
-        session_id = await hub.create(settings())
-        position, sessions = hub.position, list(hub.recent)
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await sessions.create(settings())
+        position, recent = sessions.position, list(sessions.recent)
         Broken(database, monkeypatch, 1)
         with pytest.raises(StoreError):
-            await fill(hub, session_id, [PromptAdded("lost")])
-        assert (hub.position, list(hub.recent)) == (position, sessions)
-        assert hub.since(position) == []
-        await fill(hub, session_id, [PromptAdded("kept")])
-        log = await hub.log.events(session_id)
+            await fill(sessions, session_id, [PromptAdded("lost")])
+        assert (sessions.position, list(sessions.recent)) == (position, recent)
+        assert sessions.since(position) == []
+        await fill(sessions, session_id, [PromptAdded("kept")])
+        log = await sessions.log.events(session_id)
         assert [one.seq for one in log] == [1, 2]
         assert isinstance(log[1].event, PromptAdded)
         assert log[1].event.text == "kept"
-        assert [one.logged for one in hub.since(position) or []] == [log[1]]
+        assert [one.logged for one in sessions.since(position) or []] == [log[1]]
 
 
 async def test_several_events_are_saved_all_or_none(tmp_path: Path) -> None:
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
         with pytest.raises(IllegalEvent):
-            async with hub.holding(session_id) as live:
-                await hub.append(live, [PromptAdded("one"), CallStarted("9.9", 1)])
-        async with hub.holding(session_id) as live:
+            async with sessions.holding(session_id) as live:
+                await sessions.append(live, [PromptAdded("one"), CallStarted("9.9", 1)])
+        async with sessions.holding(session_id) as live:
             assert live.session.seq == 1
-        assert len(await hub.log.events(session_id)) == 1
+        assert len(await sessions.log.events(session_id)) == 1
 
 
 async def test_whoever_leaves_while_it_is_saved_leaves_it_saved(tmp_path: Path) -> None:
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
         for turns in range(6):
-            task = asyncio.create_task(fill(hub, session_id, begun()[1:]))
+            task = asyncio.create_task(fill(sessions, session_id, begun()[1:]))
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-            async with hub.holding(session_id) as live:
-                log = await hub.log.events(session_id)
+            async with sessions.holding(session_id) as live:
+                log = await sessions.log.events(session_id)
                 assert live.session.seq == len(log)
                 if len(log) == 2:
                     return
@@ -279,8 +278,8 @@ async def test_whoever_leaves_while_it_is_saved_leaves_it_saved(tmp_path: Path) 
 
 
 async def test_many_writes_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with hub_on(tmp_path / "a.db") as (database, hub):
-        sessions = [await hub.create(settings()) for _ in range(40)]
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_ids = [await sessions.create(settings()) for _ in range(40)]
         commits: list[int] = []
         transaction = database._transaction
 
@@ -289,22 +288,22 @@ async def test_many_writes_share_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
             await transaction(groups, full)
 
         monkeypatch.setattr(database, "_transaction", counted)
-        await asyncio.gather(*(fill(hub, one, [PromptAdded("go")]) for one in sessions))
+        await asyncio.gather(*(fill(sessions, one, [PromptAdded("go")]) for one in session_ids))
         assert sum(commits) == 40
         assert len(commits) <= 5
 
 
 async def test_decisions_and_effects_are_synced(tmp_path: Path) -> None:
-    async with hub_on(tmp_path / "a.db") as (database, hub):
-        session_id = await hub.create(settings())
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await sessions.create(settings())
         said: list[str] = []
         assert database._writer is not None
         await database._writer.set_trace_callback(said.append)
         synced: dict[str, bool] = {}
         for event in life():
             said.clear()
-            await fill(hub, session_id, [event])
-            kind = (await hub.log.events(session_id))[-1].event
+            await fill(sessions, session_id, [event])
+            kind = (await sessions.log.events(session_id))[-1].event
             synced[type(kind).__name__] = any("synchronous = FULL" in one for one in said)
         await database._writer.set_trace_callback(None)  # type: ignore[arg-type]
     full = {"CallDecided", "CallStarted", "CallEnded", "CallInterrupted"}
@@ -314,52 +313,52 @@ async def test_decisions_and_effects_are_synced(tmp_path: Path) -> None:
 async def test_streams_catch_up_from_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        one, other = await hub.create(settings()), await hub.create(settings())
-        await fill(hub, one, begun()[1:])
-        await fill(hub, other, [*begun()[1:], *turn(1)])
-        last = hub.position
-        seen = hub.since(0) or []
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        one, other = await sessions.create(settings()), await sessions.create(settings())
+        await fill(sessions, one, begun()[1:])
+        await fill(sessions, other, [*begun()[1:], *turn(1)])
+        last = sessions.position
+        seen = sessions.since(0) or []
         assert [item.position for item in seen] == list(range(1, last + 1))
         for position in range(last + 1):
-            assert hub.since(position) == seen[position:]
-        assert hub.since(last + 1) is None
-        log = await hub.log.events(other)
+            assert sessions.since(position) == seen[position:]
+        assert sessions.since(last + 1) is None
+        log = await sessions.log.events(other)
         for seq in range(len(log)):
-            assert hub.since_seq(other, seq) == log[seq:]
-        while len(hub.recent) > 3:
-            hub.recent.popleft()
-        assert hub.since(0) is None
-        assert hub.since_seq(other, 1) is None
-        assert hub.since_seq(one, 1) is None
+            assert sessions.since_seq(other, seq) == log[seq:]
+        while len(sessions.recent) > 3:
+            sessions.recent.popleft()
+        assert sessions.since(0) is None
+        assert sessions.since_seq(other, 1) is None
+        assert sessions.since_seq(one, 1) is None
 
 
 async def test_a_session_that_is_not_there(tmp_path: Path) -> None:
-    async with hub_on(tmp_path / "a.db") as (_, hub):
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
         with pytest.raises(NotFound):
-            async with hub.holding("nope"):
+            async with sessions.holding("nope"):
                 pass
-        assert hub._live == {}
+        assert sessions._live == {}
 
 
 async def test_idle_sessions_leave_the_memory_and_come_back(tmp_path: Path) -> None:
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        sessions = [await hub.create(settings()) for _ in range(100)]
-        for one in sessions:
-            await fill(hub, one, [*begun()[1:], *turn(1)])
-        assert len(hub._live) <= 65
-        for one in sessions:
-            async with hub.holding(one) as live:
-                assert live.session.seq == len(await hub.log.events(one))
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_ids = [await sessions.create(settings()) for _ in range(100)]
+        for one in session_ids:
+            await fill(sessions, one, [*begun()[1:], *turn(1)])
+        assert len(sessions._live) <= 65
+        for one in session_ids:
+            async with sessions.holding(one) as live:
+                assert live.session.seq == len(await sessions.log.events(one))
 
 
 async def test_a_title_of_half_a_character_does_no_harm(tmp_path: Path) -> None:
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
-        await fill(hub, session_id, [PromptAdded("half \ud800 a character")])
-        (found,) = await hub.log.summaries()
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
+        await fill(sessions, session_id, [PromptAdded("half \ud800 a character")])
+        (found,) = await sessions.log.summaries()
         assert found.title == "half ? a character"
-        log = await hub.log.events(session_id)
+        log = await sessions.log.events(session_id)
         assert isinstance(log[1].event, PromptAdded)
         assert log[1].event.text == "half \ud800 a character"
 
@@ -368,52 +367,56 @@ async def test_what_streams_catch_up_from_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the characters of the texts, too; the last event is known however large it is."""
-    monkeypatch.setattr(sessions, "RECENT_CHARACTERS", 1000)
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        session_id = await hub.create(settings())
-        await fill(hub, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
-        position = hub.position
-        await fill(hub, session_id, [PartDelta(0, "x" * 90) for _ in range(10)])
-        assert hub.recent.characters <= 1000
-        assert len(hub.since(position) or []) == 10
-        await fill(hub, session_id, [PartDelta(0, "x" * 90) for _ in range(30)])
-        assert hub.recent.characters <= 1000
-        assert hub.since(position) is None
-        await fill(hub, session_id, [PartDelta(0, "x" * 5000)])
-        assert [one.position for one in hub.since(hub.position - 1) or []] == [hub.position]
-        assert len(hub.recent) == 1
-        await fill(hub, session_id, [PartEnded(0, "x" * 8600)])
-        await fill(hub, session_id, [ResponseFailed("interrupted", "Cut.")])
-        assert [one.position for one in hub.recent] == [hub.position]
-        assert hub.recent.characters == 0
+    monkeypatch.setattr(stores, "RECENT_CHARACTERS", 1000)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id = await sessions.create(settings())
+        await fill(sessions, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
+        position = sessions.position
+        await fill(sessions, session_id, [PartDelta(0, "x" * 90) for _ in range(10)])
+        assert sessions.recent.characters <= 1000
+        assert len(sessions.since(position) or []) == 10
+        await fill(sessions, session_id, [PartDelta(0, "x" * 90) for _ in range(30)])
+        assert sessions.recent.characters <= 1000
+        assert sessions.since(position) is None
+        await fill(sessions, session_id, [PartDelta(0, "x" * 5000)])
+        assert [one.position for one in sessions.since(sessions.position - 1) or []] == [
+            sessions.position
+        ]
+        assert len(sessions.recent) == 1
+        await fill(sessions, session_id, [PartEnded(0, "x" * 8600)])
+        await fill(sessions, session_id, [ResponseFailed("interrupted", "Cut.")])
+        assert [one.position for one in sessions.recent] == [sessions.position]
+        assert sessions.recent.characters == 0
 
 
 async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hubs, "LARGE_TEXT", 100)
-    monkeypatch.setattr(hubs, "REST_S", 0.0)
-    async with hub_on(tmp_path / "a.db") as (_, hub):
+    monkeypatch.setattr(stores, "LARGE_TEXT", 100)
+    monkeypatch.setattr(stores, "REST_S", 0.0)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
         names: list[str] = []
         for size, last in ((100, True), (99, True), (100, False)):
-            names.append(await hub.create(settings()))
+            names.append(await sessions.create(settings()))
             events = [*begun()[1:], *opened(1), *part(0, text="x" * size)]
             ended = [ResponseFailed("http", "No.")] if last else []
-            await fill(hub, names[-1], [*events, *ended])
+            await fill(sessions, names[-1], [*events, *ended])
         large = names[0]
-        async with hub.holding(large) as live:
+        async with sessions.holding(large) as live:
             await turned()
-            assert in_memory(hub) == names  # also while the time was over and somebody holds it
+            assert (
+                in_memory(sessions) == names
+            )  # also while the time was over and somebody holds it
             before = live.session
         for _ in range(2):
             await turned()
-            assert in_memory(hub) == names[1:]
-            async with hub.holding(large) as live:
+            assert in_memory(sessions) == names[1:]
+            async with sessions.holding(large) as live:
                 assert live.session == before
 
 
-def in_memory(hub: SessionStore) -> list[str]:
-    return [live.id for live in hub._live.values() if live.folded is not None]
+def in_memory(sessions: SessionStore) -> list[str]:
+    return [live.id for live in sessions._live.values() if live.folded is not None]
 
 
 async def turned() -> None:
@@ -428,14 +431,16 @@ async def test_what_a_large_text_took_is_given_back(
 ) -> None:
     """What its pieces took before it is saved, and what saving took after that."""
     given: list[int] = []
-    monkeypatch.setattr(hubs, "LARGE_TEXT", 100)
-    async with hub_on(tmp_path / "a.db") as (_, hub):
-        monkeypatch.setattr(hubs, "give_back_free_memory", lambda: given.append(hub.position))
-        session_id = await hub.create(settings())
+    monkeypatch.setattr(stores, "LARGE_TEXT", 100)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        monkeypatch.setattr(
+            stores, "give_back_free_memory", lambda: given.append(sessions.position)
+        )
+        session_id = await sessions.create(settings())
         small = [*begun()[1:], *opened(1), *part(0, text="x" * 99), PartStarted(1, "text")]
-        await fill(hub, session_id, [*small, PartDelta(1, "x" * 100)])
+        await fill(sessions, session_id, [*small, PartDelta(1, "x" * 100)])
         assert given == []
-        before = hub.position
-        await fill(hub, session_id, [PartEnded(1, "x" * 100)])
+        before = sessions.position
+        await fill(sessions, session_id, [PartEnded(1, "x" * 100)])
         assert given == [before, before + 1]
     give_back_free_memory()  # and where there is no way to, nothing happens

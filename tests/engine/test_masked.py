@@ -83,9 +83,9 @@ def test_a_delta_is_left_alone() -> None:
 
 @pytest.mark.parametrize("size", [1, 5, 17, 40])
 def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int) -> None:
-    hub = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
+    sessions = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
     invocation = Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, "")
-    progress, told = ProgressSaver(hub, invocation), list[Event]()
+    progress, told = ProgressSaver(sessions, invocation), list[Event]()
     text = f"é out: {CANARY} done, and {CANARY[:10]}"
     for start in range(0, len(text), size):
         progress.report("at it", None, text[start : start + size])
@@ -100,8 +100,8 @@ def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int
 def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
     tmp_path: Path, shown: int, stars: int
 ) -> None:
-    hub = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
-    progress = ProgressSaver(hub, Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, ""))
+    sessions = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
+    progress = ProgressSaver(sessions, Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, ""))
     progress.report("at it", None, f"it begins with {CANARY[:shown]}")
     (told,) = progress.rest(over=True, whole=True)
     assert isinstance(told, CallProgressed)
@@ -166,15 +166,15 @@ async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo
             profile = Profile("echo", "openai_chat", provider.url, "MY_LLM_KEY", "m")
             engine.keys.key_for(profile)  # as after a first request
             session_id = await begun(engine, [ECHO], profile=profile)
-            await engine.driver.prompt(session_id, f"my key is {CANARY}")
+            await engine.runner.prompt(session_id, f"my key is {CANARY}")
             session = await rested(engine, session_id)
             for call in session.waiting:
-                await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
+                await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
                 await rested(engine, session_id)
-            async with engine.hub.holding(session_id) as live:
+            async with engine.sessions.holding(session_id) as live:
                 assert live.title == f"my key is {STARS}"
-                await engine.hub.rename(live, f"about {CANARY}")
-            await engine.hub.create(Settings(SIMULATOR), f"with {CANARY}")
+                await engine.sessions.rename(live, f"about {CANARY}")
+            await engine.sessions.create(Settings(SIMULATOR), f"with {CANARY}")
             found: list[Difference] = []
             await verify(engine.database, found.append)
             assert [one.line for one in found] == []

@@ -49,14 +49,14 @@ async def test_a_title_and_an_address_are_masked(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         place = f"http://127.0.0.1:9/{KEY}"
         settings = await settings_from(engine, {**HOST, "base_url": place, "model": "m"})
-        session_id = await engine.hub.create(settings, "before")
+        session_id = await engine.sessions.create(settings, "before")
         engine.keys.paste("MY_KEY", KEY)  # known only now
-        async with engine.hub.holding(session_id) as live:
-            await engine.hub.rename(live, f"T {KEY}")
+        async with engine.sessions.holding(session_id) as live:
+            await engine.sessions.rename(live, f"T {KEY}")
             assert live.title == "T " + "*" * len(KEY)
             prepared = engine.client.prepare(live.session, settings.tool_choice)
         assert KEY in prepared.url
         assert KEY not in prepared.sent.url
-        other = await engine.hub.create(await settings_from(engine, {}), f"T {KEY}")
-        async with engine.hub.holding(other) as live:
+        other = await engine.sessions.create(await settings_from(engine, {}), f"T {KEY}")
+        async with engine.sessions.holding(other) as live:
             assert KEY not in live.title

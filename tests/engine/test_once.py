@@ -147,7 +147,7 @@ async def test_the_other_tab_is_shown_what_was_decided(
     assert not (tmp_path / "effects").exists()
 
 
-# The rest asks the driver itself; what a tool does is only counted.
+# The rest asks the runner itself; what a tool does is only counted.
 
 NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, parallel_safe=True)
 
@@ -174,27 +174,27 @@ async def waiting(engine: Engine, prompt: str = "Use note", tool: Tool = NOTE) -
 
 
 async def stop(engine: Engine, session: Session) -> None:
-    await engine.driver.stop(session.id)
+    await engine.runner.stop(session.id)
 
 
 async def cancel(engine: Engine, session: Session) -> None:
-    await engine.driver.cancel(session.id, next(session.calls()).id)
+    await engine.runner.cancel(session.id, next(session.calls()).id)
 
 
 async def rule(engine: Engine, session: Session) -> None:
     """As a card's Always does: one written here decides what waits here."""
     await engine.rules.add(session.id, Rule("note", "run", here=session.id), [NOTE])
-    await engine.driver.advance(session.id)
+    await engine.runner.advance(session.id)
 
 
 async def change(engine: Engine, session: Session) -> None:
     assert session.settings is not None
     changed = replace(session.settings, system="Another.", tools=())
-    await engine.driver.settings(session.id, changed)
+    await engine.runner.settings(session.id, changed)
 
 
 async def proceed(engine: Engine, session: Session) -> None:
-    await engine.driver.resume(session.id)
+    await engine.runner.resume(session.id)
 
 
 MEANWHILE = ((stop,), (cancel,), (rule,), (change,), (stop, proceed), (rule, stop, cancel, change))
@@ -215,7 +215,7 @@ async def test_whatever_happens_meanwhile_a_call_runs_once_or_not(
             ) -> None:
                 for _ in range(chance.randrange(12)):
                     await asyncio.sleep(0)
-                await engine.driver.decide(session.id, call.id, DecisionRequest(wish, call.digest))
+                await engine.runner.decide(session.id, call.id, DecisionRequest(wish, call.digest))
 
             work = [decide(chance.choice(WISHES)) for _ in range(20)]
             work += [other(engine, session) for other in others for _ in range(2)]
@@ -234,11 +234,11 @@ async def test_whatever_happens_meanwhile_a_call_runs_once_or_not(
 
 
 async def extend(engine: Engine, session: Session) -> None:
-    await engine.driver.extend(session.id, next(session.calls()).id, 30)
+    await engine.runner.extend(session.id, next(session.calls()).id, 30)
 
 
 async def put_behind(engine: Engine, session: Session) -> None:
-    await engine.driver.put_behind(session.id, next(session.calls()).id)
+    await engine.runner.put_behind(session.id, next(session.calls()).id)
 
 
 async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
             effects, chance = Effects(engine, hangs=True), Random(seed)
             session = await waiting(engine)
             (call,) = session.waiting
-            await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
             chosen = [put_behind, *chance.sample(all_at_once, 2)] * 2
             chance.shuffle(chosen)
             outcomes = await asyncio.gather(
@@ -257,7 +257,7 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
             )
             for outcome in outcomes:
                 assert outcome is None or isinstance(outcome, POLITE), outcome
-            await engine.driver.stop(session.id)
+            await engine.runner.stop(session.id)
             session = await rested(engine, session.id)
             log = await engine.log.events(session.id)
             assert len(effects.ran) == len(events_of(log, CallStarted)) == 1
@@ -268,7 +268,7 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
             assert len(events_of(log, TaskStarted)) == len(ended) <= 1
             assert ended <= {"stopped by you", "stopped with the run"}
             tasks += len(ended)
-            assert (session.open_tasks, engine.driver._running._running) == ([], {})
+            assert (session.open_tasks, engine.runner._running._running) == ([], {})
     assert tasks
 
 
@@ -277,16 +277,16 @@ async def test_of_clicks_on_continue_one_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         effects = Effects(engine, hangs=True)
         session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "[[fault:loop]] Use note")
+        await engine.runner.prompt(session_id, "[[fault:loop]] Use note")
         await until(engine, session_id, CallStarted)
-        await engine.driver.stop(session_id)
-        clicks = [engine.driver.resume(session_id) for _ in range(10)]
+        await engine.runner.stop(session_id)
+        clicks = [engine.runner.resume(session_id) for _ in range(10)]
         told = await asyncio.gather(*clicks, return_exceptions=True)
         assert (told.count(None), {str(one) for one in told if one}) == (
             1,
             {"Nothing is paused here."},
         )
-        await engine.driver.stop(session_id)
+        await engine.runner.stop(session_id)
         assert len(events_of(await engine.log.events(session_id), RunResumed)) == 1
         assert len(effects.ran) <= 2
 
@@ -324,7 +324,7 @@ async def test_a_decision_on_anything_else_is_refused_and_nothing_runs(
         before = await engine.log.events(session.id)
         for what, seen in stale(session, call).items():
             with pytest.raises(Conflict, match="out of date") as caught:
-                await engine.driver.decide(session.id, call.id, DecisionRequest(wish, seen))
+                await engine.runner.decide(session.id, call.id, DecisionRequest(wish, seen))
             assert caught.value.outcome["digest"] == call.digest, what
         assert await engine.log.events(session.id) == before
         assert effects.ran == []
@@ -337,8 +337,8 @@ async def test_a_tool_that_is_edited_meanwhile_runs_as_the_card_showed_it(tmp_pa
         (call,) = session.waiting
         assert session.settings is not None
         edited = replace(NOTE, config={"result": "another"})
-        await engine.driver.settings(session.id, replace(session.settings, tools=(edited,)))
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.settings(session.id, replace(session.settings, tools=(edited,)))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await rested(engine, session.id)
         assert [one.tool for one in effects.ran] == [NOTE]
 
@@ -350,12 +350,12 @@ async def test_a_rule_for_always_leaves_other_sessions_calls_to_the_person(tmp_p
         here, there = await waiting(engine), await waiting(engine)
         written = Rule("note", "run", words="always", here=here.id)
         await engine.rules.add("", written, [NOTE])
-        await asyncio.gather(*(engine.driver.advance(one.id) for one in (here, there) * 3))
+        await asyncio.gather(*(engine.runner.advance(one.id) for one in (here, there) * 3))
         assert (await rested(engine, here.id)).state == "idle"
         assert (await rested(engine, there.id)).state == "waiting"
         assert [one.session for one in effects.ran] == [here.id]
         new = [await begun(engine, [NOTE]) for _ in range(2)]
-        await asyncio.gather(*(engine.driver.prompt(one, "Use note") for one in new))
+        await asyncio.gather(*(engine.runner.prompt(one, "Use note") for one in new))
         assert [(await rested(engine, one)).state for one in new] == ["idle", "idle"]
         assert sorted(one.session for one in effects.ran) == sorted([here.id, *new])
 
@@ -373,10 +373,10 @@ async def test_a_rule_that_fits_the_new_file_decides_in_one_hold_with_the_refusa
         seen, effects = call.digest, Effects(engine)
         file.write_text(file.read_text() + "# another\n")
         await engine.rules.add(session.id, Rule("note", "run", here=session.id), [tool])
-        await engine.driver.advance(session.id)
+        await engine.runner.advance(session.id)
         assert call.status == "waiting"  # as it was checked, it is not what the rule is bound to
         with pytest.raises(Conflict, match="has changed since this card") as caught:
-            await engine.driver.decide(session.id, call.id, DecisionRequest("run", seen))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
         assert json.dumps(caught.value.outcome)
         assert (caught.value.outcome["decision"], caught.value.outcome["decided_by"]) == (
             "run",

@@ -52,9 +52,9 @@ async def recorded(engine: Engine, prompt: str, *tools: str, profile: str = "sim
 async def played(engine: Engine, session_id: str, prompt: str) -> str:
     """The same with that recording as the model."""
     made = await play(engine, session_id)
-    async with engine.hub.holding(made) as live:
+    async with engine.sessions.holding(made) as live:
         await engine.rules.put(made, ALLOW_ALL, live.session.settings.tools)  # type: ignore[union-attr]
-    await engine.driver.prompt(made, prompt)
+    await engine.runner.prompt(made, prompt)
     await rested(engine, made)
     return made
 
@@ -98,19 +98,19 @@ async def test_another_result_is_told_and_another_message_is_refused(
     async with running(tmp_path) as engine:
         first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
         made = await play(engine, first)
-        await engine.driver.prompt(made, WEATHER)
+        await engine.runner.prompt(made, WEATHER)
         session = await rested(engine, made)
         for call, decision in zip(session.waiting, ("run", "answer"), strict=True):
             text = "Hail." if decision == "answer" else ""
             told_by = DecisionRequest(decision, call.digest, text=text)
-            await engine.driver.decide(made, call.id, told_by)
+            await engine.runner.decide(made, call.id, told_by)
         session = await rested(engine, made)
         log = await engine.log.events(made)
         words = [one.message for one in events_of(log, Warned) if one.code == "left_recording"]
         assert words == ["This answer was recorded after another call or result of get_weather."]
         assert (await bytes_of(engine, made))[2] == (await bytes_of(engine, first))[2]
 
-        await engine.driver.prompt(made, "And in Rome?")
+        await engine.runner.prompt(made, "And in Rome?")
         session = await rested(engine, made)
         assert session.turn is not None
         assert session.turn.failure is not None
@@ -120,7 +120,7 @@ async def test_another_result_is_told_and_another_message_is_refused(
         assert not events_of(await engine.log.events(made), RetryScheduled)
 
         other = await played(engine, first, "Tell me a story.")
-        async with engine.hub.holding(other) as live:
+        async with engine.sessions.holding(other) as live:
             failure = live.session.turns[-1].failure
         assert failure is not None
         assert "“Tell me a story.”" in failure.message
@@ -152,11 +152,11 @@ async def test_what_failed_fails_again_in_its_order(tmp_path: Path, fault: str) 
 async def test_what_came_from_somebody_else_plays_without_its_tools(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         first = await recorded(engine, WEATHER, *TOOLS)
-        async with engine.hub.holding(first) as live:
+        async with engine.sessions.holding(first) as live:
             live.own = False
             names = [one.name for one in live.session.settings.tools]  # type: ignore[union-attr]
         made = await play(engine, first, "0")
-        async with engine.hub.holding(made) as live:
+        async with engine.sessions.holding(made) as live:
             settings = live.session.settings
         assert names
         assert settings is not None
@@ -178,13 +178,13 @@ async def test_a_deleted_session_is_not_played(tmp_path: Path, profile: str) -> 
     async with running(tmp_path) as engine:
         first = await recorded(engine, WEATHER, profile=profile)
         made = await play(engine, first)
-        await engine.driver.delete(first)
+        await engine.runner.delete(first)
         with pytest.raises(Conflict, match="restore it first"):
             await play(engine, first)
         for purged in (False, True):
             if purged:
                 await purge(engine, [first])
-            await engine.driver.prompt(made, WEATHER)
+            await engine.runner.prompt(made, WEATHER)
             turn = (await rested(engine, made)).turn
             assert turn is not None
             assert turn.failure is not None

@@ -24,7 +24,7 @@ ASK = "What is 17*23, and the weather in Paris?"
 
 async def seen(engine: Engine, session_id: str, text: str = "", wire: str = "") -> Preview:
     """A preview that is sure to have left the session as it was."""
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         before = copy.deepcopy(live.session)
         shown = preview(engine, live.session, Draft(text), wire)
         assert live.session == before
@@ -32,7 +32,7 @@ async def seen(engine: Engine, session_id: str, text: str = "", wire: str = "") 
 
 
 async def session_of(engine: Engine, session_id: str) -> Session:
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         return live.session
 
 
@@ -46,7 +46,7 @@ async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
         shown = await seen(engine, session_id, ASK)
         assert shown.sent.protocol == wire
         assert not shown.failed
-        await engine.driver.prompt(session_id, ASK)
+        await engine.runner.prompt(session_id, ASK)
         session = await rested(engine, session_id)
         assert session.turns[0].request == shown.sent
         assert len(session.waiting) == 2
@@ -60,14 +60,14 @@ async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
         assert "Not run" in waits.sent.body
 
         await engine.rules.put(session_id, ALLOW_ALL, session.turns[0].settings.tools)
-        await engine.driver.advance(session_id)
+        await engine.runner.advance(session_id)
         session = await rested(engine, session_id)
         assert session.state == "idle", session.turns[-1].failure
         assert (await seen(engine, session_id)).says == (
             "There is no prompt yet: what you write stands at its end.",
         )
         shown = await seen(engine, session_id, "Thanks.")
-        await engine.driver.prompt(session_id, "Thanks.")
+        await engine.runner.prompt(session_id, "Thanks.")
         session = await rested(engine, session_id)
         assert session.turns[shown.sent.recording - 1].request == shown.sent
 
@@ -99,11 +99,11 @@ async def test_what_keeps_a_request_from_being_sent_is_said(tmp_path: Path) -> N
 async def test_after_a_failure_it_is_what_retry_sends(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = await begun(engine, asked_profile="openai")
-        await engine.driver.prompt(session_id, "Hello")
+        await engine.runner.prompt(session_id, "Hello")
         await rested(engine, session_id)
         shown = await seen(engine, session_id)
         assert "This is what Retry sends." in shown.says
-        await engine.driver.retry(session_id)
+        await engine.runner.retry(session_id)
         session = await rested(engine, session_id)
         assert session.turns[-1].request == shown.sent
 
@@ -116,7 +116,7 @@ async def test_a_secret_in_the_draft_and_an_image(tmp_path: Path) -> None:
         session = await session_of(engine, session_id)
         draft = Draft("", (DOT,))
         shown = preview(engine, session, draft)
-        await engine.driver.prompt(session_id, draft.text, draft.images)
+        await engine.runner.prompt(session_id, draft.text, draft.images)
         session = await rested(engine, session_id)
         assert session.turns[0].request == shown.sent
 
@@ -137,7 +137,7 @@ async def test_notes_are_made_without_the_data_of_images(tmp_path: Path) -> None
             if not profile.simulated:
                 continue
             session_id = await begun(engine, ["calculator"], asked_profile=profile.name)
-            await engine.driver.prompt(session_id, "look", (image,))
+            await engine.runner.prompt(session_id, "look", (image,))
             session = await rested(engine, session_id)
             whole, alone = preview(engine, session), notes_alone(engine, session)
             assert (alone.notes, alone.says, alone.failed) == (

@@ -58,7 +58,7 @@ async def test_marks_are_kept_and_shown(tmp_path: Path) -> None:
         assert [row.id for row in await engine.log.summaries()] == [one]
         (row,) = await engine.log.pinned()
         assert (row.pinned, row.archived, row.tags) == (True, False, ("a", "b c"))
-        async with engine.hub.holding(one) as live:
+        async with engine.sessions.holding(one) as live:
             assert (live.pinned, live.tags) == (True, ("a", "b c"))
         await manage_sessions.pin(engine, one, on=False)
         await manage_sessions.archive(engine, other, on=False)
@@ -89,24 +89,24 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> 
         (engine.files / parent.id).mkdir(parents=True)
         with pytest.raises(Conflict, match="delete it first"):
             await manage_sessions.purge(engine, [parent.id])
-        await engine.driver.delete(parent.id)
+        await engine.runner.delete(parent.id)
         assert await manage_sessions.bin_of(engine) == [parent.id]
         await manage_sessions.purge(engine, [parent.id])
         assert await left(engine, parent.id) == {}
         assert [len(engine.rules.of(one)) for one in (parent.id, child)] == [0, 1]
         assert not (engine.files / parent.id).exists()
         with pytest.raises(NotFound):
-            async with engine.hub.holding(parent.id):
+            async with engine.sessions.holding(parent.id):
                 pass
         for one in (child, second):
             assert await engine.log.chunks(one) == bytes_before
         assert parent.id not in await found(engine, "2")
         assert set(await found(engine, "2")) == {child, second}
         await sound(engine)
-        await engine.driver.delete(child)
+        await engine.runner.delete(child)
         await manage_sessions.purge(engine, [child])
         assert await engine.log.chunks(second) == bytes_before
-        await engine.driver.delete(second)
+        await engine.runner.delete(second)
         await manage_sessions.purge(engine, [second])
         assert [await left(engine, one) for one in (child, second)] == [{}, {}]
         (chunks,) = await engine.database.rows("SELECT count(*) FROM chunks")

@@ -63,7 +63,7 @@ async def crashed(
     """A session, with a rule that runs all, that was cut while so many calls ran; its id."""
     async with effects.running(folder) as engine:
         session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, prompt)
+        await engine.runner.prompt(session_id, prompt)
         async with asyncio.timeout(40):
             for _ in range(calls):
                 await effects.begun.acquire()
@@ -94,15 +94,15 @@ async def test_each_choice_of_a_call_that_was_cut(
         assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
         # The rule is still there, and does not speak for the person.
         assert [rule.action for rule in engine.rules.of(session_id)] == ["run"]
-        await engine.driver.advance(session_id)
+        await engine.runner.advance(session_id)
         assert (effects.ran, next_commands(session, engine.rules.of(session_id))) == ([before], [])
         log = await engine.log.events(session_id)
         (decided,) = events_of(log, CallDecided)
         with pytest.raises(Conflict, match="out of date"):
-            await engine.driver.decide(session_id, call.id, replace(asked, digest=decided.digest))
+            await engine.runner.decide(session_id, call.id, replace(asked, digest=decided.digest))
         assert effects.ran == [before]
 
-        await engine.driver.decide(session_id, call.id, replace(asked, digest=call.digest))
+        await engine.runner.decide(session_id, call.id, replace(asked, digest=call.digest))
         session = await rested(engine, session_id)
         done = session.call(call.id)
         assert session.state == "idle"
@@ -129,23 +129,23 @@ async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, ti
         session_id = (await asked(engine, "Use note", NOTE)).id
         call = (await rested(engine, session_id)).waiting[0]
         safe = DecisionRequest("run", call.digest, arguments='{"text": "safe"}')
-        await engine.driver.decide(session_id, call.id, safe)
+        await engine.runner.decide(session_id, call.id, safe)
         await asyncio.wait_for(effects.begun.acquire(), 40)
     for _ in range(times - 1):
         async with effects.running(tmp_path) as engine:
             call = (await rested(engine, session_id)).waiting[0]
-            await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
             await asyncio.wait_for(effects.begun.acquire(), 40)
     effects.hangs = False
     async with effects.running(tmp_path) as engine:
         call = (await rested(engine, session_id)).waiting[0]
         assert (call.raw != safe.arguments, call.arguments) == (True, safe.arguments)
-        async with engine.hub.holding(session_id) as live:
-            view = View(live.session, live.title, await engine.hub.wire(live), NOW_MS)
+        async with engine.sessions.holding(session_id) as live:
+            view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
             card = block(ENV, view, "call-1-1")
         assert "as you edited it" in parse(card).text
         assert card.count("safe") >= 3  # what changed, all of it, and where Edit & run begins
-        await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session_id)
         assert session.turns[-1].request.body.count("safe") == 1  # the model reads what ran
     assert {one.arguments for one in effects.ran} == {safe.arguments}
@@ -159,23 +159,23 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
         session_id = (await asked(engine, "Use note", NOTE)).id
         call = (await rested(engine, session_id)).waiting[0]
         bad = DecisionRequest("run", call.digest, arguments='{"text": 7}', anyway=True)
-        await engine.driver.decide(session_id, call.id, bad)
+        await engine.runner.decide(session_id, call.id, bad)
         await asyncio.wait_for(effects.begun.acquire(), 40)
     effects.hangs = False
     async with running(tmp_path) as engine:
         call = (await rested(engine, session_id)).waiting[0]
         assert [one.kind for one in call.problems] == ["schema"]
         with pytest.raises(Refused, match="do not fit the schema"):
-            await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         unread = DecisionRequest("run", call.digest, anyway=True, seen=3)
         with pytest.raises(Refused, match="Not all"):
-            await engine.driver.decide(session_id, call.id, unread)
+            await engine.runner.decide(session_id, call.id, unread)
 
 
 async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Path) -> None:
     session_id = await crashed(tmp_path, Effects())
-    async with running(tmp_path) as engine, engine.hub.holding(session_id) as live:
-        view = View(live.session, live.title, await engine.hub.wire(live), NOW_MS)
+    async with running(tmp_path) as engine, engine.sessions.holding(session_id) as live:
+        view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
         card = parse(block(ENV, view, "call-1-1")).text
     for words in (
         "was running when the server stopped",
@@ -197,7 +197,7 @@ async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_p
         for call_id, wish in wishes.items():
             assert session.state == "waiting"
             digest = session.call(call_id).digest
-            await engine.driver.decide(
+            await engine.runner.decide(
                 session_id, call_id, DecisionRequest(wish, digest, text=call_id)
             )
             session = await rested(engine, session_id)
@@ -210,16 +210,16 @@ async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_p
 async def test_an_answer_that_was_cut_is_asked_for_again_by_a_click_alone(tmp_path: Path) -> None:
     async with running(tmp_path, pace=5) as engine:
         session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         await until(engine, session_id, RequestSent)
     async with running(tmp_path) as engine:
         session = await rested(engine, session_id)
         assert session.state == "interrupted"
         (failed,) = events_of(await engine.log.events(session_id), ResponseFailed)
         assert failed.failure == "interrupted"
-        await engine.driver.advance(session_id)
+        await engine.runner.advance(session_id)
         assert len(session.turns) == 1
-        clicks = [engine.driver.retry(session_id, 1) for _ in range(5)]
+        clicks = [engine.runner.retry(session_id, 1) for _ in range(5)]
         told = await asyncio.gather(*clicks, return_exceptions=True)
         assert told.count(None) == 1
         session = await rested(engine, session_id)
@@ -239,12 +239,12 @@ async def test_what_rules_would_go_on_with_waits_for_continue(tmp_path: Path) ->
         async with effects.running(tmp_path) as engine:
             session = await rested(engine, session.id)
             assert (session.state, session.paused) == ("paused", "restart")
-            await engine.driver.advance(session.id)
+            await engine.runner.advance(session.id)
             assert len(effects.ran) == place
         async with effects.running(tmp_path) as engine:  # and once more: it is said once
             again = await rested(engine, session.id)
             assert (again.state, again.seq) == ("paused", session.seq)
-            await engine.driver.resume(session.id)
+            await engine.runner.resume(session.id)
             session = await rested(engine, session.id)
             assert (session.state, len(effects.ran)) == ("idle", place + 1)
 
@@ -262,7 +262,7 @@ async def test_a_call_that_waits_waits_on_after_a_restart(
         again = await rested(engine, session.id)
         assert (again.state, again.seq) == ("waiting", session.seq)
         (call,) = again.waiting
-        await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
         assert (await rested(engine, session.id)).state == "idle"
     assert effects.ran == []
 
@@ -283,14 +283,14 @@ async def test_an_http_tool_is_told_by_a_header_that_it_is_the_same_again(tmp_pa
         tool = replace(NOTE, answered_by="http", config=config)
         async with running(tmp_path) as engine:
             session_id = await begun(engine, [tool], rules=ALLOW_ALL)
-            await engine.driver.prompt(session_id, "Use note")
+            await engine.runner.prompt(session_id, "Use note")
             async with asyncio.timeout(20):
                 await arrived.wait()
         hangs = False
         async with running(tmp_path) as engine:
             (call,) = (await rested(engine, session_id)).waiting
             assert events_of(await engine.log.events(session_id), CallInterrupted)
-            await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
+            await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
             assert (await rested(engine, session_id)).state == "idle"
     keys = [_header(request, b"idempotency-key") for request in server.seen]
     assert keys[0].startswith(f"{session_id}/{call.id}/".encode())
@@ -325,5 +325,5 @@ async def test_a_session_that_cannot_be_read_keeps_no_other_back(
         assert (await rested(engine, good)).state == "waiting"
         assert f"Session {bad} was not recovered: The " in caplog.text
         with pytest.raises(StoreError):
-            async with engine.hub.holding(bad):
+            async with engine.sessions.holding(bad):
                 pass

@@ -34,10 +34,10 @@ def order(engine: Engine, session_id: str = ALWAYS) -> str:
 
 async def test_a_list_is_written_moved_and_had_back(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
-        rules, rang = engine.rules, engine.hub.list_version
+        rules, rang = engine.rules, engine.sessions.list_version
         a, b, c = [await rules.add(ALWAYS, Rule(name, "deny"), ()) for name in "abc"]
         assert (order(engine), rules.version) == ("abc", 3)
-        assert engine.hub.list_version == rang + 3, "streams hear of it"
+        assert engine.sessions.list_version == rang + 3, "streams hear of it"
         await rules.move(ALWAYS, c.id, 0)
         await rules.move(ALWAYS, a.id, 99)
         assert order(engine) == "cba"

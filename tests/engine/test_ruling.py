@@ -55,7 +55,7 @@ def of_kind(engine: Engine, kind: str, one: Held) -> Held:
 
 async def prompted(engine: Engine, prompt: str, *tools: Tool, rules: tuple[Rule, ...]) -> Session:
     session_id = await begun(engine, tools, rules=rules)
-    await engine.driver.prompt(session_id, prompt)
+    await engine.runner.prompt(session_id, prompt)
     return await rested(engine, session_id)
 
 
@@ -67,7 +67,7 @@ async def test_what_was_denied_anywhere_no_proposed_rule_runs(tmp_path: Path) ->
         by_hand = Rule("note", "ask")
         session = await prompted(engine, "Use note", NOTE, rules=(by_hand,))
         (one,) = session.waiting  # denied after the rule was written, and was read
-        await engine.driver.decide(session.id, one.id, DecisionRequest("deny", one.digest))
+        await engine.runner.decide(session.id, one.id, DecisionRequest("deny", one.digest))
         await rested(engine, session.id)
         again = await prompted(engine, "Use note", NOTE, rules=())
         assert [one.asks for one in again.waiting] == [
@@ -89,7 +89,7 @@ async def held_behind(engine: Engine) -> tuple[Session, Held]:
 
 async def answered(engine: Engine, session: Session) -> Session:
     (one,) = session.waiting
-    await engine.driver.decide(session.id, one.id, DecisionRequest("answer", one.digest, text="so"))
+    await engine.runner.decide(session.id, one.id, DecisionRequest("answer", one.digest, text="so"))
     return await rested(engine, session.id)
 
 
@@ -139,13 +139,13 @@ async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_
         held.asked.clear()
         (one,) = session.waiting
         with anyio.fail_after(20):  # the lock is free while what answers is looked at
-            await engine.driver.decide(
+            await engine.runner.decide(
                 session.id, one.id, DecisionRequest("answer", one.digest, text="so")
             )
             await held.asked.wait()
             match does:
                 case "stop":
-                    await engine.driver.stop(session.id)
+                    await engine.runner.stop(session.id)
                 case "delete":
                     await engine.rules.delete(session.id, rule.id)
                 case "deny":
@@ -174,11 +174,11 @@ async def test_a_stop_waits_for_its_check_and_nothing_begins_before(tmp_path: Pa
         held = of_kind(engine, "mcp", Held())
         rules = (Rule("slow", "stop"), Rule("first", "run"))
         session_id = await begun(engine, [FIRST, SLOW], rules=rules)
-        await engine.driver.prompt(session_id, "Go.")
+        await engine.runner.prompt(session_id, "Go.")
         with anyio.fail_after(20):
             await held.asked.wait()
         await until(engine, session_id, CallChecked)
-        await engine.driver.advance(session_id)
+        await engine.runner.advance(session_id)
         held.go.set()
         session = await rested(engine, session_id)
         assert (session.stopped, session.call("1.1").stopped_by) == (True, "stop the run at slow")

@@ -210,18 +210,18 @@ async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(tmp_path: 
         tool = await engine.library.tool("t")
         await engine.library.save(replace(tool, name="note"), 1, original="t")
         session_id = await begun(engine, ["note"], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "Use note, please.")
+        await engine.runner.prompt(session_id, "Use note, please.")
         session = await rested(engine, session_id)
         assert session.state == "idle"
         assert [call.result.text for call in session.calls() if call.result] == ["fine"]
 
-        await engine.driver.prompt(session_id, "Use note, please.")
+        await engine.runner.prompt(session_id, "Use note, please.")
         session = await rested(engine, session_id)
         assert session.state == "waiting"
         (call,) = session.waiting
         assert call.cautioned
         assert "not what was accepted" in call.problems[0].message
 
-        await engine.driver.decide(session_id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session_id)
         assert [call.result.text for call in session.calls() if call.result] == ["fine", "fine"]

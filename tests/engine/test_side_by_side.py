@@ -62,7 +62,7 @@ async def at_the_gate(engine: Engine, calls: int, **limits: Any) -> tuple[str, G
     gate = Gate()
     engine.executors.by_kind = {**engine.executors.by_kind, "mock": gate}
     session_id = await begun(engine, [NOTE], rules=ALLOW_ALL, **limits)
-    await engine.driver.prompt(session_id, f"[[fault:parallel-{calls}]] Use note")
+    await engine.runner.prompt(session_id, f"[[fault:parallel-{calls}]] Use note")
     return session_id, gate
 
 
@@ -70,12 +70,12 @@ async def at_work(engine: Engine, session_id: str) -> list[str]:
     """The calls that run, once all are decided and what can begin has begun."""
     async with asyncio.timeout(BOUND_S):
         while True:
-            position = engine.hub.position
-            async with engine.hub.holding(session_id) as live:
+            position = engine.sessions.position
+            async with engine.sessions.holding(session_id) as live:
                 calls = list(live.session.calls())
                 if all(call.status in ("decided", "running", "done") for call in calls):
                     return [call.id for call in calls if call.status == "running"]
-            await engine.hub.wait(position, engine.hub.list_version, BOUND_S)
+            await engine.sessions.wait(position, engine.sessions.list_version, BOUND_S)
 
 
 def in_order(session: Session, turn: int) -> list[str]:
@@ -126,7 +126,7 @@ async def test_a_call_that_fails_loses_no_other_and_holds_the_run_where_it_shoul
         assert statuses[:3] == ["done", "done", "done"]
         assert statuses[3] != "done"
         assert gate.begun.empty()
-        await engine.driver.resume(session_id)
+        await engine.runner.resume(session_id)
         assert await gate.started(1) == ["1.3"]
         gate.end("1.3")
         session = await rested(engine, session_id)
@@ -148,12 +148,12 @@ async def test_a_run_goes_on_after_an_error_as_it_comes(tmp_path: Path) -> None:
 async def test_continue_raises_a_limit_in_one_step_and_stop_ends_a_pause(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = await begun(engine, [NOTE], rules=ALLOW_ALL, max_turns=1)
-        await engine.driver.prompt(session_id, "[[fault:loop]] Use note")
+        await engine.runner.prompt(session_id, "[[fault:loop]] Use note")
         session = await rested(engine, session_id)
         assert (session.paused, len(session.turns)) == ("max_turns", 1)
         raised = await settings_from(engine, {"max_turns": 3}, session.settings)
         outcomes = await asyncio.gather(
-            *(engine.driver.resume(session_id, raised) for _ in range(2)), return_exceptions=True
+            *(engine.runner.resume(session_id, raised) for _ in range(2)), return_exceptions=True
         )
         # Of two tabs one goes on; the other hears that nothing is paused, and changes nothing.
         assert outcomes[0] is None
@@ -163,8 +163,8 @@ async def test_continue_raises_a_limit_in_one_step_and_stop_ends_a_pause(tmp_pat
         log = await engine.log.events(session_id)
         (change,) = events_of(log, SettingsChanged)
         assert change.settings.limits.max_turns == 3
-        await engine.driver.stop(session_id)
+        await engine.runner.stop(session_id)
         session = await rested(engine, session_id)
         assert (session.state, session.paused) == ("interrupted", "")
-        await engine.driver.prompt(session_id, "hello")
+        await engine.runner.prompt(session_id, "hello")
         assert (await rested(engine, session_id)).state == "idle"

@@ -55,7 +55,7 @@ Part = tuple[str, list[str]]
 
 @dataclass
 class Saved:
-    """A session that keeps what Writing saves, as the hub would."""
+    """A session that keeps what the recorder saves, as the session store would."""
 
     log: list[Logged] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)

@@ -48,7 +48,7 @@ async def staging(engine: Engine, tool: Tool, fault: str, **more: object) -> str
     session = await asked(engine, "What is the weather in Paris?", tool)
     (call,) = session.waiting
     wish = DecisionRequest(more.pop("decision", ""), call.digest, fault=fault, **more)  # type: ignore[arg-type]
-    await engine.driver.decide(session.id, call.id, wish)
+    await engine.runner.decide(session.id, call.id, wish)
     return session.id
 
 
@@ -104,11 +104,11 @@ async def test_what_is_held_back_ends_at_once_and_is_not_lost(tmp_path: Path, ho
         await until(engine, session_id, CallProgressed)
         match how:
             case "cancel":
-                await engine.driver.cancel(session_id, "1.1")
+                await engine.runner.cancel(session_id, "1.1")
             case "stop":
-                await engine.driver.stop(session_id)
+                await engine.runner.stop(session_id)
             case _:
-                await engine.driver.close()
+                await engine.runner.close()
         log = await engine.log.events(session_id)
         (end,) = events_of(log, CallEnded)
         assert json.loads(end.real.text) == SUNNY
@@ -126,14 +126,14 @@ async def test_a_stale_result_is_of_an_earlier_turn(tmp_path: Path) -> None:
         session = await asked(engine, "What is the weather in Paris?", tool)
         (call,) = session.waiting
         with pytest.raises(Refused, match="No earlier turn has a result of get_weather"):
-            await engine.driver.decide(
+            await engine.runner.decide(
                 session.id, call.id, DecisionRequest("", call.digest, fault="stale")
             )
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await rested(engine, session.id)
-        await engine.driver.prompt(session.id, "What is the weather in Oslo?")
+        await engine.runner.prompt(session.id, "What is the weather in Oslo?")
         (call,) = (await rested(engine, session.id)).waiting
-        await engine.driver.decide(
+        await engine.runner.decide(
             session.id, call.id, DecisionRequest("", call.digest, fault="stale")
         )
         call = (await rested(engine, session.id)).by_call[call.id]
@@ -197,7 +197,7 @@ async def test_a_rule_stages_too(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         rules = [Rule("get_weather", "run", fault="injection")]
         session_id = await begun(engine, [weather(tmp_path), Tool("send_email")], rules=rules)
-        await engine.driver.prompt(session_id, "What is the weather in Paris?")
+        await engine.runner.prompt(session_id, "What is the weather in Paris?")
         session = await rested(engine, session_id)
         call = session.by_call["1.1"]
         assert call.decided is not None

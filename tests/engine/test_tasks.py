@@ -46,7 +46,7 @@ WRITES = script(
 
 async def run(engine: Engine, session: Session, place: int, **more: Any) -> None:
     call = session.current_calls[place]
-    await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest, **more))
+    await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest, **more))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
@@ -78,7 +78,7 @@ async def test_what_waits_behind_a_person_leaves_the_session_waiting(tmp_path: P
         assert [call.status for call in session.current_calls] == ["waiting", "waiting", "decided"]
         for place in (0, 1):
             call = session.current_calls[place]
-            await engine.driver.decide(session.id, call.id, DecisionRequest("deny", call.digest))
+            await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
         session = await rested(engine, session.id)
         assert session.answer == "Done."
         assert [call.result.kind for call in session.calls() if call.result][:2] == ["denied"] * 2
@@ -128,7 +128,7 @@ async def test_a_task_ends_with_stop_and_with_its_session(tmp_path: Path, how: s
     async with running(tmp_path, scenario=background(mark)) as engine:
         session = await begun(engine, mark)
         with anyio.fail_after(20):
-            await (engine.driver.stop if how == "stop" else engine.driver.delete)(session.id)
+            await (engine.runner.stop if how == "stop" else engine.runner.delete)(session.id)
         assert alive(f"sleep\0{mark}") == []
         assert hows(await engine.log.events(session.id)) == ["stopped with the run"]
 
@@ -141,7 +141,7 @@ async def test_a_task_ends_with_the_program(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         log = await engine.log.events(session.id)
         assert hows(log) == ["ended with the program"]
-        async with engine.hub.holding(session.id) as live:
+        async with engine.sessions.holding(session.id) as live:
             assert live.session.open_tasks == []
 
 
@@ -186,10 +186,10 @@ async def waiting(client: httpx.AsyncClient) -> str:
 
 async def test_a_session_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
     async with running(tmp_path, scenario=WRITES) as engine:
-        tell = task_writer(engine.hub)
+        tell = task_writer(engine.sessions)
         await tell("try-nothing", TaskStarted("t", "1.0", "sleep"))
         session = await asked(engine, "Go.", "write_file")
         await tell(session.id, TaskEnded("t", "never began"))
-        await engine.driver.delete(session.id)
+        await engine.runner.delete(session.id)
         await tell(session.id, TaskStarted("t", "1.0", "sleep"))
         await until(engine, session.id, TaskStarted)

@@ -38,7 +38,7 @@ class Writes:
     def __init__(self, engine: Engine, kind: type[Event], monkeypatch: pytest.MonkeyPatch) -> None:
         self.had: list[int] = []
         self.bell = asyncio.Event()
-        append = engine.hub.append
+        append = engine.sessions.append
 
         async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
             if count := sum(isinstance(event, kind) for event in events):
@@ -46,14 +46,14 @@ class Writes:
                 self.bell.set()
             return await append(live, events, **more)
 
-        monkeypatch.setattr(engine.hub, "append", appended)
+        monkeypatch.setattr(engine.sessions, "append", appended)
 
 
 async def asked_of(engine: Engine, count: int) -> tuple[str, list[tuple[str, DecisionRequest]]]:
     """A session whose `count` calls wait, and the decision to run each."""
     bounds: dict[str, Any] = {"max_calls_per_answer": count, "max_calls_per_turn": count}
     session_id = await begun(engine, [NOTE], max_parallel=16, **bounds)
-    await engine.driver.prompt(session_id, "go")
+    await engine.runner.prompt(session_id, "go")
     session = await rested(engine, session_id)
     return session_id, [(one.id, DecisionRequest("run", one.digest)) for one in session.waiting]
 
@@ -65,7 +65,7 @@ async def test_decisions_that_come_together_are_written_together(
         session_id, asked = await asked_of(engine, 250)
         writes = Writes(engine, CallDecided, monkeypatch)
         with anyio.fail_after(40):
-            await asyncio.gather(*(engine.driver.decide(session_id, *one) for one in asked))
+            await asyncio.gather(*(engine.runner.decide(session_id, *one) for one in asked))
         assert (await rested(engine, session_id)).state == "idle"
         assert sum(writes.had) == 250
         assert len(writes.had) <= 2 + 250 // decisions.CHECKS_TOGETHER
@@ -79,7 +79,7 @@ async def test_calls_that_run_side_by_side_begin_and_end_together(
         writes = Writes(engine, kind, monkeypatch)
         bounds: dict[str, Any] = {"max_calls_per_turn": 160, "max_parallel": 16}
         session_id = await begun(engine, [NOTE], rules=ALLOW_ALL, **bounds)
-        await engine.driver.prompt(session_id, "go")
+        await engine.runner.prompt(session_id, "go")
         assert (await rested(engine, session_id)).state == "idle"
         assert sum(writes.had) == 160
         assert max(writes.had) <= tool_runs.MOST_TOGETHER
@@ -92,10 +92,10 @@ async def test_stop_waits_for_one_batch_of_decisions_at_most(
     async with running(tmp_path, scenario=many(400)) as engine:
         session_id, asked = await asked_of(engine, 400)
         writes = Writes(engine, CallDecided, monkeypatch)
-        deciding = [asyncio.create_task(engine.driver.decide(session_id, *one)) for one in asked]
+        deciding = [asyncio.create_task(engine.runner.decide(session_id, *one)) for one in asked]
         with anyio.fail_after(40):
             await writes.bell.wait()
-            await engine.driver.stop(session_id)
+            await engine.runner.stop(session_id)
             told = await asyncio.gather(*deciding, return_exceptions=True)
         assert sum(writes.had) <= 2 * decisions.CHECKS_TOGETHER
         assert sum(one is None for one in told) == sum(writes.had)
@@ -107,7 +107,7 @@ async def test_of_decisions_that_come_together_on_one_call_one_wins(tmp_path: Pa
         several = [(first, run), (first, run), (first, DecisionRequest("run", "stale")), second]
         with anyio.fail_after(20):
             told = await asyncio.gather(
-                *(engine.driver.decide(session_id, *one) for one in several),
+                *(engine.runner.decide(session_id, *one) for one in several),
                 return_exceptions=True,
             )
         assert [type(one) for one in told] == [type(None), Conflict, Conflict, type(None)]

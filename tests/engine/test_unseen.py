@@ -46,7 +46,7 @@ async def test_no_rule_runs_it_and_a_person_can(tmp_path: Path, sent: bytes, why
         (call,) = session.waiting
         assert why in call.asks
         assert json.loads(call.arguments) == SUM
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await rested(engine, session.id)
         assert call.result is not None
         assert call.result.content[0].text == "17 * 23 = 391"
@@ -71,10 +71,10 @@ async def test_an_answer_that_is_stopped_behind_its_finish_reason_is_stopped(
     async with running(tmp_path) as engine:
         profile = Profile("sim", "gemini", "sim:", model="gemini-3-simulated")
         session_id = await begun(engine, ["calculator"], profile=profile, rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "[[fault:open-after-done]] What is 17 * 23?")
+        await engine.runner.prompt(session_id, "[[fault:open-after-done]] What is 17 * 23?")
         await until(engine, session_id, PartEnded)
         async with asyncio.timeout(10):
-            await engine.driver.stop(session_id)
+            await engine.runner.stop(session_id)
         session = await rested(engine, session_id)
         failure = session.turns[-1].failure
         assert failure is not None

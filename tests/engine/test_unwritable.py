@@ -51,7 +51,7 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Engine, Boundary]]:
 
 async def read_to_the_end(engine: Engine) -> None:
     """Until nothing more of any answer arrives."""
-    readers = [one.reader for one in engine.driver._client._open if one.reader is not None]
+    readers = [one.reader for one in engine.runner._client._open if one.reader is not None]
     await asyncio.wait(readers)
 
 
@@ -66,13 +66,13 @@ async def test_what_arrives_meanwhile_is_saved_when_there_is_room(
         whole = await asked(engine, QUESTION)
         disk = FullDisk(engine, monkeypatch, RequestSent)
         session_id = await begun(engine)
-        await engine.driver.prompt(session_id, QUESTION)
+        await engine.runner.prompt(session_id, QUESTION)
         await disk.noticed()
         await read_to_the_end(engine)
-        async with engine.hub.holding(session_id) as live:  # nobody keeps it from being read
+        async with engine.sessions.holding(session_id) as live:  # nobody keeps it from being read
             assert live.session.state == "running"
         with pytest.raises(StoreUnwritable, match="full"):
-            await engine.hub.create(whole.settings)  # type: ignore[arg-type]
+            await engine.sessions.create(whole.settings)  # type: ignore[arg-type]
         await disk.lifted()
         session = await rested(engine, session_id)
         assert session.state == "idle"
@@ -86,11 +86,11 @@ async def test_stop_acts_at_once_and_is_saved_when_there_is_room(
     async with watched(tmp_path) as (engine, _):
         disk = FullDisk(engine, monkeypatch, RequestSent)
         session_id = await begun(engine)
-        await engine.driver.prompt(session_id, f"[[fault:stall-after-8]] {QUESTION}")
+        await engine.runner.prompt(session_id, f"[[fault:stall-after-8]] {QUESTION}")
         await disk.noticed()
-        await engine.driver.stop(session_id)
+        await engine.runner.stop(session_id)
         await read_to_the_end(engine)
-        await engine.driver.stop(session_id)  # again: no second event
+        await engine.runner.stop(session_id)  # again: no second event
         assert not events_of(await engine.log.events(session_id), RunStopped)
         await disk.lifted()
         session = await rested(engine, session_id)
@@ -101,9 +101,9 @@ async def test_stop_acts_at_once_and_is_saved_when_there_is_room(
         assert events_of(log, RunPaused) == []
         assert session.turns[-1].failure is not None
         assert session.turns[-1].failure.failure == "stopped"
-        await engine.driver.retry(session_id)
+        await engine.runner.retry(session_id)
         await until(engine, session_id, ResponseFailed)
-        await engine.driver.stop(session_id)
+        await engine.runner.stop(session_id)
 
 
 async def test_after_a_stop_that_is_not_saved_yet_nothing_is_decided(
@@ -117,18 +117,18 @@ async def test_after_a_stop_that_is_not_saved_yet_nothing_is_decided(
         disk = FullDisk(engine, monkeypatch)
         disk.on = True
         with pytest.raises(StoreUnwritable):
-            await engine.driver.decide(session.id, call.id, run)
+            await engine.runner.decide(session.id, call.id, run)
         monkeypatch.setattr(database_module, "PROBE_S", 3600)  # only who asks finds the room
-        await engine.driver.stop(session.id)
+        await engine.runner.stop(session.id)
         disk.on = False
         with pytest.raises(Refused, match="was stopped"):
-            await engine.driver.decide(session.id, call.id, run)
-        await engine.driver.stop(session.id)
+            await engine.runner.decide(session.id, call.id, run)
+        await engine.runner.stop(session.id)
         log = await engine.log.events(session.id)
         assert len(events_of(log, RunStopped)) == 1
         assert events_of(log, CallDecided) == []
-        await engine.driver.resume(session.id)
-        await engine.driver.decide(session.id, call.id, run)
+        await engine.runner.resume(session.id)
+        await engine.runner.decide(session.id, call.id, run)
         assert (await rested(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
 
@@ -144,7 +144,7 @@ async def test_what_memory_cannot_hold_is_lost_and_that_is_said(
         disk = FullDisk(engine, monkeypatch)
         ids = [await begun(engine) for _ in range(3)]
         for session_id in ids:
-            await engine.driver.prompt(session_id, "[[fault:endless-text]] hello")
+            await engine.runner.prompt(session_id, "[[fault:endless-text]] hello")
             await until(engine, session_id, PartDelta)
         disk.on = True
         await read_to_the_end(engine)
@@ -164,7 +164,7 @@ async def test_a_call_that_ends_meanwhile_keeps_its_result_and_runs_once(
     async with watched(tmp_path) as (engine, _):
         disk = FullDisk(engine, monkeypatch, CallStarted)
         session_id = await begun(engine, [noting(tmp_path)], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         await disk.noticed()
         while effects(tmp_path) == 0:
             await asyncio.sleep(0.01)
@@ -175,7 +175,7 @@ async def test_a_call_that_ends_meanwhile_keeps_its_result_and_runs_once(
         assert len(events_of(log, CallEnded)) == 1
         assert events_of(log, CallInterrupted) == []
         assert len(events_of(log, RequestSent)) == 1
-        await engine.driver.resume(session_id)
+        await engine.runner.resume(session_id)
         assert (await rested(engine, session_id)).state == "idle"
     assert effects(tmp_path) == 1
 
@@ -190,10 +190,10 @@ async def test_a_call_begins_only_when_that_is_saved(
         disk.on = True
         for _ in range(2):
             with pytest.raises(StoreUnwritable):
-                await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+                await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await disk.lifted()
         assert (await rested(engine, session.id)).state == "waiting"
-        await engine.driver.decide(session.id, call.id, DecisionRequest("run", call.digest))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         assert (await rested(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
 
@@ -204,15 +204,15 @@ async def test_stop_ends_a_call_whose_end_cannot_be_saved(
     async with watched(tmp_path) as (engine, _):
         disk = FullDisk(engine, monkeypatch, CallStarted)
         session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, "Use note")
+        await engine.runner.prompt(session_id, "Use note")
         await disk.noticed()
-        await engine.driver.stop(session_id)
+        await engine.runner.stop(session_id)
         await disk.lifted()
         session = await rested(engine, session_id)
         await until(engine, session_id, RunStopped)
         assert session.stopped
         assert [call.status for call in session.calls()] == ["done"]
-        assert not engine.driver._running.sessions
+        assert not engine.runner._running.sessions
 
 
 @pytest.mark.parametrize("kind", [RequestSent, CallStarted])
@@ -224,10 +224,10 @@ async def test_the_program_ends_without_waiting_for_room(
     async with running(tmp_path) as engine:
         disk = FullDisk(engine, monkeypatch, kind)
         session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
-        await engine.driver.prompt(session_id, prompt)
+        await engine.runner.prompt(session_id, prompt)
         await disk.noticed()
         async with asyncio.timeout(30):
-            await engine.driver.close()
+            await engine.runner.close()
     async with running(tmp_path) as engine:
         session = await rested(engine, session_id)
         assert session.state == ("waiting" if kind is CallStarted else "interrupted")

@@ -50,7 +50,7 @@ async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> N
                     max_retries=0,
                 )
                 ids.append(one)
-                await engine.driver.prompt(one, prompt)
+                await engine.runner.prompt(one, prompt)
         for one in ids:
             await rested(engine, one)
             assert await boundary.wrongly_kept(engine, one) == []
@@ -68,11 +68,13 @@ async def test_what_was_stopped_is_kept_up_to_there(tmp_path: Path) -> None:
     boundary = Boundary()
     async with running(tmp_path, boundary=boundary) as engine:
         one = await begun(engine)
-        await engine.driver.prompt(one, "[[fault:pings-forever]] hello")
+        await engine.runner.prompt(one, "[[fault:pings-forever]] hello")
         async with asyncio.timeout(20):
             while not await engine.log.chunks(one):
-                await engine.hub.wait(engine.hub.position, engine.hub.list_version, 0.05)
-        await engine.driver.stop(one)
+                await engine.sessions.wait(
+                    engine.sessions.position, engine.sessions.list_version, 0.05
+                )
+        await engine.runner.stop(one)
         await until(engine, one, ResponseFailed)
         session = await rested(engine, one)
         assert session.turns[-1].failure is not None
@@ -163,7 +165,7 @@ async def test_whatever_was_changed_is_found(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         for _ in range(2):
             one = await begun(engine, ["calculator"], rules=ALLOW_ALL)
-            await engine.driver.prompt(one, PROMPT)
+            await engine.runner.prompt(one, PROMPT)
             await rested(engine, one)
         tables, path = (
             ("sessions", "events", "chunks", "recordings", "called"),
@@ -189,7 +191,7 @@ async def test_whatever_was_changed_is_found(tmp_path: Path) -> None:
 async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         one = await begun(engine, ["calculator"], rules=ALLOW_ALL)
-        await engine.driver.prompt(one, PROMPT)
+        await engine.runner.prompt(one, PROMPT)
         await rested(engine, one)
         before = await engine.log.summary(one)
         ((texts,),) = await engine.database.rows("SELECT count(*) FROM texts")
@@ -222,7 +224,7 @@ async def test_what_nobody_can_read_does_not_keep_the_rest_from_being_put_right(
     async with running(tmp_path) as engine:
         for _ in range(2):
             one = await begun(engine)
-            await engine.driver.prompt(one, "hello")
+            await engine.runner.prompt(one, "hello")
             await rested(engine, one)
         ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
         spoiled = (
@@ -242,7 +244,7 @@ async def test_a_row_that_is_older_than_the_last_deltas_is_no_difference(tmp_pat
     """A server writes the row with the next event that is no delta; meanwhile nothing is wrong."""
     async with running(tmp_path) as engine:
         one = await begun(engine)
-        await engine.driver.prompt(one, "hello")
+        await engine.runner.prompt(one, "hello")
         await rested(engine, one)
         last = "(SELECT max(seq) FROM events WHERE kind = 'part_delta')"
         cut = f"DELETE FROM events WHERE seq > {last}"

@@ -43,13 +43,13 @@ class FullDisk:
 
     async def noticed(self) -> None:
         """Until a write has failed."""
-        hub = self._engine.hub
-        while not hub.health.trouble:
-            await hub.wait(hub.position, hub.list_version, 40)
+        sessions = self._engine.sessions
+        while not sessions.health.trouble:
+            await sessions.wait(sessions.position, sessions.list_version, 40)
 
     async def lifted(self) -> None:
         """There is room again, and that was noticed."""
         self.on = False
-        hub = self._engine.hub
-        while hub.health.trouble:
-            await hub.wait(hub.position, hub.list_version, 40)
+        sessions = self._engine.sessions
+        while sessions.health.trouble:
+            await sessions.wait(sessions.position, sessions.list_version, 40)

@@ -46,7 +46,7 @@ async def test_a_request_of_ours_comes_back_as_it_was(tmp_path: Path, profile: s
             "params": {"temperature": 0.5, "max_tokens": 300},
         }
         session = await asked(engine, PROMPT, "get_weather", "calculator", **more)
-        await engine.driver.prompt(session.id, "And in Rome?")
+        await engine.runner.prompt(session.id, "And in Rome?")
         await rested(engine, session.id)
         log = await engine.log.events(session.id)
         sent = [one.event for one in log if isinstance(one.event, RequestSent)][-1]

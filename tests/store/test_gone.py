@@ -63,9 +63,9 @@ def unlock(path: Path) -> None:
 
 
 async def well(engine: Engine) -> None:
-    hub = engine.hub
-    while hub.health.trouble:
-        await hub.wait(hub.position, hub.list_version, 40)
+    sessions = engine.sessions
+    while sessions.health.trouble:
+        await sessions.wait(sessions.position, sessions.list_version, 40)
 
 
 async def prompts(engine: Engine, session_id: str) -> int:
@@ -89,7 +89,7 @@ async def test_it_is_noticed_at_the_next_write_and_passes(
         session = await asked(engine, "hello")
         harm(path)
         with pytest.raises(StoreUnwritable, match=word):
-            await engine.driver.prompt(session.id, "lost")
+            await engine.runner.prompt(session.id, "lost")
         assert path.exists() is (harm is not move)
         assert harm is not replace or path.read_bytes() == b"not ours"
         assert (await rested(engine, session.id)).state == "idle"  # it can still be read
@@ -98,7 +98,7 @@ async def test_it_is_noticed_at_the_next_write_and_passes(
                 await engine.write_anew()
         heal(path)
         await well(engine)
-        await engine.driver.prompt(session.id, "kept")
+        await engine.runner.prompt(session.id, "kept")
         await rested(engine, session.id)
         assert await prompts(engine, session.id) == 2
         assert (await found_in(engine.database, mending=True))[1] == []
@@ -118,12 +118,12 @@ async def test_it_is_noticed_where_nothing_is_written(
     monkeypatch.setattr(database_module, "LOOK_S", 0.01)
     path = tmp_path / "test.db"
     async with asyncio.timeout(40), running(tmp_path) as engine:
-        hub = engine.hub
+        sessions = engine.sessions
         for _ in range(2):
             harm(path)
-            while hub.health.trouble is None:
-                await hub.wait(hub.position, hub.list_version, 40)
-            assert word in str(hub.health.trouble)
+            while sessions.health.trouble is None:
+                await sessions.wait(sessions.position, sessions.list_version, 40)
+            assert word in str(sessions.health.trouble)
             heal(path)
             await well(engine)
         assert (await asked(engine, "hello")).state == "idle"
@@ -147,7 +147,7 @@ async def test_what_was_deleted_is_written_anew(
         await engine.write_anew()
         with pytest.raises(Conflict):
             await engine.write_anew()
-        assert engine.hub.health.trouble is None
+        assert engine.sessions.health.trouble is None
         assert (path.stat().st_mode & 0o777, path.stat().st_nlink) == (0o600, 1)
         assert [await engine.log.events(one) for one in ids] == before
         session = await asked(engine, "hello again")
@@ -190,7 +190,7 @@ async def test_a_write_ahead_log_that_was_deleted_loses_nothing(tmp_path: Path) 
         session = await asked(engine, "hello")
         for end in ("-wal", "-shm"):
             path.with_name("test.db" + end).unlink()
-        await engine.driver.prompt(session.id, "more")
+        await engine.runner.prompt(session.id, "more")
         await rested(engine, session.id)
         log = await engine.log.events(session.id)
         for end in ("", "-wal"):  # as a killed program leaves it

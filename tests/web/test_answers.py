@@ -121,7 +121,7 @@ async def test_a_refused_field_is_told_at_the_field_and_by_its_name(
 
 
 class Meeting:
-    """A driver whose decisions wait for one another: done one by one, none would ever end."""
+    """A runner whose decisions wait for one another: done one by one, none would ever end."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted, self.all_here = wanted, anyio.Event()
@@ -137,8 +137,8 @@ class Meeting:
             raise RuntimeError("a bug")
 
 
-def site_of(driver: Meeting) -> Any:
-    return SimpleNamespace(engine=SimpleNamespace(driver=driver))
+def site_of(runner: Meeting) -> Any:
+    return SimpleNamespace(engine=SimpleNamespace(runner=runner))
 
 
 async def test_no_decision_of_several_waits_for_another() -> None:

@@ -41,7 +41,7 @@ def told(sent: str) -> list[tuple[str, Any, str]]:
 async def page_at(engine: Engine, session_id: str, seq: int | None = None) -> Page:
     """The frame of a session as it was loaded after event `seq`, or now. It has no wire."""
     log = await engine.log.events(session_id)
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         title = live.title
     return Page(View(fold(session_id, log[:seq]), title, WireRows(), NOW_MS))
 
@@ -64,7 +64,7 @@ def steps(sent: str) -> dict[str, Frame]:
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Any:
     def made(engine: Engine) -> Site:
-        monkeypatch.setattr(engine.hub, "clock", lambda: NOW_MS)
+        monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
         return Site(engine, ENV)
 
     return made
@@ -76,22 +76,22 @@ async def test_each_step_reaches_its_own_session(tmp_path: Path, site: Any) -> N
         on = site(engine)
         ids = [await begun(engine, ("get_weather",)), await begun(engine, ("calculator",))]
         pages = {one: await page_at(engine, one) for one in ids}
-        beside = beside_from(ids, engine.hub.position)
-        await engine.driver.prompt(ids[0], PROMPT)
-        await engine.driver.prompt(ids[1], "What is 17 * 23?")
+        beside = beside_from(ids, engine.sessions.position)
+        await engine.runner.prompt(ids[0], PROMPT)
+        await engine.runner.prompt(ids[1], "What is 17 * 23?")
         rounds, ends_at = 0, asyncio.get_running_loop().time() + 40
         while True:
             assert asyncio.get_running_loop().time() < ends_at, "it never comes to rest"
-            position = engine.hub.position
+            position = engine.sessions.position
             sent = await round_of(on, beside)
             rounds += bool(sent)
             for one, step in steps(sent).items():
                 pages[one].apply(step)
             done = [(await state(engine, one)) != "running" for one in ids]
-            if all(done) and engine.hub.position == position and not sent:
+            if all(done) and engine.sessions.position == position and not sent:
                 break
             if not sent:
-                await engine.hub.wait(position, engine.hub.list_version, 5)
+                await engine.sessions.wait(position, engine.sessions.list_version, 5)
         assert rounds > 2
         for one, tool, other in zip(
             ids, ("get_weather", "calculator"), ("calculator", "get_weather"), strict=True
@@ -102,14 +102,14 @@ async def test_each_step_reaches_its_own_session(tmp_path: Path, site: Any) -> N
 
 
 async def state(engine: Engine, session_id: str) -> str:
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         return live.session.state
 
 
 async def test_from_any_position_each_frame_ends_as_a_fresh_one(tmp_path: Path, site: Any) -> None:
     async with running(tmp_path) as engine:
         ids = await pair(engine)
-        on, end = site(engine), engine.hub.position
+        on, end = site(engine), engine.sessions.position
         events = len(await engine.log.events(ids[0]))  # then comes the one of the other session
         fresh = str(await page_at(engine, ids[0]))
         for seq in (*range(1, events, 4), events):
@@ -139,7 +139,7 @@ async def test_a_round_has_one_id_and_it_is_what_all_have(tmp_path: Path, site: 
         ids = await pair(engine)
         messages = told(await round_of(site(engine), beside_from(ids, -1)))
         assert [one[0] for one in messages] == ["column", "column", ""]
-        assert [one[2] for one in messages] == ["", "", str(engine.hub.position)]
+        assert [one[2] for one in messages] == ["", "", str(engine.sessions.position)]
         assert [one[1]["session"] for one in messages[:2]] == ids
         assert not re.search("panel-setup|hx-target=.#(list|wire)", str(messages))
 
@@ -153,13 +153,13 @@ async def test_what_is_said_around_the_frames_comes_when_it_is_another(
         first = told(await round_of(on, beside))[-1][1]
         targets = {"besidehead", "dock", "lane-1", "lane-2", "pick-1", "pick-2", "store"}
         assert set(re.findall('hx-target="#([^"]*)"', first)) == targets
-        async with engine.hub.holding(ids[1]) as live:
-            await engine.hub.rename(live, "Another title")
+        async with engine.sessions.holding(ids[1]) as live:
+            await engine.sessions.rename(live, "Another title")
         sent = told(await round_of(on, beside))
         assert [one[0] for one in sent] == ["column", ""]
         assert (sent[0][1]["session"], "Another title" in sent[0][1]["html"]) == (ids[1], True)
         assert re.findall('hx-target="#([^"]*)"', sent[1][1]) == ["lane-2"]
-        await engine.driver.stop(ids[0])
+        await engine.runner.stop(ids[0])
         await rested(engine, ids[0])
         around = told(await round_of(on, beside))[-1][1]
         changed = re.findall('hx-target="#([^"]*)"', around)
@@ -176,7 +176,7 @@ async def test_one_that_is_gone_is_told_and_left_out(tmp_path: Path, site: Any) 
         assert messages[1][1] == {"session": "nobody"}
         assert "#lane-3" in messages[-1][1]  # each keeps its place
         assert await round_of(on, beside) == ""
-        await engine.driver.delete(ids[1])  # it can be had back: it stays, and says so
+        await engine.runner.delete(ids[1])  # it can be had back: it stays, and says so
         (around,) = told(await round_of(on, beside))
         changed = ["besidehead", "dock", "lane-3", "pick-3"]
         assert re.findall('hx-target="#([^"]*)"', around[1]) == changed

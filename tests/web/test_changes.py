@@ -241,7 +241,7 @@ async def test_an_edited_profile_is_chosen_and_never_slipped_in(tmp_path: Path) 
         await engine.save_profile(old)
         session_id = await begun(engine, asked_profile="mine")
         site, save = Site(engine, ENV), partial(settings_from, engine)
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             settings = live.session.settings
             assert settings is not None
             assert "as it was" not in await drawn_setup(site, live, await site.view(live))

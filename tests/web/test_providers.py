@@ -246,7 +246,7 @@ async def test_a_new_session_takes_the_profile_and_the_model(tmp_path: Path) -> 
         for form in ({"profile": "simulator-openai"}, {"profile": "simulator", "model": "x"}):
             told = await asked.post("/sessions", form, PAGE)
             session_id = str(told.header("location")).rpartition("/")[2]
-            async with engine.hub.holding(session_id) as live:
+            async with engine.sessions.holding(session_id) as live:
                 settings = live.session.settings
             assert settings is not None
             assert (settings.profile.name, settings.model) == (

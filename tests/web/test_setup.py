@@ -23,13 +23,13 @@ PARTIAL = '<hx-partial hx-target="#panel-setup" hx-swap="innerMorph">'
 async def test_a_change_of_settings_draws_setup_anew(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         site, session_id = Site(engine, ENV), await begun(engine, ["calculator"])
-        page = Cursor(engine.hub.position, -1)
+        page = Cursor(engine.sessions.position, -1)
         script = Cursor(-1, 1, by_seq=True)
         assert PARTIAL not in await _next(site, session_id, page, slow=True)
-        async with engine.hub.holding(session_id) as live:
+        async with engine.sessions.holding(session_id) as live:
             settings = live.session.settings
         assert settings is not None
-        await engine.driver.settings(session_id, replace(settings, model="m2"))
+        await engine.runner.settings(session_id, replace(settings, model="m2"))
         sent = await _next(site, session_id, page, slow=True)
         assert sent.count(PARTIAL) == 1
         assert 'name="base" value="2"' in sent

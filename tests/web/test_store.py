@@ -61,7 +61,7 @@ async def test_every_page_says_it_and_stop_is_obeyed(
             beside_frames(site, beside_from([session_id, other], -1)),
         ]
         disk = FullDisk(engine, monkeypatch, RequestSent)
-        await engine.driver.prompt(session_id, "[[fault:stall-after-8]] hello")
+        await engine.runner.prompt(session_id, "[[fault:stall-after-8]] hello")
         await disk.noticed()
         for stream in streams:
             await until_said(stream, True)
@@ -96,7 +96,7 @@ async def test_a_disk_that_is_nearly_full_keeps_the_banner_until_writes_have_wor
     async with running(tmp_path) as engine:
         app, site = made(engine)
         session_id = await begun(engine)
-        now, health = 100.0, engine.hub.health
+        now, health = 100.0, engine.sessions.health
         health.clock = lambda: now
 
         async def banner() -> str:

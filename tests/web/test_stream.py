@@ -57,7 +57,7 @@ async def page_at(engine: Engine, session_id: str, log: list[Logged], seq: int) 
     if seq == len(log):
         wire = WireRows()
         _follow(wire, log, await engine.log.chunks(session_id))
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         title = live.title
     return Page(View(fold(session_id, log[:seq]), title, wire, NOW_MS))
 
@@ -71,7 +71,7 @@ async def test_from_any_cursor_to_the_page_of_now(
         assert session.state == "waiting"
         log = await engine.log.events(session.id)
         site = Site(engine, ENV)
-        monkeypatch.setattr(engine.hub, "clock", lambda: NOW_MS)
+        monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
         fresh = str(await page_at(engine, session.id, log, len(log)))
         for seq in range(1, len(log) + 1):
             page = await page_at(engine, session.id, log, seq)
@@ -90,7 +90,7 @@ async def test_only_the_last_message_of_a_step_carries_its_cursor(tmp_path: Path
     """Whoever loses the line within a step gets the whole of it again, text that grew or not."""
     async with running(tmp_path) as engine:
         session_id = await begun(engine)
-        await engine.driver.prompt(session_id, "[[fault:stall-after-6]] hello")
+        await engine.runner.prompt(session_id, "[[fault:stall-after-6]] hello")
         await until(engine, session_id, PartDelta)
         log = await engine.log.events(session_id)
         started = next(one.seq for one in log if isinstance(one.event, PartStarted))
@@ -106,7 +106,7 @@ async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(tmp_path: P
     async with running(tmp_path) as engine:
         session = await asked(engine, "hello")
         site = Site(engine, ENV)
-        cursor = Cursor(engine.hub.position, -1, head=("hello", False, False, ()))
+        cursor = Cursor(engine.sessions.position, -1, head=("hello", False, False, ()))
         sent = await _next(site, session.id, cursor, slow=True)
         assert "wire" not in sent
         assert "flow" not in sent
@@ -117,23 +117,23 @@ async def test_a_reader_of_each_moment_ends_with_the_same_page(
 ) -> None:
     """Frames taken while it streams, slow beats and fast ones in turn."""
     async with running(tmp_path, pace=0.1) as engine:
-        monkeypatch.setattr(engine.hub, "clock", lambda: NOW_MS)
+        monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
         session = await asked(engine, "hello", "get_weather")
         site = Site(engine, ENV)
         log = await engine.log.events(session.id)
         page = await page_at(engine, session.id, log, len(log))
         cursor = Cursor(-1, len(log), by_seq=True)
-        await engine.driver.prompt(session.id, "What is the weather in Paris?")
+        await engine.runner.prompt(session.id, "What is the weather in Paris?")
         beats = 0
         while True:
-            position = engine.hub.position
+            position = engine.sessions.position
             sent = await _next(site, session.id, cursor, slow=beats % 3 == 0)
             page.apply(frame_of(sent))
             beats += 1
             log = await engine.log.events(session.id)
             if isinstance(log[-1].event, CallChecked) and cursor.seq == len(log):
                 break
-            await engine.hub.wait(position, engine.hub.list_version, 5)
+            await engine.sessions.wait(position, engine.sessions.list_version, 5)
         assert beats > 1
         page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
         assert str(page) == str(await page_at(engine, session.id, log, len(log)))

@@ -102,14 +102,14 @@ async def form(request: Request) -> Response:
         wrote_files(stands.session),
     )
     draw = fork_fragment if wants(request) == "htmx" else fork_page
-    return HTMLResponse(draw(site.env, drawn, site.engine.hub.clock()))
+    return HTMLResponse(draw(site.env, drawn, site.engine.sessions.clock()))
 
 
 async def forks(request: Request) -> Response:
     """GET /sessions/ID/forks: its family as a tree, JSON or a page; for its own page the lines that
     say where it branches, or the name of `parent`."""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         title = live.title
     if wants(request) == "htmx" and "parent" in request.query_params:
         return HTMLResponse(await _parent(site, session_id, request.query_params["parent"]))
@@ -130,7 +130,7 @@ async def forks(request: Request) -> Response:
 async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
     """The name of the session that it was forked from after event `parent_seq` of that one. What
     came from somebody else may name any session as its parent, so it names none of ours."""
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         told = [one.parent_seq for _, one in live.session.forks if one.foreign]
         forks = [
             one.parent
@@ -158,7 +158,7 @@ async def _spots(site: Site, members: Sequence[Relative]) -> dict[str, Spot]:
     """Where each branches off its parent, for those whose parent is here."""
     spots: dict[str, Spot] = {}
     for parent in {relative.parent for relative in members} & {relative.id for relative in members}:
-        async with site.engine.hub.holding(parent) as live:
+        async with site.engine.sessions.holding(parent) as live:
             for relative in members:
                 if relative.parent == parent:
                     spots[relative.id] = spot(live.session, relative.parent_seq, relative.reopened)
@@ -169,7 +169,7 @@ async def _branches(site: Site, session_id: str) -> dict[Spot, list[tuple[str, s
     """The forks of a session by the place where they branch off."""
     branches: dict[Spot, list[tuple[str, str]]] = {}
     children = await forks_of(site.engine.database, session_id)
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         for child in children:
             at = spot(live.session, child.parent_seq, child.reopened)
             branches.setdefault(at, []).append((child.id, child.title))

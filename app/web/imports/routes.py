@@ -248,7 +248,7 @@ async def _foreign(request: Request) -> Response | None:
         names.add(one.tool.name)
         brings.append(one.tool)
     enabled = all(tool.kind == OWN for tool in brought.tools)
-    await site.engine.library.save_all(brings, site.engine.hub.clock(), enabled=enabled)
+    await site.engine.library.save_all(brings, site.engine.sessions.clock(), enabled=enabled)
     for tool in brings if enabled else ():
         await site.engine.confirm_keys_of(tool)
     answers = [{"name": tool.name, "enabled": enabled} for tool in brings]
@@ -552,7 +552,7 @@ def _is_legal(name: str) -> bool:
 
 async def _save(engine: Engine, taking: _Taking) -> None:
     """Everything arrives off, and servers not accepted; what was ticked is switched on after."""
-    now = engine.hub.clock()
+    now = engine.sessions.clock()
     if taking.tools:
         await engine.library.save_all(list(taking.tools), now, enabled=False)
     for server in taking.servers:

@@ -37,7 +37,7 @@ async def prompt(request: Request) -> Response:
     text, images = body.text("text"), await images_of(body)
     site = site_of(request)
     async with site.changing:  # Settings that are being saved hold for the prompt after them.
-        await site.engine.driver.prompt(request.path_params["id"], text, images)
+        await site.engine.runner.prompt(request.path_params["id"], text, images)
     return answer(request, {"ok": True}, status=202, location=_no_htmx(request))
 
 
@@ -56,7 +56,7 @@ async def decide(request: Request) -> Response:
     if others := also(wanted, body):
         outcomes = await several(site, session_id, [(call_id, wanted), *others])
         return _told(request, outcomes, 200 if outcomes[0]["ok"] else 409)
-    await site.engine.driver.decide(session_id, call_id, wanted)
+    await site.engine.runner.decide(session_id, call_id, wanted)
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
 
@@ -139,7 +139,7 @@ async def _listed(body: Body, place: int) -> DecisionRequest | PlaygroundError:
 async def cancel(request: Request) -> Response:
     """POST /sessions/ID/calls/CALL/cancel"""
     params = request.path_params
-    await site_of(request).engine.driver.cancel(params["id"], params["call"])
+    await site_of(request).engine.runner.cancel(params["id"], params["call"])
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
@@ -153,20 +153,20 @@ async def extend(request: Request) -> Response:
     seconds = float(seconds) if number and seconds is not None else 0.0
     if not 1 <= seconds <= 3600:
         raise BadInput("seconds must be a number from 1 to 3600.")
-    await site_of(request).engine.driver.extend(params["id"], params["call"], seconds)
+    await site_of(request).engine.runner.extend(params["id"], params["call"], seconds)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
 async def background(request: Request) -> Response:
     """POST /sessions/ID/calls/CALL/background: the run goes on without it; says its task's id."""
     params = request.path_params
-    task_id = await site_of(request).engine.driver.put_behind(params["id"], params["call"])
+    task_id = await site_of(request).engine.runner.put_behind(params["id"], params["call"])
     return answer(request, {"ok": True, "task": task_id}, location=_no_htmx(request))
 
 
 async def stop(request: Request) -> Response:
     """POST /sessions/ID/stop"""
-    await site_of(request).engine.driver.stop(request.path_params["id"])
+    await site_of(request).engine.runner.stop(request.path_params["id"])
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
@@ -178,44 +178,44 @@ async def resume(request: Request) -> Response:
     pause = _number(body, "pause", "the number of the event that paused the run")
     async with site.changing:
         if limits:
-            async with site.engine.hub.holding(session_id) as live:
+            async with site.engine.sessions.holding(session_id) as live:
                 now = live.session.settings
             settings = await settings_from(site.engine, limits, now)
-        await site.engine.driver.resume(session_id, settings, pause)
+        await site.engine.runner.resume(session_id, settings, pause)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
 async def retry(request: Request) -> Response:
     """POST /sessions/ID/retry: of the turn it names, or else of the last one."""
     turn = _number(await body_of(request), "turn", "the number of a turn")
-    await site_of(request).engine.driver.retry(request.path_params["id"], turn)
+    await site_of(request).engine.runner.retry(request.path_params["id"], turn)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
 async def rename(request: Request) -> Response:
     """POST /sessions/ID/rename"""
-    body, hub = await body_of(request), site_of(request).engine.hub
+    body, sessions = await body_of(request), site_of(request).engine.sessions
     title = " ".join(body.text("title").split())
     if not title or len(title) > 200:
         raise BadInput("A title has 1 to 200 characters.")
-    async with hub.holding(request.path_params["id"]) as live:
+    async with sessions.holding(request.path_params["id"]) as live:
         live.check_open()
-        await hub.rename(live, title)
+        await sessions.rename(live, title)
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
 async def delete(request: Request) -> Response:
     """POST /sessions/ID/delete: hides it; `restore` shows it again."""
     site, session_id = site_of(request), request.path_params["id"]
-    await site.engine.driver.delete(session_id)
+    await site.engine.runner.delete(session_id)
     return answer(request, {"ok": True}, location=f"/?deleted={session_id}")
 
 
 async def restore(request: Request) -> Response:
     """POST /sessions/ID/restore"""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.hub.holding(session_id) as live:
-        await site.engine.hub.delete(live, deleted=False)
+    async with site.engine.sessions.holding(session_id) as live:
+        await site.engine.sessions.delete(live, deleted=False)
     return answer(request, {"ok": True}, location=_here(request))
 
 
@@ -227,7 +227,7 @@ async def change_settings(request: Request) -> Response:
     body, site = await body_of(request), site_of(request)
     session_id = request.path_params["id"]
     async with site.changing:
-        async with site.engine.hub.holding(session_id) as live:
+        async with site.engine.sessions.holding(session_id) as live:
             live.check_open()
             now = live.session.settings
             assert now is not None
@@ -238,9 +238,9 @@ async def change_settings(request: Request) -> Response:
             save = partial(settings_from, site.engine)
             body = with_group(body, await site.engine.library.tools())
             outcome = await changed(body, shown, now, save)
-        await site.engine.driver.settings(session_id, outcome.settings)
+        await site.engine.runner.settings(session_id, outcome.settings)
     if wants(request) == "htmx":
-        async with site.engine.hub.holding(session_id) as live:
+        async with site.engine.sessions.holding(session_id) as live:
             drawn = await drawn_setup(site, live, await site.view(live))
         status = 422 if outcome.refused else 200
         return HTMLResponse(drawn + refused_fields(outcome.refused), status)
@@ -258,7 +258,7 @@ async def paste_key(request: Request) -> Response:
         await engine.confirm(name, base_url)
     else:
         engine.keys.paste(name, body.text("value"), base_url)
-    site_of(request).engine.hub.ring_list()
+    site_of(request).engine.sessions.ring_list()
     if session_id := body.text("session"):  # the form that goes away once it is done
         return answer(request, {"ok": True}, location=f"/sessions/{quote(session_id, safe='')}")
     back = urlsplit(request.headers.get("referer", "/")).path or "/"

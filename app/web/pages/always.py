@@ -31,7 +31,7 @@ async def show(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     choice = _choice(request.query_params)
     await _know(site, session_id, request.path_params["call"])
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         call = live.session.call(request.path_params["call"])
         offered, there = _offered(site, live, call, choice)
         shown = panel(live.session, call, choice, offered, there)
@@ -50,7 +50,7 @@ async def write(request: Request) -> Response:
     session_id, call_id = request.path_params["id"], request.path_params["call"]
     choice, reason = _choice(body.data), _reason(body)
     await _know(site, session_id, call_id)
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, body.text("digest"))
@@ -65,7 +65,7 @@ async def write(request: Request) -> Response:
         # Inside the hold, and only by the lists as they were looked at: who writes a rule at the
         # same moment does not hold the session.
         rule = await site.engine.rules.add(into, rule, (), offered.place, seen)
-    await site.engine.driver.advance(session_id)
+    await site.engine.runner.advance(session_id)
     undo = f"/{'' if into == ALWAYS else f'sessions/{quote(session_id)}/'}rules/{rule.id}/delete"
     if wants(request) == "htmx":
         said = f"From now on: {told(rule)}."
@@ -80,7 +80,7 @@ async def rule(request: Request) -> Response:
     as it stands."""
     site, session_id = site_of(request), request.path_params["id"]
     rules = site.engine.rules
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         call = live.session.call(request.path_params["call"])
         own, always = rules.listed(session_id), rules.listed(ALWAYS)
         found = about(live.session, call, own, always)
@@ -95,13 +95,13 @@ async def renew(request: Request) -> Response:
     the tool as the card shows it, too. 409 where one of them is another by now."""
     site, session_id = site_of(request), request.path_params["id"]
     call_id, asked = request.path_params["call"], request.query_params
-    rules, checks = site.engine.rules, site.engine.driver.checks
-    async with site.engine.hub.holding(session_id) as live:
+    rules, checks = site.engine.rules, site.engine.runner.checks
+    async with site.engine.sessions.holding(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, asked.get("digest", ""))
     checked = await checks.asked(session_id, call)
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, asked.get("digest", ""))
@@ -114,7 +114,7 @@ async def renew(request: Request) -> Response:
         kept = await rules.renew_for(
             into, rule.id, asked.get("base", ""), call.name, seen, session_id
         )
-    await site.engine.driver.advance(session_id)
+    await site.engine.runner.advance(session_id)
     if wants(request) == "htmx":
         return HTMLResponse(toast(site.env, f"Renewed for {call.name}: {told(kept)}.", ""))
     data = {"rule": _data(kept), "said": told(kept)}
@@ -149,7 +149,7 @@ def _reason(body: Body) -> str:
 
 async def _know(site: Site, session_id: str, call_id: str) -> None:
     """Read what a person denied of this tool in any session: no proposal lets it through."""
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         name = live.session.call(call_id).name
     await site.engine.ruling.know(name)
 

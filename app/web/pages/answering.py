@@ -46,13 +46,13 @@ async def past(request: Request) -> Response:
     found = await asyncio.to_thread(lambda: [past_of(row, session_id) for row in rows])
     if wants(request) == "json":
         return as_json({"past": [asdict(row) for row in found]})
-    return HTMLResponse(past_list(site.env, found, site.engine.hub.clock()))
+    return HTMLResponse(past_list(site.env, found, site.engine.sessions.clock()))
 
 
 async def like(request: Request) -> Response:
     """GET /sessions/ID/calls/CALL/like: the waiting calls that could have the same answer."""
     site = site_of(request)
-    async with site.engine.hub.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
         calls = alike(live.session, live.session.call(request.path_params["call"]))
         if wants(request) == "json":
             return as_json(
@@ -99,7 +99,7 @@ async def check(request: Request) -> Response:
 
 
 async def _call(request: Request) -> Call:
-    async with site_of(request).engine.hub.holding(request.path_params["id"]) as live:
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         return live.session.call(request.path_params["call"])
 
 

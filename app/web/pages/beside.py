@@ -29,10 +29,10 @@ async def live(request: Request) -> Response:
     """The page of the sessions in the query; NotFound where none of them is there."""
     site = site_of(request)
     ids = chosen(request.query_params.getlist("session"))
-    at, lanes, gone = site.engine.hub.position, [], []
+    at, lanes, gone = site.engine.sessions.position, [], []
     for number, one in enumerate(ids, 1):
         try:
-            async with site.engine.hub.holding(one) as held:
+            async with site.engine.sessions.holding(one) as held:
                 view = await site.view(held, wired=False)
                 lanes.append(lane(view, number, without(ids, one), deleted=held.deleted))
         except NotFound:
@@ -48,7 +48,7 @@ async def prompt(request: Request) -> Response:
     ids, text = asked_of(body), body.text("text")
 
     async def send(session_id: str) -> None:
-        await site.engine.driver.prompt(session_id, text)
+        await site.engine.runner.prompt(session_id, text)
 
     async with site.changing:  # as for one session
         outcomes = await asyncio.gather(*(_tried(one, send(one)) for one in ids))
@@ -59,7 +59,7 @@ async def stop(request: Request) -> Response:
     """POST /compare/stop: each `session` is stopped, all at once."""
     site, body = site_of(request), await body_of(request)
     ids = asked_of(body)
-    stops = (_tried(one, site.engine.driver.stop(one)) for one in ids)
+    stops = (_tried(one, site.engine.runner.stop(one)) for one in ids)
     return await _told(request, site, ids, await asyncio.gather(*stops), status=200)
 
 

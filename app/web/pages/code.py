@@ -55,7 +55,7 @@ async def shown_code(request: Request) -> ShownCode:
     here = str(request.base_url).rstrip("/") + "/sim"
     query = request.query_params
     chosen = {name: query.get(name, "") for name in ("turn", "wire", "form")}
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         # In a thread, for images make a request of many megabytes; the session is held meanwhile.
         return await asyncio.to_thread(_shown, site, live.session, chosen, here)
 

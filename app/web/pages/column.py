@@ -16,7 +16,7 @@ from app.web.site import Site
 
 async def column(site: Site, session_id: str) -> Response:
     """NotFound where there is no such session."""
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         view = await site.view(live, wired=False, framed=True)
-        html = column_page(site.env, view, site.engine.hub.position)
+        html = column_page(site.env, view, site.engine.sessions.position)
     return HTMLResponse(html, headers=as_text(FRAMED))

@@ -56,7 +56,7 @@ async def show(request: Request) -> Response:
     ids = list(dict.fromkeys(asked))[:LISTED] if many else chosen(asked)
     sides, notes = [], []
     for one in ids:
-        async with site.engine.hub.holding(one) as held:  # NotFound where there is none
+        async with site.engine.sessions.holding(one) as held:  # NotFound where there is none
             sides.append(side(held.session, held.title))
             notes.append("deleted" if held.deleted else decided_here(held.session))
     twice = len(asked) > len(ids)

@@ -62,7 +62,7 @@ async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Se
     """The session that is asked otherwise, and its settings as its last prompt found them."""
     if not session_id:
         return None, None
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         session = live.session
         prompts = [
             item for item in session.items if isinstance(item, Prompt) and item.role == "user"
@@ -129,7 +129,7 @@ async def _place(site: Site, session_id: str, body: Body) -> ForkPlace:
         return ForkPlace(prompt=number)
     if body.text("at") != "prompt":
         return ForkPlace()
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         return ForkPlace(prompt=live.session.prompts)
 
 

@@ -34,7 +34,7 @@ async def next_request(request: Request) -> Response:
     if request.method == "POST":
         body = await body_of(request)
         draft, wire = Draft(body.text("text"), await images_of(body)), body.text("wire", wire)
-    async with site.engine.hub.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
         # In a thread, for images make a request of many megabytes; the session is held meanwhile.
         shown = await asyncio.to_thread(preview, site.engine, live.session, draft, wire)
         own = shown
@@ -72,7 +72,7 @@ def _told(shown: Preview) -> dict[str, object]:
 async def prompt_image(request: Request) -> Response:
     """GET /sessions/ID/images/SEQ/N: image N, from 0, of the prompt that is event SEQ."""
     seq = _number(request, "number")
-    async with site_of(request).engine.hub.holding(request.path_params["id"]) as live:
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
         images = next((item.images for item in prompts if item.seq == seq), ())
     return _image(images, request)
@@ -80,7 +80,7 @@ async def prompt_image(request: Request) -> Response:
 
 async def result_image(request: Request) -> Response:
     """GET /sessions/ID/calls/CALL/images/N: image N, from 0, of what a tool gave back."""
-    async with site_of(request).engine.hub.holding(request.path_params["id"]) as live:
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         images = _of_result(live.session, request.path_params["call"])
     return _image(images, request)
 

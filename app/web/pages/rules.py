@@ -152,7 +152,7 @@ async def renew(request: Request) -> Response:
         tools = await tools_for(engine, session_id)
         kept = await engine.rules.renew(*_which(request), tools)
         if session_id:
-            await engine.driver.checks.again(session_id, kept.id)
+            await engine.runner.checks.again(session_id, kept.id)
         return kept
 
     return await _act(request, renewed)
@@ -200,7 +200,7 @@ def _rules(request: Request) -> RuleStore:
 async def _open(request: Request) -> None:
     """NotFound where there is no such session, Conflict where it is deleted."""
     if session_id := _list(request):
-        async with site_of(request).engine.hub.holding(session_id) as live:
+        async with site_of(request).engine.sessions.holding(session_id) as live:
             live.check_open()
 
 
@@ -227,7 +227,7 @@ async def _done(
     """The session's calls that wait may be decided by now; and it is said that it is done."""
     site, session_id = site_of(request), _list(request)
     if session_id:
-        await site.engine.driver.advance(session_id)
+        await site.engine.runner.advance(session_id)
     match wants(request):
         case "json":
             tools = await tools_for(site.engine, session_id)

@@ -46,7 +46,7 @@ async def show(request: Request) -> Response:
     after event SEQ."""
     site, session_id = site_of(request), request.path_params["id"]
     if wants(request) == "json":
-        async with site.engine.hub.holding(session_id) as live:
+        async with site.engine.sessions.holding(session_id) as live:
             return as_json(folded(live.session, live.title))
     if request.query_params.get("column"):
         return await column(site, session_id)
@@ -77,7 +77,7 @@ async def page(
     version = site.engine.rules.version
     rules = await rules_drawn(site, session_id)
     forked = bool(await forks_of(site.engine.database, session_id))
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         late = not tab and await _is_late(site, live)
         view = await site.view(live, rows, wired=not late, shown=cards, now=True)
         around = surroundings(site, live, library)
@@ -141,9 +141,9 @@ async def more_cards(request: Request) -> Response:
     if (seq := place(request.query_params)) is not None:
         html = await cards_at(site, session_id, seq, shown, number)
         return HTMLResponse(html)
-    async with site.engine.hub.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         view = await site.view(live, wired=False, shown=shown, now=True)
-        position = site.engine.hub.position
+        position = site.engine.sessions.position
     drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
     return HTMLResponse(drawn + stream_fragment(site.env, view, position))
 
@@ -163,7 +163,7 @@ async def one_block(request: Request) -> Response:
     upto = upto_from(f"{block_id}.{asked.get('upto', '')}")
     if (seq := place(asked)) is not None:
         return HTMLResponse(await block_at(site, request.path_params["id"], seq, block_id, upto))
-    async with site.engine.hub.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
         view = replace(await site.view(live, now=True), upto=upto)
     if asked.get("all"):
         view = replace(view, expanded=frozenset({block_id}))
@@ -176,7 +176,7 @@ async def events(request: Request) -> Response:
     sent = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
         raise BadInput("after must be a whole number, the seq of the last event you have.")
-    async with site.engine.hub.holding(session_id):
+    async with site.engine.sessions.holding(session_id):
         pass
     if "text/event-stream" in request.headers.get("accept", ""):
         return StreamingResponse(

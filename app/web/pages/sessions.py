@@ -44,7 +44,7 @@ async def welcome(request: Request) -> Response:
     site, protocol = site_of(request), request.query_params.get("protocol", "")
     protocol = protocol if protocol in WIRES else WIRES[0]
     demos = [(one.name, one.title, one.words) for one in DEMOS]
-    rows, now = await site.rows(), site.engine.hub.clock()
+    rows, now = await site.rows(), site.engine.sessions.clock()
     return HTMLResponse(welcome_page(site.env, rows, now, demos, protocol, WIRES))
 
 
@@ -53,7 +53,7 @@ async def sessions(request: Request) -> Response:
     `?after=MS.ID` is what comes after that session."""
     site = site_of(request)
     text, after = request.query_params.get("q", ""), _after(request.query_params.get("after", ""))
-    kind, now = wants(request), site.engine.hub.clock()
+    kind, now = wants(request), site.engine.sessions.clock()
     if kind == "page":
         return RedirectResponse("/find?" + urlencode({"q": text}), 303)
     if not text.strip():
@@ -92,13 +92,13 @@ async def create(request: Request) -> Response:
         asked = {k: v for k, v in body.data.items() if k not in ("title", "rules")}
         settings = await settings_from(site.engine, asked)
         site.engine.rules.check(rules)  # before there is a session that nobody asked for again
-        session_id = await site.engine.hub.create(settings, body.text("title").strip())
+        session_id = await site.engine.sessions.create(settings, body.text("title").strip())
         await site.engine.rules.put(session_id, rules, settings.tools)
     elif body.text("demo"):
         session_id = await _start_demo(site, body.text("demo"), body.text("protocol") or WIRES[0])
     else:
         asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
-        session_id = await site.engine.hub.create(await like_the_last(site, asked))
+        session_id = await site.engine.sessions.create(await like_the_last(site, asked))
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
 
 
@@ -110,8 +110,8 @@ async def _start_demo(site: Site, name: str, protocol: str) -> str:
     engine = site.engine
     profile = profile_on(engine.profiles(), engine.profile("simulator"), protocol)
     settings = await settings_from(engine, {"profile": profile.name, "tools": tools})
-    session_id = await engine.hub.create(settings, one.title)
-    await site.engine.driver.prompt(session_id, one.prompt)
+    session_id = await engine.sessions.create(settings, one.title)
+    await site.engine.runner.prompt(session_id, one.prompt)
     return session_id
 
 
@@ -124,7 +124,7 @@ async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     was `asked`. What came from somebody else, in part, too, is no such example, nor a recording."""
     own = (summary for summary in await site.engine.log.summaries() if summary.own)
     for one in islice(own, LAST):
-        async with site.engine.hub.holding(one.id) as live:
+        async with site.engine.sessions.holding(one.id) as live:
             last, forks = live.session.settings, live.session.forks
         foreign = any(fork.foreign for _, fork in forks)
         if last is not None and not foreign and not last.profile.recorded:

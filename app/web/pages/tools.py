@@ -135,7 +135,7 @@ async def duplicate(request: Request) -> Response:
     copy = replace(entry.tool, name=f"{entry.tool.name}_{number}")
     if entry.shipped:
         copy = replace(copy, group="")
-    await site.engine.library.save(copy, site.engine.hub.clock(), enabled=entry.enabled)
+    await site.engine.library.save(copy, site.engine.sessions.clock(), enabled=entry.enabled)
     return answer(request, {"name": copy.name}, status=201, location=_path(copy.name))
 
 
@@ -154,7 +154,7 @@ async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
     before = await _entry(request, original or tool.name)
     enabled = before is None or before.enabled
     await site.engine.library.save(
-        tool, site.engine.hub.clock(), original=original, enabled=enabled
+        tool, site.engine.sessions.clock(), original=original, enabled=enabled
     )
     if enabled:
         await site.engine.confirm_keys_of(tool)
@@ -226,7 +226,7 @@ async def around_of(request: Request, original: str) -> Around:
         tab=query["tab"] if query.get("tab") in TABS else "try",
         saved="saved" in query,
         deleted=deleted if deleted in site_of(request).deleted else "",
-        now_ms=site_of(request).engine.hub.clock(),
+        now_ms=site_of(request).engine.sessions.clock(),
         when=when,
     )
 

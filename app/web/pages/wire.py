@@ -68,8 +68,8 @@ async def frames(request: Request) -> Response:
     """GET /sessions/ID/recordings/N/frames?start=A&end=B&first=K: single frames of a row."""
     site, session_id, number = site_of(request), request.path_params["id"], _number(request)
     await _sent(request, number)
-    async with site.engine.hub.holding(session_id) as live:
-        sections = (await site.engine.hub.wire(live)).sections
+    async with site.engine.sessions.holding(session_id) as live:
+        sections = (await site.engine.sessions.wire(live)).sections
         sent_ms = sections[number - 1].sent_ms if number <= len(sections) else 0
     chunks = await site.engine.log.chunks(session_id, number)
     span = _span(request, sum(len(chunk.data) for chunk in chunks))
@@ -90,7 +90,7 @@ async def more_rows(request: Request) -> Response:
     """GET /sessions/ID/recordings/N/rows?from=A&to=B: rows that the page does not show yet, the
     first of those from A on, and what leads to the others before B."""
     site, number = site_of(request), _number(request)
-    async with site.engine.hub.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
         view = await site.view(live)
         if not 0 < number <= len(view.wire.sections):
             raise NotFound(f"This session has no recording {number}.")
@@ -105,8 +105,8 @@ async def search(request: Request) -> Response:
     text = request.query_params.get("q", "").strip()
     if not text or len(text) > LONGEST_QUERY:
         raise BadInput(f"Say what to find, in at most {LONGEST_QUERY} characters.")
-    async with site.engine.hub.holding(session_id) as live:
-        wire = await site.engine.hub.wire(live)
+    async with site.engine.sessions.holding(session_id) as live:
+        wire = await site.engine.sessions.wire(live)
         chunks = await site.engine.log.chunks(session_id)
         bodies: dict[int, list[Chunk]] = {}
         for chunk in chunks:
@@ -156,7 +156,7 @@ def download(data: bytes, name: str) -> Response:
 
 async def _sent(request: Request, number: int, what: str = "recording") -> tuple[RequestSent, str]:
     """Request `number` and the session's title; NotFound where there is none."""
-    async with site_of(request).engine.hub.holding(request.path_params["id"]) as live:
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no {what} {number}.")
         return live.session.turns[number - 1].request, live.title or "session"

@@ -141,10 +141,10 @@ async def test_the_replay_shows_as_many(served: Served) -> None:
 
 
 async def test_a_stream_tells_of_what_its_page_shows(served: Served) -> None:
-    usual = Cursor(served.engine.hub.position, -1)
-    all_of_it = Cursor(served.engine.hub.position, -1, shown={1: 200})
+    usual = Cursor(served.engine.sessions.position, -1)
+    all_of_it = Cursor(served.engine.sessions.position, -1, shown={1: 200})
     hidden = list(served.session.calls())[119]
-    await served.engine.driver.decide(
+    await served.engine.runner.decide(
         served.session.id, hidden.id, DecisionRequest("deny", hidden.digest)
     )
     block_id = f"call-{hidden.id.replace('.', '-')}"
@@ -175,13 +175,13 @@ async def test_nobody_waits_for_the_session_while_its_page_is_drawn(
 ) -> None:
     """Thousands of calls take their time, and Stop must not wait for that: the session is free, and
     what happens to it meanwhile is not on the page."""
-    async with served.engine.hub.holding(served.session.id) as live:
+    async with served.engine.sessions.holding(served.session.id) as live:
         pass
     drawn, held = getattr(session_pages, name), list[bool]()
 
     def drawing(*arguments: Any) -> Any:
         held.append(live.lock.locked())
-        portal.call(served.engine.driver.stop, live.id)
+        portal.call(served.engine.runner.stop, live.id)
         return drawn(*arguments)
 
     monkeypatch.setattr(session_pages, name, drawing)
@@ -198,6 +198,6 @@ async def test_a_page_does_not_read_all_bytes_that_came(
     monkeypatch.setattr(session_pages, "LONG_BYTES", 1000)
     assert served.session.seq < session_pages.LONG
     assert cards(await served.page()) == 100
-    async with served.engine.hub.holding(served.session.id) as live:
+    async with served.engine.sessions.holding(served.session.id) as live:
         assert live.wire is None
     assert 'id="wirerow-1-0"' in await served.page("?tab=wire")

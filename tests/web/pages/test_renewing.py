@@ -36,12 +36,12 @@ def written(folder: Path, result: str) -> None:
 
 async def called(engine: Engine, tools: list[Tool]) -> str:
     session_id = await begun(engine, tools)
-    async with engine.hub.holding(session_id) as live:
+    async with engine.sessions.holding(session_id) as live:
         settings = live.session.settings
     assert settings is not None
     settings = replace(settings, tool_choice=ToolChoice("required"))
-    await engine.driver.settings(session_id, settings)
-    await engine.driver.prompt(session_id, "Say something")
+    await engine.runner.settings(session_id, settings)
+    await engine.runner.prompt(session_id, "Say something")
     return session_id
 
 

@@ -109,7 +109,7 @@ async def test_a_deleted_session_keeps_its_rules_as_they_are(tmp_path: Path) -> 
     async with running(tmp_path) as engine:
         asked = Asked(engine)
         session_id = await begun(engine, rules=[Rule("x", "deny")])
-        await engine.driver.delete(session_id)
+        await engine.runner.delete(session_id)
         (rule,) = engine.rules.listed(session_id)
         path = f"/sessions/{session_id}/rules"
         posts: list[tuple[str, dict[str, Any]]] = [
@@ -204,7 +204,7 @@ async def test_a_new_rule_decides_what_waits_in_its_session(tmp_path: Path) -> N
     async with running(tmp_path) as engine:
         asked = Asked(engine)
         session_id = await begun(engine, ["calculator"])
-        await engine.driver.prompt(session_id, "What is 2 + 2? Use the calculator.")
+        await engine.runner.prompt(session_id, "What is 2 + 2? Use the calculator.")
         session = await rested(engine, session_id)
         assert session.state == "waiting"
         always = {"tool": "calculator", "action": "deny", "text": "No."}
@@ -226,12 +226,12 @@ async def test_setup_hears_of_every_change_in_every_tab(tmp_path: Path) -> None:
         page = (await asked.get(f"/sessions/{session_id}", PAGE)).body.decode()
         assert re.search(r'id="session-rules"[^>]*hx-morph-skip>\s*<div class="rulesin">', page)
         assert f"rules={engine.rules.version}" in page
-        tab = Cursor(engine.hub.position, -1, rules=engine.rules.version)
+        tab = Cursor(engine.sessions.position, -1, rules=engine.rules.version)
         script = Cursor(-1, 1, by_seq=True)
         assert target not in await _next(site, session_id, tab, slow=True)
-        version = engine.hub.list_version
+        version = engine.sessions.list_version
         rule = await engine.rules.add(session_id, Rule("calculator", "deny"), ())
-        assert await engine.hub.wait(engine.hub.position, version, 5), "the stream wakes"
+        assert await engine.sessions.wait(engine.sessions.position, version, 5), "the stream wakes"
         sent = await _next(site, session_id, tab, slow=False)
         assert (sent.count(target), f'id="rule-{rule.id}"' in sent) == (1, True)
         assert target not in await _next(site, session_id, tab, slow=True)
@@ -240,7 +240,7 @@ async def test_setup_hears_of_every_change_in_every_tab(tmp_path: Path) -> None:
         sent = await _next(site, session_id, tab, slow=False)
         assert f"/rules/{rule.id}/here" in sent
         assert 'class="tag">always' in sent
-        late = Cursor(engine.hub.position, -1)
+        late = Cursor(engine.sessions.position, -1)
         assert target in await _next(site, session_id, late, slow=False), "a page of before it"
         back = await asked.post(f"/sessions/{session_id}/rules/{rule.id}/here", {}, JSON)
         assert (back.status, engine.rules.listed(ALWAYS)) == (200, ())
