@@ -1,3 +1,4 @@
-"""A local playground for tool-calling models. The floors and the laws are in docs/house.md."""
+"""A local playground for tool-calling models. The floors are in docs/architecture.md, the laws in
+docs/laws.md."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 """The structural rules that a machine can check: floors, purity, file size, vendored files.
 
 Each rule is a function from sources to sentences, and is shown to fail once on a bad example.
-The rules themselves are in docs/house.md.
+The picture is in docs/architecture.md.
 """
 
 from __future__ import annotations

@@ -341,7 +341,7 @@ def _was_denied(session: Session, call: Call) -> bool:
 
 def may_run(turn: Turn, call: Call) -> bool:
     """Whether the call can run as its card has it (a schema problem aside): the table in
-    docs/house.md. What a person wrote and ran before is theirs, however the answer ended."""
+    docs/laws.md. What a person wrote and ran before is theirs, however the answer ended."""
     tool = call.tool
     return (
         ((turn.runnable and call.part.complete) or call.judged != call.written)

@@ -163,7 +163,7 @@ def _denied_here(session: Session) -> list[tuple[str, str]]:
 
 
 def _unsound(turn: Turn, call: Call) -> str:
-    """Why no rule may run a call like this one; "" where one may (house.md)."""
+    """Why no rule may run a call like this one; "" where one may (laws.md)."""
     if call.tool is None:
         return f"There is no tool {call.name}, so there is nothing to run; answer or deny the call."
     if call.tool.answered_by == "person":

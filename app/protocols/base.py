@@ -65,7 +65,7 @@ class ModelInfo:
 
 
 class Decoder(Protocol):
-    """One response body. Output grammar: docs/house.md, "Laws".
+    """One response body. Output grammar: docs/laws.md.
 
     `feed` may be given the bytes cut anywhere and costs O(len(data)). `end(clean)` is called
     once: `clean` tells whether the connection closed politely; of an answer that we gave up

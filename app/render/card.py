@@ -1,6 +1,6 @@
 """What the card of a tool call says and offers, decided before any HTML is written.
 
-The table "When a call may run" (docs/house.md) becomes buttons here; that a button is offered is
+The table "When a call may run" (docs/laws.md) becomes buttons here; that a button is offered is
 a courtesy, the check that counts is made where the decision is taken.
 """
 

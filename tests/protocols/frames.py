@@ -118,7 +118,7 @@ def codes_of(events: list[WireEvent]) -> list[str]:
 
 
 def obey_the_grammar(events: list[Spanned], size: int) -> None:
-    """Assert docs/house.md, "Laws", of the events of a body of `size` bytes."""
+    """Assert docs/laws.md, of the events of a body of `size` bytes."""
     pieces: dict[int, list[str]] = {}
     ended: set[int] = set()
     over = False
