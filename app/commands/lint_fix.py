@@ -22,7 +22,7 @@ from app.protocols.rewrite import (
     STRICT_PROTOCOLS,
     Rewrite,
     gemini_ready,
-    inlined,
+    inline_refs,
     strict_ready,
     without_refused,
 )
@@ -138,7 +138,7 @@ def _refusals(one: Found, protocols: Sequence[str]) -> dict[str, str]:
 def _made(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str]) -> Rewrite:
     match fix:
         case "inline":
-            return inlined(schema)
+            return inline_refs(schema)
         case "gemini":
             return gemini_ready(schema)
         case "drop":

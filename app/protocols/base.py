@@ -117,7 +117,7 @@ class Codec:
 # The list of models as providers answer it: whatever came, the objects in it.
 
 
-def listed(value: Any, member: str) -> list[Mapping[str, Any]]:
+def model_entries(value: Any, member: str) -> list[Mapping[str, Any]]:
     """The objects of the list at `member` of `value`, or of `value` where it is the list itself
     (Together); those without a name are left out, and of anything else nothing.
     """

@@ -34,9 +34,9 @@ __all__ = [
     "Severity",
     "ToolAcceptance",
     "Verdict",
-    "accepted",
+    "acceptance_matrix",
     "findings",
-    "gathered",
+    "merge_by_protocol",
     "of_group",
     "weak_spots",
 ]
@@ -69,7 +69,7 @@ def findings(
     return sorted(dict.fromkeys(result), key=lambda finding: _WORST.index(finding.severity))
 
 
-def gathered(all_findings: Sequence[Finding]) -> list[Finding]:
+def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
     """The same said of several protocols as one finding, whose `protocol` names them all with
     commas; in the order of `found`. For a person who reads them together."""
     protocols: dict[Finding, list[str]] = {}
@@ -113,11 +113,11 @@ def _without_custom(tool: SentTool, protocol: str, who: str, source: str) -> Ite
         yield Finding("ignored", message, "/format", protocol, source=source)
 
 
-def accepted(tool: Tool) -> list[ToolAcceptance]:
+def acceptance_matrix(tool: Tool) -> list[ToolAcceptance]:
     """A row for each protocol: the matrix "Accepted by"."""
     plain = replace(tool, strict=False)
     return [
-        accepted_by(protocol, list(of_protocol(plain, protocol)), tool) for protocol in PROTOCOLS
+        acceptance(protocol, list(of_protocol(plain, protocol)), tool) for protocol in PROTOCOLS
     ]
 
 
@@ -152,7 +152,7 @@ _NO_STRICT: Mapping[str, Assessment] = {
 }
 
 
-def accepted_by(protocol: str, all_findings: Sequence[Finding], tool: Tool) -> ToolAcceptance:
+def acceptance(protocol: str, all_findings: Sequence[Finding], tool: Tool) -> ToolAcceptance:
     """The row of one protocol; `found` is what lint finds of the tool with strict mode off."""
     plain, strict = _plain(all_findings), _NO_STRICT.get(protocol) or _strict(all_findings, tool)
     forced = _FORCED[protocol]

@@ -64,7 +64,7 @@ def _too_many(
 
 def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
     strict = [tool for tool in tools if tool.strict]
-    counts = [anthropic.counted(nodes(tool.parameters)) for tool in strict]
+    counts = [anthropic.count_parameters(nodes(tool.parameters)) for tool in strict]
     optional, unions = sum(count for count, _ in counts), sum(count for _, count in counts)
     for count, most, what, source in (
         (len(strict), limits.ANTHROPIC_MOST_STRICT, "strict tools", anthropic.MANY),

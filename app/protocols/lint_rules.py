@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from app.schema.keywords import Place, is_local, pointer, resolved, subschemas
+from app.schema.keywords import Place, is_local, pointer, resolve, subschemas
 
 Severity = Literal["refused", "ignored", "strict", "weak"]
 """A request would fail (400); accepted and not obeyed; strict mode would refuse; models stumble."""
@@ -148,7 +148,7 @@ def nodes(schema: Any) -> list[Node]:
     return result
 
 
-def judged(
+def apply_rules(
     rules: Sequence[LintRule], all_nodes: Sequence[Node], tool: SentTool, protocol: str, who: str
 ) -> Iterator[Finding]:
     """What `rules` find. A strict rule refuses a tool that is strict."""
@@ -232,7 +232,7 @@ def recursive_refs(schema: Any) -> frozenset[str]:
     while todo:
         ref = todo.pop()
         if ref not in leads:
-            leads[ref] = tuple(_refs(resolved(schema, ref)))
+            leads[ref] = tuple(_refs(resolve(schema, ref)))
             todo.extend(leads[ref])
     return frozenset(ref for ref in leads if _returns(ref, leads))
 

@@ -45,7 +45,7 @@ def weak_spots(tool: Tool) -> list[Finding]:
     result = [*_of_name(tool), *_of_description(tool)]
     if tool.format is None:
         result += _of_parameters(nodes(tool.parameters))
-    tokens = estimated(tool, "openai_chat")
+    tokens = estimate_tokens(tool, "openai_chat")
     if tokens > MOST_TOKENS:
         message = (
             f"This tool takes about {tokens:,} tokens of every request; models read less well."
@@ -152,7 +152,7 @@ def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
         for second in some[index + 1 :]:
             if first.name == second.name:
                 continue
-            if _spelled(first.name) == _spelled(second.name):
+            if _lookalike_key(first.name) == _lookalike_key(second.name):
                 message = (
                     f"{first.name!r} and {second.name!r} look alike: give one a name of its own."
                 )
@@ -165,7 +165,7 @@ def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
                 yield _weak(message, "/description")
 
 
-def _spelled(name: str) -> str:
+def _lookalike_key(name: str) -> str:
     return _SEPARATORS.sub("", name).translate(_LOOKS).lower()
 
 
@@ -185,7 +185,7 @@ def _is_alike(first: str, second: str) -> bool:
 def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
     """More tools than a model chooses from well."""
     if len(tools) > MOST_TOOLS:
-        tokens = sum(estimated(tool, "openai_chat") for tool in tools)
+        tokens = sum(estimate_tokens(tool, "openai_chat") for tool in tools)
         message = (
             f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
         )
@@ -199,7 +199,7 @@ _LETTERS = 3.5
 _AROUND = {"anthropic": 40, "openai_chat": 10, "openai_responses": 10, "gemini": 10, "ollama": 12}
 
 
-def estimated(tool: Tool, protocol: str) -> int:
+def estimate_tokens(tool: Tool, protocol: str) -> int:
     """Tokens of name, description and schema as `protocol` sends them: compact JSON, 3.5 letters
     a token, and a fixed part for what the provider puts around it. Off by a third either way.
     """

@@ -12,11 +12,11 @@ from app.protocols.lint_rules import (
     Node,
     SentTool,
     Severity,
+    apply_rules,
     bare_array,
     has,
     is_boolean,
     is_open,
-    judged,
     nodes,
     odd_format,
     ref_beside,
@@ -205,7 +205,7 @@ def lint_tool(tool: SentTool, protocol: str) -> Iterator[Finding]:
         yield _finding(message, tool.where + wrong[1], protocol, NO_SCHEMA, inferred=True)
     all_nodes = nodes(schema)
     rules = (*RULES, _no_lookaround(tool, protocol))
-    yield from judged(rules, all_nodes, tool, protocol, "OpenAI")
+    yield from apply_rules(rules, all_nodes, tool, protocol, "OpenAI")
     yield from _large(tool, protocol, all_nodes)
 
 
@@ -224,7 +224,7 @@ def _finding(
 
 def _large(tool: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """The limits of strict mode on a whole schema."""
-    properties, values, letters = counted(node.schema for node in all_nodes)
+    properties, values, letters = measure(node.schema for node in all_nodes)
     for count, most, what, source, inferred in (
         (properties, limits.OPENAI_MOST_PROPERTIES, "properties", DOCS, True),
         (values, limits.OPENAI_MOST_ENUM, "values of enums", ENUMS, False),
@@ -237,7 +237,7 @@ def _large(tool: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator
             )
 
 
-def counted(schemas: Iterable[Any]) -> tuple[int, int, int]:
+def measure(schemas: Iterable[Any]) -> tuple[int, int, int]:
     """(properties, values of enums, letters) of all the schemas written in one. Letters are those
     of the names of properties and definitions, of enums and of consts.
     """

@@ -12,8 +12,8 @@ import jsonschema_rs
 
 from app.core import provider_limits as limits
 from app.protocols import openai_lint
-from app.protocols.server import BadRequest, Citation, spaced
-from app.schema.keywords import Path, all_written
+from app.protocols.server import BadRequest, Citation, words_of
+from app.schema.keywords import Path, all_schemas
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -32,7 +32,7 @@ _DEEP = Citation("https://github.com/tidyverse/ellmer/issues/671", inferred=True
 _REGEX = Citation(openai_lint.REGEX)
 _ENUMS = Citation(openai_lint.ENUMS)
 
-_TOP_LEVEL = spaced("oneOf anyOf allOf enum const not")
+_TOP_LEVEL = words_of("oneOf anyOf allOf enum const not")
 _NOT_PERMITTED: Mapping[str, Citation] = {
     "allOf": Citation("https://github.com/makenotion/notion-mcp-server/issues/102"),
     "oneOf": Citation("https://github.com/ai-dynamo/dynamo/pull/15153"),
@@ -41,9 +41,9 @@ _NOT_PERMITTED: Mapping[str, Citation] = {
     "default": Citation("https://github.com/dotnet/extensions/issues/6266"),
     "minLength": Citation("https://github.com/openai/openai-node/pull/1988"),
     "maxLength": Citation("https://github.com/openai/openai-node/pull/1988"),
-    **dict.fromkeys(spaced("not if then else dependentRequired dependentSchemas"), _DOCS),
+    **dict.fromkeys(words_of("not if then else dependentRequired dependentSchemas"), _DOCS),
     **dict.fromkeys(
-        spaced(
+        words_of(
             """patternProperties minProperties maxProperties dependencies contains minContains
             maxContains prefixItems unevaluatedProperties unevaluatedItems"""
         ),
@@ -65,7 +65,7 @@ def errors(schema: Mapping[str, Any], *, strict: bool) -> Iterator[tuple[str, Ci
         yield "In context=(), object schema missing properties.", _PROPERTIES
     if not jsonschema_rs.meta.is_valid({**schema, "$schema": _DRAFT}):
         yield "the schema is not valid under draft 2020-12 of JSON Schema.", _NO_SCHEMA
-    for path, node, depth in all_written(schema):
+    for path, node, depth in all_schemas(schema):
         if isinstance(node, Mapping):
             yield from _of_any(node, path)
         if strict:
@@ -158,7 +158,7 @@ def check_lookaround(
     schema stands."""
     if not strict and limits.takes_lookaround(model):
         return
-    for path, node, _ in all_written(schema):
+    for path, node, _ in all_schemas(schema):
         if any(map(limits.has_lookaround, _patterns(node))):
             place = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path)
             raise BadRequest(
@@ -172,8 +172,8 @@ def check_lookaround(
 
 
 def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Citation]]:
-    schemas = [node for _, node, _ in all_written(schema)]
-    properties, values, letters = openai_lint.counted(schemas)
+    schemas = [node for _, node, _ in all_schemas(schema)]
+    properties, values, letters = openai_lint.measure(schemas)
     for count, most, what in (
         (properties, limits.OPENAI_MOST_PROPERTIES, "object properties"),
         (letters, limits.OPENAI_MOST_LETTERS, "characters in names and values"),

@@ -36,7 +36,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_const
 _BLANK = " \t\r\n"
 
 
-def parsed(text: str) -> Any:
+def parse_or_none(text: str) -> Any:
     """The value that `text` spells. ValueError where it is no JSON, or nested too deeply."""
     if too_deep(text):
         raise ValueError("nested too deeply")
@@ -122,7 +122,7 @@ def alike(left: str, right: str) -> bool:
         return True
     try:
         # As text, for to Python 1 and true are equal.
-        first, second = (json.dumps(parsed(text), sort_keys=True) for text in (left, right))
+        first, second = (json.dumps(parse_or_none(text), sort_keys=True) for text in (left, right))
     except ValueError:
         return False
     return first == second

@@ -59,7 +59,7 @@ def tokens(text: str) -> int:
     return (len(text) + 3) // 4
 
 
-def shortened(reply: ModelReply, most: int | None) -> ModelReply:
+def shorten(reply: ModelReply, most: int | None) -> ModelReply:
     """`reply` cut where `most` tokens are used up, as a provider cuts at `max_tokens`."""
     if most is None:
         return reply

@@ -24,7 +24,7 @@ from app.protocols.rewrite_parts import (
 )
 from app.protocols.rewrite_strict import Strict
 from app.schema import schema_checks
-from app.schema.keywords import is_local, pointer, resolved
+from app.schema.keywords import is_local, pointer, resolve
 
 STRICT_PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
 _UNCHANGED = "Nothing was changed"
@@ -50,7 +50,7 @@ def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
     losses = Losses()
     strict = Strict((protocol,) if protocol else STRICT_PROTOCOLS, losses)
     result = strict.whole(schema)
-    return _checked(schema, result, losses, tuple(sorted(map(pointer, strict.nullable))))
+    return _rewrite(schema, result, losses, tuple(sorted(map(pointer, strict.nullable))))
 
 
 def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
@@ -60,7 +60,7 @@ def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
         result = Gemini(losses).whole(schema)
     except SchemaTooLarge:
         return _too_large(schema)
-    return _checked(schema, result, losses)
+    return _rewrite(schema, result, losses)
 
 
 def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
@@ -73,17 +73,17 @@ def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOC
         result = without_patterns(result, losses)
     if "gemini" in protocols and too_many_items(result) is not None:
         result = without_items(result, losses)
-    return _checked(schema, result, losses)
+    return _rewrite(schema, result, losses)
 
 
-def inlined(schema: Mapping[str, Any]) -> Rewrite:
+def inline_refs(schema: Mapping[str, Any]) -> Rewrite:
     """`schema` with every `$ref` replaced by what it names, but for those without an end."""
     losses = Losses()
     try:
         result = inline(schema, losses)
     except SchemaTooLarge:
         return _too_large(schema)
-    return _checked(schema, result, losses)
+    return _rewrite(schema, result, losses)
 
 
 def _too_large(schema: Mapping[str, Any]) -> Rewrite:
@@ -91,7 +91,7 @@ def _too_large(schema: Mapping[str, Any]) -> Rewrite:
     return Rewrite(schema, (f"{sentence}{MOST_NODES:,} values.",))
 
 
-def _checked(
+def _rewrite(
     schema: Mapping[str, Any],
     result: Mapping[str, Any],
     losses: Losses,
@@ -103,25 +103,25 @@ def _checked(
     return Rewrite(result, losses.all(), nullable)
 
 
-def restored(schema: Mapping[str, Any], value: Any) -> Any:
+def restore(schema: Mapping[str, Any], value: Any) -> Any:
     """A value of a strict-ready schema as the original `schema` has it: without the nulls that
     stand for absent, which are those of optional properties that take no null themselves.
 
     Where choices differ about a property, its null is left alone.
     """
-    return _restored(schema, [schema], value, 0)
+    return _restore(schema, [schema], value, 0)
 
 
 _DEEPEST = 64
 
 
-def _restored(root: Mapping[str, Any], schemas: list[Any], value: Any, depth: int) -> Any:
+def _restore(root: Mapping[str, Any], schemas: list[Any], value: Any, depth: int) -> Any:
     if depth > _DEEPEST or not isinstance(value, dict | list):
         return value
     applied = _applied(root, schemas)
     if isinstance(value, list):
         items = [part["items"] for part in applied if "items" in part]
-        return [_restored(root, items, item, depth + 1) for item in value]
+        return [_restore(root, items, item, depth + 1) for item in value]
     result = {}
     for name, item in value.items():
         holders = [each for each in applied if name in _properties(each)]
@@ -130,7 +130,7 @@ def _restored(root: Mapping[str, Any], schemas: list[Any], value: Any, depth: in
         refuses_null = not any(_takes_null(root, each, {}) for each in inner)
         if item is None and holders and optional and refuses_null:
             continue
-        result[name] = _restored(root, inner, item, depth + 1)
+        result[name] = _restore(root, inner, item, depth + 1)
     return result
 
 
@@ -145,7 +145,7 @@ def _applied(root: Mapping[str, Any], schemas: list[Any]) -> list[Mapping[str, A
         result[id(node)] = node
         ref = node.get("$ref")
         if isinstance(ref, str) and is_local(ref):
-            todo.append(resolved(root, ref))
+            todo.append(resolve(root, ref))
         for keyword in ("allOf", "anyOf", "oneOf"):
             todo.extend(branches_of(node, keyword))
     return list(result.values())
@@ -174,7 +174,7 @@ def _null_fits(root: Mapping[str, Any], schema: Mapping[str, Any], seen: dict[in
     if schema.get("const") is not None or None not in schema.get("enum", (None,)):
         return False
     ref = schema.get("$ref")
-    if isinstance(ref, str) and is_local(ref) and not _takes_null(root, resolved(root, ref), seen):
+    if isinstance(ref, str) and is_local(ref) and not _takes_null(root, resolve(root, ref), seen):
         return False
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.core.provider_limits import openai_takes
 from app.protocols.lint_rules import at, recursive_refs
-from app.schema.keywords import Place, is_local, resolved, subschemas
+from app.schema.keywords import Place, is_local, resolve, subschemas
 
 ANNOTATIONS = (
     *("title", "description", "default", "examples", "$comment", "deprecated", "readOnly"),
@@ -38,7 +38,7 @@ class Losses:
         return tuple(self._told)
 
 
-def described(schema: dict[str, Any], dropped: Mapping[str, Any]) -> dict[str, Any]:
+def add_to_description(schema: dict[str, Any], dropped: Mapping[str, Any]) -> dict[str, Any]:
     """`schema` with what was dropped told to the model in the description."""
     if not dropped:
         return schema
@@ -57,7 +57,7 @@ def _no_most(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, An
     if "maxItems" not in node:
         return node
     losses.add("maxItems is no longer checked", place)
-    return described(node, {"maxItems": node.pop("maxItems")})
+    return add_to_description(node, {"maxItems": node.pop("maxItems")})
 
 
 def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _no_pattern(node: dict[str, Any], losses: Losses, place: Place) -> dict[str,
     if not isinstance(pattern, str) or openai_takes(pattern):
         return node
     losses.add("pattern is no longer checked", place)
-    return described(node, {"pattern": node.pop("pattern")})
+    return add_to_description(node, {"pattern": node.pop("pattern")})
 
 
 def changed_within(
@@ -213,7 +213,7 @@ def same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any] | None:
+def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any] | None:
     """A schema that takes what both take, or None where this cannot be said in one."""
     whole = dict(first)
     if _mixes(first) or _mixes(second):
@@ -225,7 +225,7 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
         if key not in whole or key in UNJUDGED or same(whole[key], value):
             whole.setdefault(key, value)
             continue
-        common = _joined(key, whole[key], value)
+        common = _merge_member(key, whole[key], value)
         if common is None:
             return None
         whole[key] = common
@@ -244,7 +244,7 @@ def _mixes(schema: Mapping[str, Any]) -> bool:
     return any(key in schema for key in _ODD)
 
 
-def _joined(key: str, mine: Any, theirs: Any) -> Any:
+def _merge_member(key: str, mine: Any, theirs: Any) -> Any:
     """The value of a keyword that means both, or None."""
     if key == "type":
         left = mine if isinstance(mine, list) else [mine]
@@ -265,7 +265,7 @@ def _joined(key: str, mine: Any, theirs: Any) -> Any:
     return min(mine, theirs) if key in _MOST else None
 
 
-def folded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def merge_all_of(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """`schema` with the branches of its `allOf` taken in where that can be; whether all were."""
     branches = schema.get("allOf")
     if not isinstance(branches, list):
@@ -275,8 +275,8 @@ def folded(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     for branch in branches:
         if branch is True:
             continue
-        inner, fits = folded(branch) if isinstance(branch, Mapping) else (None, False)
-        result = None if inner is None else merged(whole, inner)
+        inner, fits = merge_all_of(branch) if isinstance(branch, Mapping) else (None, False)
+        result = None if inner is None else merge(whole, inner)
         complete = complete and fits and result is not None
         whole = whole if result is None else result
     return whole, complete
@@ -290,7 +290,7 @@ def branches_of(schema: Any, keyword: str) -> Iterator[Any]:
 _BESIDE = ("title", "description", "$schema", "$id", "$comment", "examples", "anyOf")
 
 
-def spread(node: dict[str, Any], losses: Losses, place: Place) -> list[Any]:
+def spread_any_of(node: dict[str, Any], losses: Losses, place: Place) -> list[Any]:
     """The choices of `anyOf`, with what stands beside them taken out of `node` into each: it holds
     for all of them.
     """
@@ -299,7 +299,7 @@ def spread(node: dict[str, Any], losses: Losses, place: Place) -> list[Any]:
     if not rest:
         return several
     both = [
-        merged(rest, {} if branch is True else branch) for branch in several if branch is not False
+        merge(rest, {} if branch is True else branch) for branch in several if branch is not False
     ]
     if all(branch is not None for branch in both):
         return both
@@ -368,13 +368,13 @@ class _Inliner:
         beside = self.of(beside, place)
         if ref in self.recursive and not self.begins(ref, place):
             return self.looped(ref, beside, place)
-        target = self.of(resolved(self.root, ref), place)
+        target = self.of(resolve(self.root, ref), place)
         if not beside:
             return target
         if isinstance(target, bool):
             return beside if target else False
         both = {**target, **beside} if not set(beside) - set(UNJUDGED) else None
-        both = both if both is not None else merged(beside, target)
+        both = both if both is not None else merge(beside, target)
         return {**beside, "allOf": [*beside.get("allOf", ()), target]} if both is None else both
 
     def begins(self, ref: str, place: Place) -> bool:

@@ -13,14 +13,14 @@ from app.protocols.rewrite_parts import (
     ANNOTATIONS,
     Losses,
     SchemaTooLarge,
+    add_to_description,
     branches_of,
-    described,
     exclude_each_other,
-    folded,
     inline,
     kind_of,
+    merge_all_of,
     same,
-    spread,
+    spread_any_of,
     types_of,
 )
 from app.schema.keywords import Place, all_subschemas
@@ -98,10 +98,10 @@ class Strict:
             self.close(node, place)
         if "array" in kinds:
             node["items"] = self.of(node.get("items", {}), (*place, "items"))
-        return described(node, dropped)
+        return add_to_description(node, dropped)
 
     def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
-        node, complete = folded(schema)
+        node, complete = merge_all_of(schema)
         if not complete:
             self.losses.add("allOf is dropped where its parts do not fit into one", place)
         return node
@@ -153,7 +153,7 @@ class Strict:
                 node["anyOf"] = several
         if "anyOf" not in node:
             return
-        several = spread(node, self.losses, place)
+        several = spread_any_of(node, self.losses, place)
         node["anyOf"] = [
             self.of(branch, (*place, "anyOf", index)) for index, branch in enumerate(several)
         ]

@@ -25,7 +25,7 @@ DELTA_S = (0.012, 0.025)
 PIECE = (3, 8)
 
 
-def spaced(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
     """The names of a list that is written with spaces between them."""
     return frozenset(text.split())
 

@@ -57,9 +57,9 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
     assert end is not None
     parts = sorted(endings, key=lambda item: item[1].index)
     return {
-        "text": _joined(parts, "text") or "",
-        "reasoning_text": _joined(parts, "thinking"),
-        "refusal": _joined(parts, "refusal"),
+        "text": _text_of_kind(parts, "text") or "",
+        "reasoning_text": _text_of_kind(parts, "thinking"),
+        "refusal": _text_of_kind(parts, "refusal"),
         "tool_calls": [_call(part) for kind, part in parts if kind == "call"],
         "server_tool_calls": [
             {
@@ -73,7 +73,7 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
         "stop_reason": end.raw_reason or None,
         "usage": _usage(end.usage),
         "error": _error(end),
-        "ended": _ended(end),
+        "ended": _end_of(end),
         "warnings": warnings,
     }
 
@@ -90,7 +90,7 @@ def _type(part: PartEnded) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _joined(parts: list[tuple[PartKind, PartEnded]], only: PartKind) -> str | None:
+def _text_of_kind(parts: list[tuple[PartKind, PartEnded]], only: PartKind) -> str | None:
     return "".join(part.text for kind, part in parts if kind == only) or None
 
 
@@ -119,13 +119,13 @@ def _call(part: PartEnded) -> dict[str, Any]:
 
 def _parsed(text: str) -> tuple[Any, str]:
     try:
-        value = json.loads(text, parse_constant=_refused)
+        value = json.loads(text, parse_constant=_refusal)
     except (ValueError, RecursionError):
         return None, "invalid"
     return value, "object" if isinstance(value, dict) else "non_object"
 
 
-def _refused(name: str) -> Any:
+def _refusal(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
@@ -144,7 +144,7 @@ def _error(end: ResponseEnded | ResponseFailed) -> Any:
     return {"type": end.failure, "message": end.message}
 
 
-def _ended(end: ResponseEnded | ResponseFailed) -> str:
+def _end_of(end: ResponseEnded | ResponseFailed) -> str:
     if isinstance(end, ResponseEnded):
         return "complete"
     return "interrupted" if end.failure == "interrupted" else "failed"

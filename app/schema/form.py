@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from app.core.events import Problem
-from app.schema.keywords import is_local, resolved
+from app.schema.keywords import is_local, resolve
 from app.schema.strict_json import InvalidJSON, parse
 
 # The words beside a field of a form: what a schema asks for, in a few signs.
@@ -266,7 +266,7 @@ def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
         match schema:
             case {"$ref": str(ref)} if is_local(ref):
                 rest = {key: value for key, value in schema.items() if key != "$ref"}
-                target = resolved(root, ref)
+                target = resolve(root, ref)
                 schema = {**target, **rest} if isinstance(target, Mapping) else target
             case {"allOf": [Mapping() as only]}:
                 schema = {**only, **{key: value for key, value in schema.items() if key != "allOf"}}

@@ -16,7 +16,7 @@ import jsonschema_rs
 from app.core.events import Problem
 from app.schema import schema_checks
 from app.schema.incremental_text import IncrementalReader
-from app.schema.keywords import Place, Schema, is_local, pointer, resolved, subschemas
+from app.schema.keywords import Place, Schema, is_local, pointer, resolve, subschemas
 from app.schema.validate import form, problems_of, unexpected
 
 # Which schemas surely apply to a place in the arguments, and what they say of a value there.
@@ -96,7 +96,7 @@ class SchemaSpots:
         self.draft = str(schema.get("$schema", ""))
         self.old = self.draft.rstrip("#") in _OLD
         self.prefixed = self.draft.rstrip("#") not in _UNPREFIXED
-        self.holder = {"$defs": {"root": _moved(schema)}}
+        self.holder = {"$defs": {"root": _self_contained(schema)}}
         self._size = len(json.dumps(schema))
         self._left = WORK
         self._known: dict[tuple[int, ...], SchemaSpot] = {}
@@ -130,7 +130,7 @@ class SchemaSpots:
             if isinstance(schema, Mapping):
                 ref = schema.get("$ref")
                 if isinstance(ref, str) and is_local(ref):
-                    target = resolved(self.holder, ref)
+                    target = resolve(self.holder, ref)
                     todo.append(target if isinstance(target, Mapping | bool) else True)
                     hidden = self.old
                 if not hidden and isinstance(several := schema.get("allOf"), list):
@@ -172,7 +172,9 @@ class SchemaSpot:
         """What judges a value of that group here; made when first asked for."""
         checks = self._checks.get(group)
         if checks is None:
-            selections = (_selected(piece, group, old=self._spots.old) for piece in self._pieces)
+            selections = (
+                _select_keywords(piece, group, old=self._spots.old) for piece in self._pieces
+            )
             every = (self._spots.check(keywords) for keywords in selections if keywords)
             checks = self._checks[group] = [check for check in every if check is not None]
         return checks
@@ -288,7 +290,7 @@ class SchemaSpot:
                 yield pattern, inner
 
 
-def _selected(piece: Mapping[str, Any], group: Group, *, old: bool) -> dict[str, Any]:
+def _select_keywords(piece: Mapping[str, Any], group: Group, *, old: bool) -> dict[str, Any]:
     """The keywords of `piece` that judge a value of that group; {} where none does."""
     result = {key: piece[key] for key in _KEYWORDS[group] if key in piece}
     if group in ("object", "array") and not old and any(key in piece for key in _UNEVALUATED):
@@ -312,7 +314,7 @@ def _counted(place: Place, count: int, unit: str, expected: Mapping[str, Any]) -
     return Problem("schema", message, pointer(place))
 
 
-def _moved(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _self_contained(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `schema` to stand at `#/$defs/root`, its references with it."""
     hidden = ("$schema", "$id", "id")
     members = {key: value for key, value in schema.items() if key not in hidden}
@@ -327,7 +329,7 @@ def _moved(schema: Mapping[str, Any]) -> dict[str, Any]:
         todo.extend(below for _, below in subschemas(inner))
         ref = inner.get("$ref")
         if isinstance(ref, str) and is_local(ref):
-            todo.append(resolved(copy, ref))
+            todo.append(resolve(copy, ref))
             inner["$ref"] = "#/$defs/root" + ref[1:]
     return copy
 

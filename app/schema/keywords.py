@@ -69,7 +69,7 @@ def is_local(ref: Any) -> bool:
     return isinstance(ref, str) and (ref == "#" or ref.startswith("#/"))
 
 
-def resolved(root: Any, ref: str) -> Any:
+def resolve(root: Any, ref: str) -> Any:
     """What a local `$ref` names, or None where there is nothing at that place."""
     here = root
     for step in ref[1:].split("/")[1:]:
@@ -126,7 +126,7 @@ def inner(schema: Any) -> Iterator[tuple[Path, Any]]:
             yield (key,), value
 
 
-def all_written(schema: Any) -> list[tuple[Path, Any, int]]:
+def all_schemas(schema: Any) -> list[tuple[Path, Any, int]]:
     """(path, schema, levels from the root or from the definition it stands in, from 1)."""
     result: list[tuple[Path, Any, int]] = [((), schema, 1)]
     for path, node, depth in result:  # grows while it is read
@@ -136,7 +136,7 @@ def all_written(schema: Any) -> list[tuple[Path, Any, int]]:
     return result
 
 
-def pointed(root: Any, reference: str) -> Any:
+def at_pointer(root: Any, reference: str) -> Any:
     """What a local reference names, or {}."""
     node = root
     for step in reference.removeprefix("#").strip("/").split("/"):

@@ -237,7 +237,7 @@ class Edited:
     paths: Mapping[int, Path]
 
 
-def edited(schema: Mapping[str, Any], form: Mapping[str, str]) -> Edited:
+def apply_form(schema: Mapping[str, Any], form: Mapping[str, str]) -> Edited:
     """`schema` with what the form says otherwise than `outline(schema)`; a field that is not in
     the form stays as it is, and so do the ticks of a row without `NUMBER.here`."""
     editor = _Editor({name: text.replace("\r\n", "\n") for name, text in form.items()})
@@ -245,7 +245,7 @@ def edited(schema: Mapping[str, Any], form: Mapping[str, str]) -> Edited:
     return Edited(dict(schema) if editor.problems else result, editor.problems, editor.paths)
 
 
-def acted(schema: Mapping[str, Any], act: str, path: Path) -> tuple[dict[str, Any], Path]:
+def apply_action(schema: Mapping[str, Any], act: str, path: Path) -> tuple[dict[str, Any], Path]:
     """`schema` after `add`, `remove`, `up` or `down` at `path`, and the path to look at then."""
     result: dict[str, Any] = copy.deepcopy(dict(schema))
     match act:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.schema.keywords import Place, is_local, resolved
+from app.schema.keywords import Place, is_local, resolve
 
 BUDGET = 50_000
 """Of one sample: schemas looked at, members put together, values and characters made."""
@@ -115,7 +115,7 @@ class _Sampler:
         parts: list[Any] = []
         ref = schema.get("$ref")
         if isinstance(ref, str) and is_local(ref):
-            parts.append(resolved(self.root, ref))
+            parts.append(resolve(self.root, ref))
         parts.extend(schema.get("allOf", ()))
         for keyword in ("anyOf", "oneOf"):
             parts.extend(schema.get(keyword, ())[:1])
@@ -124,7 +124,7 @@ class _Sampler:
             if isinstance(part, Mapping) and depth < _MAX_DEPTH and self.left > 0:
                 part = self.merged(part, depth + 1)
                 self.spend(1 + _breadth(whole) + _breadth(part))
-                whole = _united(whole, part)
+                whole = _merge(whole, part)
         return whole
 
     def kind(self, schema: Mapping[str, Any], place: Place) -> str:
@@ -230,7 +230,7 @@ def _count(schema: Mapping[str, Any], keyword: str, absent: int) -> int:
     return int(schema.get(keyword, absent))
 
 
-def _united(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Both at once, as far as a sample needs it: properties and required add up."""
     whole = {**second, **first}
     whole["properties"] = {**second.get("properties", {}), **first.get("properties", {})}

@@ -21,7 +21,7 @@ from typing import Any
 import jsonschema_rs
 
 from app.schema import schema_checks
-from app.schema.keywords import Place, is_local, resolved
+from app.schema.keywords import Place, is_local, resolve
 from app.schema.pattern import Effort, texts
 from app.schema.sample import FORMATS, named
 
@@ -154,8 +154,8 @@ class _Maker:
         if schema is self.root or not _refers(schema):
             return {**draft, **schema}
         if not self.moved:
-            self.moved = {"$defs": {_ROOT: _moved(self.root)}}
-        return {**draft, **_moved(schema), **self.moved}
+            self.moved = {"$defs": {_ROOT: _move_refs(self.root)}}
+        return {**draft, **_move_refs(schema), **self.moved}
 
     # Candidates: (value, whether it is right by construction).
 
@@ -205,14 +205,14 @@ class _Maker:
             ref = node.get("$ref")
             branching = next((k for k in ("anyOf", "oneOf") if isinstance(node.get(k), list)), None)
             if isinstance(ref, str):
-                target = resolved(self.root, ref) if is_local(ref) else None
+                target = resolve(self.root, ref) if is_local(ref) else None
                 rest = {k: v for k, v in node.items() if k != "$ref"}
-                todo.insert(0, (united(rest, target), exact and not rest, level))
+                todo.insert(0, (merge(rest, target), exact and not rest, level))
             elif branching is not None:
                 rest = {k: v for k, v in node.items() if k != branching}
                 exact = exact and branching == "anyOf" and rest.keys() <= _SAYING
                 todo[:0] = [
-                    (united(rest, part), exact, level)
+                    (merge(rest, part), exact, level)
                     for part in self.branches(node[branching], depth)
                 ]
             elif isinstance(node.get("allOf"), list):
@@ -221,14 +221,14 @@ class _Maker:
                     if self.left <= 0:
                         break
                     self.left -= 1 + len(_mapping(whole.get("properties"))) // 50
-                    whole = united(whole, part)
+                    whole = merge(whole, part)
                 todo.insert(0, (whole, False, level))
             elif "if" in node:
                 rest = {k: v for k, v in node.items() if k not in ("if", "then", "else")}
-                branch = united(united(rest, node["if"]), node.get("then", True))
+                branch = merge(merge(rest, node["if"]), node.get("then", True))
                 todo[:0] = [
                     (branch, False, level),
-                    (united(rest, node.get("else", True)), False, level),
+                    (merge(rest, node.get("else", True)), False, level),
                 ]
             else:
                 yield node, exact
@@ -290,7 +290,7 @@ class _Maker:
         for keyword in ("dependentSchemas", "dependencies"):
             for name, more in _mapping(schema.get(keyword)).items():
                 if name in names and isinstance(more, Mapping):
-                    schema = united(schema, more)
+                    schema = merge(schema, more)
         names = [*names, *(n for n in _names(schema.get("required")) if n not in names)]
         properties = _mapping(schema.get("properties"))
         value: dict[str, Any] = {}
@@ -351,7 +351,7 @@ class _Maker:
             for index in range(int(count)):
                 item_schema: Any = prefix[index] if index < len(prefix) else items
                 if contains is not None and len(prefix) <= index < len(prefix) + needed:
-                    item_schema = united(_mapping(item_schema), contains)
+                    item_schema = merge(_mapping(item_schema), contains)
                 values.append(self.item(item_schema, (*place, index), depth, schema, values))
             yield values
 
@@ -424,7 +424,7 @@ class _Maker:
         yield from (_another(samples[0], form, self.shift + more) for more in range(1, 6))
 
 
-def united(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:
+def merge(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:
     """A schema that says both, as far as building a value needs it."""
     if not isinstance(second, Mapping):
         return first
@@ -480,7 +480,7 @@ def _both(first: Any, second: Any) -> Any:
         return False
     if not isinstance(first, Mapping) or not isinstance(second, Mapping):
         return first if isinstance(first, Mapping) else second
-    return first if first == second else united(first, second)
+    return first if first == second else merge(first, second)
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
@@ -491,17 +491,17 @@ def _validator(schema: Mapping[str, Any]) -> Any:
         return None
 
 
-def _moved(schema: Any) -> Any:
+def _move_refs(schema: Any) -> Any:
     """A copy whose references lead to the root where it stands inside another one."""
     match schema:
         case Mapping():
-            copy = {name: _moved(value) for name, value in schema.items() if name not in _APART}
+            copy = {name: _move_refs(value) for name, value in schema.items() if name not in _APART}
             ref = schema.get("$ref")
             if isinstance(ref, str) and is_local(ref):
                 copy["$ref"] = f"#/$defs/{_ROOT}{ref[1:]}"
             return copy
         case list():
-            return [_moved(item) for item in schema]
+            return [_move_refs(item) for item in schema]
         case _:
             return schema
 

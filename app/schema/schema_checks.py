@@ -20,7 +20,7 @@ from app.schema.keywords import (
     all_subschemas,
     is_local,
     pointer,
-    resolved,
+    resolve,
 )
 
 MAX_SCHEMA_BYTES = 256 * 1024
@@ -114,7 +114,7 @@ def _ref_fault(schema: Mapping[str, Any]) -> Fault | None:
                     "A $ref must point into this schema, like #/$defs/name; nothing is fetched."
                 )
                 return message, where
-            if not isinstance(resolved(schema, ref), Mapping | bool):
+            if not isinstance(resolve(schema, ref), Mapping | bool):
                 return f"There is no schema at {ref}; define it or correct the $ref.", where
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in inner:
@@ -243,7 +243,7 @@ class _Count:
         """The schemas that are applied to the same value."""
         ref = schema.get("$ref")
         if isinstance(ref, str) and is_local(ref):
-            yield resolved(self.root, ref)
+            yield resolve(self.root, ref)
         for keyword in SAME_ONE:
             if keyword in schema:
                 yield schema[keyword]

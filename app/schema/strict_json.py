@@ -78,7 +78,7 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
     """
     _check_bytes(text, most_bytes)
     try:
-        value = _loaded(text, most_keys)
+        value = _load(text, most_keys)
     except json.JSONDecodeError as error:
         raise _syntax(text, error) from None
     except RecursionError:
@@ -95,7 +95,7 @@ class _Refused(Exception):
     """A hook met something that the parser would have let through; `str` says what."""
 
 
-def _loaded(text: str, most_keys: int) -> Any:
+def _load(text: str, most_keys: int) -> Any:
     keys = 0
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

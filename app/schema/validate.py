@@ -19,7 +19,7 @@ from app.core.events import Problem
 from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Tool
 from app.schema import schema_checks
 from app.schema.arguments import json_text, kind_of, read_arguments
-from app.schema.keywords import Place, is_local, pointer, resolved
+from app.schema.keywords import Place, is_local, pointer, resolve
 from app.schema.strict_json import InvalidJSON, parse
 from app.schema.tool_config import CONFIGS, TIMEOUT_S, bad, is_number
 
@@ -320,7 +320,7 @@ def form(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     if not isinstance(schema, Mapping) or depth > 3:
         return "something else"
     if is_local(schema.get("$ref")):
-        return form(resolved(root, schema["$ref"]), root, depth + 1)
+        return form(resolve(root, schema["$ref"]), root, depth + 1)
     if "const" in schema:
         return json_text(schema["const"])
     if isinstance(options := schema.get("enum"), list):

@@ -16,7 +16,7 @@ from typing import Any
 from app.core.messages import ModelRequest
 from app.core.tools import Tool
 from app.protocols.reply import ModelReply, ReplyBlock, call
-from app.protocols.server import spaced
+from app.protocols.server import words_of
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.model import fitted, history_of
 from app.simulator.fake_model.properties import mapping, type_of
@@ -25,13 +25,13 @@ from app.simulator.scenario import ScenarioTurn
 
 NAME = "coding-agent"
 
-_PATH = spaced("path filepath file filename target")
-_OLD, _NEW = spaced("old search before find"), spaced("new replace after replacement")
-_TEXT, _COMMAND = spaced("content contents text"), spaced("command cmd script")
-_READING = spaced("read view open cat show")
-_OTHER = spaced("image images directory folder many notebook resource background")
-_SHELLS = spaced("bash shell exec run terminal sh execute")
-_PATCH = spaced("patch input diff")
+_PATH = words_of("path filepath file filename target")
+_OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
+_TEXT, _COMMAND = words_of("content contents text"), words_of("command cmd script")
+_READING = words_of("read view open cat show")
+_OTHER = words_of("image images directory folder many notebook resource background")
+_SHELLS = words_of("bash shell exec run terminal sh execute")
+_PATCH = words_of("patch input diff")
 _QUOTED = r"[\"'“”‘’`]([^\"'“”‘’`]+)[\"'“”‘’`]"
 _CHANGE = re.compile(
     rf"\b(?:replace|change|rename|correct|turn)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}\s+"
@@ -198,7 +198,7 @@ def _roles(tool: Tool) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, schema in mapping(tool.parameters.get("properties")).items():
         said, kind = set(words(name)), type_of(mapping(schema))
-        if kind == "boolean" and said & spaced("all every multiple"):
+        if kind == "boolean" and said & words_of("all every multiple"):
             found.setdefault("all", name)
         if kind == "string" or (kind == "array" and said & _COMMAND):
             for role, known in (

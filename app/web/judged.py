@@ -11,8 +11,8 @@ from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
 from app.engine.preview import tool_as_sent
 from app.executors.filling import unfilled
-from app.protocols.lint import accepted, findings, gathered
-from app.protocols.lint_weak import estimated
+from app.protocols.lint import acceptance_matrix, findings, merge_by_protocol
+from app.protocols.lint_weak import estimate_tokens
 from app.protocols.rewrite import Rewrite
 from app.render.filters import pretty
 from app.render.tools import Fixed, Judged, Sent, counts, difference
@@ -36,9 +36,9 @@ async def judged(typed: Typed) -> Judged:
 def judgement(tool: Tool) -> Judged:
     """All that is known of a tool that is sound."""
     return Judged(
-        gathered(findings(tool)),
-        accepted(tool),
-        max(estimated(tool, protocol) for protocol in PROTOCOLS),
+        merge_by_protocol(findings(tool)),
+        acceptance_matrix(tool),
+        max(estimate_tokens(tool, protocol) for protocol in PROTOCOLS),
         [
             Sent(protocol, "" if entry is None else pretty(entry), notes)
             for protocol, entry, notes in tool_as_sent(tool)
@@ -92,4 +92,4 @@ _counted: dict[str, int] = {}
 
 def _hints(text: str) -> int:
     tool: Tool = from_data(Tool, json.loads(text))
-    return sum(counts(finding, tool.strict) for finding in gathered(findings(tool)))
+    return sum(counts(finding, tool.strict) for finding in merge_by_protocol(findings(tool)))

@@ -20,7 +20,7 @@ from app.protocols import rewrite
 from app.render.filters import pretty
 from app.render.tool_form import FACES, ToolForm, field_of, parameters_of, tool_data
 from app.render.tools import Editor
-from app.schema.outline import acted, edited, outline, row_at
+from app.schema.outline import apply_action, apply_form, outline, row_at
 from app.schema.validate import check_tool
 from app.web.forms import Body
 
@@ -33,7 +33,7 @@ _ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
 REWRITES = {
     "strict": rewrite.strict_ready,
     "gemini": rewrite.gemini_ready,
-    "inline": rewrite.inlined,
+    "inline": rewrite.inline_refs,
     "drop": rewrite.without_refused,
 }
 
@@ -95,7 +95,7 @@ def _with_schema(was: Typed) -> Typed:
     try:
         match form.face:
             case "form":
-                made = edited(parameters_of(form.parameters), was.rows)
+                made = apply_form(parameters_of(form.parameters), was.rows)
                 schema = None if made.problems else made.schema
                 return replace(was, schema=schema, errors=made.problems, paths=made.paths)
             case "python":
@@ -189,7 +189,7 @@ def done(was: Typed, act: str) -> Editor:
     path = was.paths.get(int(number)) if number.isdigit() else None
     if path is None:
         return faced(was, was.form.face)
-    schema, there = acted(was.schema, verb, path)
+    schema, there = apply_action(was.schema, verb, path)
     editor = shown(replace(was.form, parameters=pretty(schema)))
     row = row_at(editor.rows, there) if editor.rows else None
     if row is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.base import ModelInfo, listed
+from app.protocols.base import ModelInfo, model_entries
 from app.protocols.registry import CODECS
 from tests.tables import each_row
 
@@ -15,7 +15,7 @@ ONE = {"id": "m", "name": "m", "model": "m"}
 
 @pytest.mark.parametrize("value", [{"data": [ONE, {}, 3, None]}, [ONE, "x"]])
 def test_what_has_a_name_is_a_model(value: Any) -> None:
-    assert listed(value, "data") == [ONE]
+    assert model_entries(value, "data") == [ONE]
 
 
 @each_row("value", [None, 3, "x", {}, {"data": {}}, {"data": 3}, {"error": "no"}])

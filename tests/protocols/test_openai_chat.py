@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.events import ResponseEnded, ResponseFailed, Warned
-from app.protocols.openai_chat.decode import label, merged
+from app.protocols.openai_chat.decode import label, merge_details
 from app.protocols.summary import decode
 from tests.protocols.frames import (
     DONE,
@@ -84,7 +84,7 @@ def test_signed_details_ride_on_a_thinking_part() -> None:
         {"type": "reasoning.text", "text": "ab", "index": 0, "signature": "s"},
         {"type": "reasoning.encrypted", "data": "x", "index": 1},
     ]
-    assert merged(["junk", {"type": None}]) == [{"type": None}]
+    assert merge_details(["junk", {"type": None}]) == [{"type": None}]
 
 
 def test_q51_a_signature_without_a_call_and_other_members_are_kept() -> None:

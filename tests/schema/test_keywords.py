@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.schema.keywords import all_subschemas, is_local, pointer, resolved
+from app.schema.keywords import all_subschemas, is_local, pointer, resolve
 from tests.tables import each_row
 
 ROOT = {
@@ -50,7 +50,7 @@ def test_subschemas_are_found_and_data_is_not() -> None:
 )
 def test_resolved(ref: str, found: object) -> None:
     assert is_local(ref)
-    assert resolved(ROOT, ref) == found
+    assert resolve(ROOT, ref) == found
 
 
 @each_row("ref", ["", "other.json", "#anchor", "https://example.com/#/x", None, 3])

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
-from app.protocols.lint import accepted, findings, gathered, of_group, weak_spots
+from app.protocols.lint import acceptance_matrix, findings, merge_by_protocol, of_group, weak_spots
 from app.protocols.lint_rules import MOST_OF_A_RULE
 from tests.tables import each_row
 
@@ -150,7 +150,7 @@ def verdicts(tool: Tool) -> dict[str, str]:
         row.protocol: "".join(
             one.verdict[0] for one in (row.plain, row.strict, row.forced, row.images)
         )
-        for row in accepted(tool)
+        for row in acceptance_matrix(tool)
     }
 
 
@@ -175,7 +175,7 @@ SOME_REF = {"anyOf": [S, {"$ref": "#"}]}
 )
 def test_the_matrix(tool: Tool, expected: str) -> None:
     assert " ".join(verdicts(tool)[name] for name in PROTOCOLS) == expected
-    for row in accepted(tool):
+    for row in acceptance_matrix(tool):
         for one in (row.plain, row.strict, row.forced, row.images):
             assert one.sentence.endswith(".")
 
@@ -183,7 +183,7 @@ def test_the_matrix(tool: Tool, expected: str) -> None:
 def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
     loose = Tool("look_up", ABOUT, {"type": "object", "properties": {"text": S}}, strict=True)
     found = findings(loose)
-    told = gathered(found)
+    told = merge_by_protocol(found)
     closed_needed = [one for one in told if "OpenAI's strict mode needs `additional" in one.message]
     assert [one.protocol for one in closed_needed] == ["openai_chat, openai_responses"]
     assert len({replace(one, protocol="") for one in told}) == len(told) < len(found)

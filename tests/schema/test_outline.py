@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schema.outline import MAX_ROWS, OutlineRow, edited, outline, row_at
+from app.schema.outline import MAX_ROWS, OutlineRow, apply_form, outline, row_at
 from tests.tables import each_row
 
 EVENT: dict[str, Any] = {
@@ -132,7 +132,7 @@ def exactly(value: Any) -> str:
 @given(st.dictionaries(st.text(), SCHEMAS, max_size=4), ANY)
 def test_an_untouched_form_is_the_very_same_schema(properties: Any, more: Any) -> None:
     schema = {"type": "object", "properties": properties, "x-more": more}
-    made = edited(schema, shown(outline(schema)))
+    made = apply_form(schema, shown(outline(schema)))
     assert made.problems == {}
     assert exactly(made.schema) == exactly(schema)
 
@@ -191,4 +191,4 @@ def test_that_nothing_is_required_leaves_nothing_over_and_stays_as_it_is() -> No
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": []}
     root = outline(schema)
     assert root.texts["rest"] == ""
-    assert edited(schema, shown(root)).schema == schema
+    assert apply_form(schema, shown(root)).schema == schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.schema.outline import acted, edited, outline, row_at
+from app.schema.outline import apply_action, apply_form, outline, row_at
 from tests.schema.test_outline import EVENT, shown
 from tests.tables import each_row
 
@@ -24,7 +24,7 @@ def after(path: Any, typed: dict[str, str | None]) -> Any:
             del form[f"{row.number}.{name}"]
         else:
             form[f"{row.number}.{name}"] = text
-    return edited(EVENT, form), row.number
+    return apply_form(EVENT, form), row.number
 
 
 @each_row(
@@ -94,8 +94,8 @@ def test_what_cannot_be_is_said_at_its_field(path: Any, field: str, text: str, s
 
 
 def test_a_row_that_the_form_does_not_hold_stays() -> None:
-    assert edited(EVENT, {}).schema == EVENT
-    assert edited(EVENT, {"1.description": "x"}).schema["required"] == ["title"]
+    assert apply_form(EVENT, {}).schema == EVENT
+    assert apply_form(EVENT, {"1.description": "x"}).schema["required"] == ["title"]
 
 
 ORDER = ["title", "minutes", "color", "who", "odd", "any"]
@@ -116,7 +116,7 @@ ORDER = ["title", "minutes", "color", "who", "odd", "any"]
 )
 def test_rows_are_added_removed_and_moved(act: str, path: Any, order: Any, focus: Any) -> None:
     before = json.dumps(EVENT)
-    made, there = acted(EVENT, act, path)
+    made, there = apply_action(EVENT, act, path)
     assert (list(made["properties"]), there) == (order, focus)
     assert json.dumps(EVENT) == before
     assert made.get("required") == (None if (act, path) == ("remove", TITLE) else ["title"])
@@ -124,12 +124,12 @@ def test_rows_are_added_removed_and_moved(act: str, path: Any, order: Any, focus
 
 def test_an_array_is_given_items_and_an_inner_object_properties() -> None:
     bare = {"type": "object", "properties": {"a": {"type": ["array", "null"]}}}
-    made, there = acted(bare, "add", ("properties", "a"))
+    made, there = apply_action(bare, "add", ("properties", "a"))
     assert made["properties"]["a"]["items"] == {"type": "string"}
     assert there == ("properties", "a", "items")
-    again, _ = acted(made, "remove", there)
+    again, _ = apply_action(made, "remove", there)
     assert again == bare
-    inner, there = acted(EVENT, "add", (*WHO, "items"))
+    inner, there = apply_action(EVENT, "add", (*WHO, "items"))
     assert there == (*WHO, "items", "properties", "field")
-    inner, there = acted(inner, "remove", there)
+    inner, there = apply_action(inner, "remove", there)
     assert inner == EVENT

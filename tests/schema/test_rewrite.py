@@ -17,8 +17,8 @@ from app.protocols.openai_lint import lint_tool as of_openai
 from app.protocols.rewrite import (
     Rewrite,
     gemini_ready,
-    inlined,
-    restored,
+    inline_refs,
+    restore,
     strict_ready,
     without_refused,
 )
@@ -202,10 +202,10 @@ BUDGET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], d
 @given(SCHEMAS)
 def test_inlined_schemas_take_the_same_values(schema: Json) -> None:
     assert schema_checks.fault(schema) is None
-    made = inlined(schema)
+    made = inline_refs(schema)
     assert made.lost == ()
     assert "$ref" not in json.dumps(made.parameters)
-    assert inlined(made.parameters) == made
+    assert inline_refs(made.parameters) == made
     before, after = taker(schema), taker(made.parameters)
     for value in values(schema, made.parameters):
         assert before(value) == after(value), value
@@ -214,9 +214,9 @@ def test_inlined_schemas_take_the_same_values(schema: Json) -> None:
 @BUDGET
 @given(LOOPING)
 def test_inlined_schemas_keep_what_has_no_end(schema: Json) -> None:
-    made = inlined(schema)
+    made = inline_refs(schema)
     assert made.lost == ()
-    assert inlined(made.parameters) == made
+    assert inline_refs(made.parameters) == made
     before, after = taker(schema), taker(made.parameters)
     for value in values(schema, made.parameters):
         assert before(value) == after(value), value
@@ -269,8 +269,8 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
     before, after = taker(schema), taker(made.parameters)
     for value in values(schema, made.parameters):
         if after(value):
-            assert before(restored(schema, value)), value
-        if before(value) and restored(schema, value) == value:
+            assert before(restore(schema, value)), value
+        if before(value) and restore(schema, value) == value:
             assert any(after(one) for one in filled(schema, schema, value)), value
 
 
@@ -323,13 +323,13 @@ def test_null_stands_for_absent_and_is_taken_out_again() -> None:
     )
     told = {"a": "x", "b": None, "c": None, "d": {"e": None}}
     assert takes(made.parameters, told)
-    assert restored(schema, told) == {"a": "x", "c": None, "d": {}}
-    assert restored(schema, {"b": "y"}) == {"b": "y"}
+    assert restore(schema, told) == {"a": "x", "c": None, "d": {}}
+    assert restore(schema, {"b": "y"}) == {"b": "y"}
 
 
 def test_a_null_that_one_choice_means_is_left_alone() -> None:
     either = {"anyOf": [closed(x_=S), closed(x=NULL)]}
-    assert restored(closed(v=either), {"v": {"x": None}}) == {"v": {"x": None}}
+    assert restore(closed(v=either), {"v": {"x": None}}) == {"v": {"x": None}}
 
 
 def test_an_openai_schema_keeps_its_bounds() -> None:
@@ -341,7 +341,7 @@ TREE = {**closed(v=LOOP), "$defs": {"tree": closed(up_=LOOP)}}
 
 
 def test_recursion_is_kept_where_it_is_taken_and_told_where_it_is_not() -> None:
-    assert inlined(TREE).parameters == TREE
+    assert inline_refs(TREE).parameters == TREE
     assert strict_ready(TREE, "openai_chat").lost == ()
     assert any("refers to itself" in one for one in strict_ready(TREE, "anthropic").lost)
     cut = gemini_ready(TREE)
@@ -356,7 +356,7 @@ def test_what_would_grow_too_large_is_left_alone_and_says_so() -> None:
             **{f"p{n}": {"$ref": f"#/$defs/d{level - 1}"} for n in range(10)}
         )
     schema = {**closed(x={"$ref": "#/$defs/d8"}), "$defs": definitions}
-    for rewrite in (inlined, gemini_ready):
+    for rewrite in (inline_refs, gemini_ready):
         made = rewrite(schema)
         assert made.parameters == schema
         assert made.lost[0].startswith("Nothing was changed")
@@ -365,7 +365,7 @@ def test_what_would_grow_too_large_is_left_alone_and_says_so() -> None:
 def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
     schema = closed(**{"$ref": S, "minimum": I, "enum": S, "properties": S, "oneOf": S})
     assert strict_ready(schema, "openai_chat") == Rewrite(schema)
-    assert inlined(schema).parameters == schema
+    assert inline_refs(schema).parameters == schema
     assert set(gemini_ready(schema).parameters["properties"]) == set(schema["properties"])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.protocols import rewrite_parts
 from app.protocols.rewrite import gemini_ready, strict_ready
-from app.protocols.rewrite_parts import exclude_each_other, folded, same, spelled
+from app.protocols.rewrite_parts import exclude_each_other, merge_all_of, same, spelled
 from tests.tables import each_row
 
 S, I = {"type": "string"}, {"type": "integer"}  # noqa: E741
@@ -51,7 +51,7 @@ def kind(value: Any, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_folded(schema: Any, whole: Any, done: bool) -> None:
-    told, fits = folded(schema)
+    told, fits = merge_all_of(schema)
     assert (spelled(told), fits) == (spelled(whole), done)
 
 
@@ -97,7 +97,7 @@ def test_values_are_the_same_as_json_schema_has_it(one: Any, other: Any, expecte
 
 
 def test_a_nested_all_of_is_folded_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    merged, calls = rewrite_parts.merged, 0
+    merged, calls = rewrite_parts.merge, 0
 
     def counted(one: Any, other: Any) -> Any:
         nonlocal calls
@@ -105,7 +105,7 @@ def test_a_nested_all_of_is_folded_once_for_each_level(monkeypatch: pytest.Monke
         assert calls <= 58 * 4
         return merged(one, other)
 
-    monkeypatch.setattr(rewrite_parts, "merged", counted)
+    monkeypatch.setattr(rewrite_parts, "merge", counted)
     schema = {"type": "object", "properties": {"a": NESTED}, "required": ["a"]}
     for rewrite in (strict_ready, gemini_ready):
         assert rewrite(schema).parameters["properties"]["a"] == S

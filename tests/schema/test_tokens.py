@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
-from app.protocols.lint_weak import estimated
+from app.protocols.lint_weak import estimate_tokens
 
 
 def test_more_text_is_more_tokens() -> None:
     small = Tool("look", "Looks.")
     large = Tool("look", "Looks. " * 50)
     for protocol in PROTOCOLS:
-        assert 10 < estimated(small, protocol) < estimated(large, protocol) < 500
+        assert 10 < estimate_tokens(small, protocol) < estimate_tokens(large, protocol) < 500
 
 
 def test_a_free_form_tool_costs_its_format_not_its_parameters() -> None:
     plain = Tool("write", "Writes.", FREEFORM)
-    assert estimated(Tool("write", "Writes.", FREEFORM, format={"type": "text"}), "openai_chat") < (
-        estimated(plain, "openai_chat")
-    )
+    assert estimate_tokens(
+        Tool("write", "Writes.", FREEFORM, format={"type": "text"}), "openai_chat"
+    ) < (estimate_tokens(plain, "openai_chat"))

@@ -16,7 +16,7 @@ from app.exchange.python.source import Function, functions
 from app.exchange.python.written import written
 from app.exchange.text import Unreadable
 from app.protocols.lint_rules import recursive_refs
-from app.schema.keywords import is_local, pointer, resolved
+from app.schema.keywords import is_local, pointer, resolve
 
 MOST_LOSSES = 20
 
@@ -164,7 +164,7 @@ class _Plain:
             return schema
         ref = schema.get("$ref")
         if is_local(ref):
-            named = resolved(self.root, str(ref))
+            named = resolve(self.root, str(ref))
             rest = {key: one for key, one in schema.items() if key != "$ref"}
             if isinstance(named, Mapping):
                 return self.of({**named, **rest}, depth + 1)

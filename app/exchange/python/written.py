@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.tools import Tool
-from app.schema.keywords import is_local, resolved
+from app.schema.keywords import is_local, resolve
 
 WIDTH = 88
 _MOST_DEEP = 8
@@ -91,7 +91,7 @@ def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
     ref = schema.get("$ref")
     if is_local(ref):
         rest = {key: one for key, one in schema.items() if key != "$ref"}
-        named = resolved(writing.root, str(ref))
+        named = resolve(writing.root, str(ref))
         inner = {**named, **rest} if isinstance(named, Mapping) else {}
         return writing_hint(writing, inner, str(ref).rpartition("/")[2] or name, depth + 1)
     hint, said = _core(writing, schema, name, depth)

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.anthropic.encode import QUIRKS, encode
-from app.protocols.base import Codec, ModelInfo, listed
+from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.raw_json import Quoted
@@ -346,7 +346,7 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """GET /v1/models. Spec: https://docs.anthropic.com/en/api/models-list"""
-    return tuple(_model(entry) for entry in listed(value, "data"))
+    return tuple(_model(entry) for entry in model_entries(value, "data"))
 
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:

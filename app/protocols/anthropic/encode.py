@@ -216,7 +216,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     ids = Ids(_ID, "Anthropic", notes)
     names = Names(_MOST_NAME, request.tools, notes)
     messages: list[dict[str, Any]] = []
-    served = _served(request.messages)
+    served = _answered_server_calls(request.messages)
     for message in request.messages:
         match message.role:
             case "assistant":
@@ -274,7 +274,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _served(messages: Sequence[Message]) -> frozenset[str]:
+def _answered_server_calls(messages: Sequence[Message]) -> frozenset[str]:
     """The ids of the provider's own calls that go back: whole, and with their result.
 
     The result stands in the same turn. It comes in a later one where the last turn paused, or

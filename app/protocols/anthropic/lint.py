@@ -12,12 +12,12 @@ from app.protocols.lint_rules import (
     Node,
     SentTool,
     Severity,
+    apply_rules,
     has,
     has_complex_enum,
     is_boolean,
     is_open,
     is_typeless,
-    judged,
     nodes,
     odd_format,
     recursive_refs,
@@ -118,7 +118,7 @@ def lint_tool(tool: SentTool) -> Iterator[Finding]:
         message = "Anthropic takes JSON Schema draft 2020-12 alone, whatever $schema says"
         yield _finding(f"{message}. {wrong[0]}", tool.where + wrong[1], DRAFT)
     all_nodes = nodes(tool.schema)
-    yield from judged(RULES, all_nodes, tool, "anthropic", "Anthropic")
+    yield from apply_rules(RULES, all_nodes, tool, "anthropic", "Anthropic")
     yield from _compiled(tool, all_nodes)
 
 
@@ -144,7 +144,7 @@ def _compiled(tool: SentTool, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     for ref in sorted(recursive_refs(tool.schema))[:5]:
         message = f"Anthropic's strict mode takes no schema that refers to itself ({ref})."
         yield _finding(message, tool.where, MATRIX, strict=tool.strict)
-    optional, unions = counted(all_nodes)
+    optional, unions = count_parameters(all_nodes)
     for count, most, what in (
         (optional, limits.ANTHROPIC_MOST_OPTIONAL, "parameters that are not required"),
         (unions, limits.ANTHROPIC_MOST_UNIONS, "parameters with several types"),
@@ -154,7 +154,7 @@ def _compiled(tool: SentTool, all_nodes: Sequence[Node]) -> Iterator[Finding]:
             yield _finding(message, tool.where, COMPLEX, strict=tool.strict)
 
 
-def counted(all_nodes: Sequence[Node]) -> tuple[int, int]:
+def count_parameters(all_nodes: Sequence[Node]) -> tuple[int, int]:
     """(parameters that are not required, parameters of several types), however deep."""
     optional = unions = 0
     for node in all_nodes:

@@ -32,10 +32,10 @@ from app.protocols.server import (
     compact,
     encoded,
     object_of,
-    spaced,
+    words_of,
 )
 
-_KNOWN = spaced(
+_KNOWN = words_of(
     """model messages max_tokens system tools tool_choice stream temperature top_p top_k
     stop_sequences metadata thinking service_tier container context_management mcp_servers
     output_config output_format inference_geo cache_control speed"""
@@ -71,7 +71,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     """The request that `body` holds. Raises BadRequest in Anthropic's own words."""
     if not headers.get("anthropic-version"):
         raise _VERSIONS.refusal("anthropic-version: header is required")
-    return _asked(object_of(body), headers)
+    return _parse_data(object_of(body), headers)
 
 
 def count(body: bytes, headers: Mapping[str, str], target: str = "", created: int = 0) -> bytes:
@@ -82,11 +82,11 @@ def count(body: bytes, headers: Mapping[str, str], target: str = "", created: in
     for name in _NOT_COUNTED:
         if name in data:
             raise _COUNTS.refusal(f"{name}: Extra inputs are not permitted")
-    parsed = _asked({**data, "max_tokens": _NO_LIMIT}, headers)
+    parsed = _parse_data({**data, "max_tokens": _NO_LIMIT}, headers)
     return encoded({"input_tokens": parsed.input_tokens})
 
 
-def _asked(data: dict[str, Any], headers: Mapping[str, str]) -> ParsedRequest:
+def _parse_data(data: dict[str, Any], headers: Mapping[str, str]) -> ParsedRequest:
     for name in data:
         if name not in _KNOWN:
             raise _REFERENCE.refusal(f"{name}: Extra inputs are not permitted")

@@ -14,8 +14,8 @@ from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols import lint_forms
 from app.protocols.anthropic import lint
-from app.protocols.server import Citation, spaced
-from app.schema.keywords import all_written, inner, pointed
+from app.protocols.server import Citation, words_of
+from app.schema.keywords import all_schemas, at_pointer, inner
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -171,27 +171,27 @@ _ARRAYS = Citation("https://github.com/agentjido/req_llm/pull/707")
 _DOCS = Citation("https://platform.claude.com/docs/en/build-with-claude/structured-outputs")
 _STRICT_ASSUMED = Citation(_DOCS.words, inferred=True)
 
-_OF_NUMBERS = spaced("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
-_OF_TEXTS = spaced("minLength maxLength")
-_UNKNOWN = spaced(
+_OF_NUMBERS = words_of("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
+_OF_TEXTS = words_of("minLength maxLength")
+_UNKNOWN = words_of(
     """oneOf not if prefixItems contains patternProperties propertyNames minProperties
     maxProperties dependentSchemas dependentRequired dependencies unevaluatedProperties
     unevaluatedItems"""
 )
-_TYPED = spaced("type $ref anyOf oneOf allOf enum const not")
+_TYPED = words_of("type $ref anyOf oneOf allOf enum const not")
 
 
 def check(schema: Mapping[str, Any], place: str) -> None:
     """Refuses what no strict tool may hold."""
-    for path, node, _ in all_written(schema):
+    for path, node, _ in all_schemas(schema):
         if isinstance(node, bool):
             raise _ROOT.refusal(f"{place}: Boolean schemas are not supported in strict tools.")
         if isinstance(node, Mapping):
-            _check_one(node, path, place)
+            _check_node(node, path, place)
     _check_recursion(schema, place)
 
 
-def _check_one(node: Mapping[str, Any], path: Sequence[str], place: str) -> None:
+def _check_node(node: Mapping[str, Any], path: Sequence[str], place: str) -> None:
     is_object = "object" in _types(node) or bool(node.get("properties"))
     if is_object and node.get("additionalProperties") is not False:
         raise _ROOT.refusal(
@@ -249,7 +249,7 @@ def _check_recursion(schema: Mapping[str, Any], place: str) -> None:
             raise _ROOT.refusal(f"{place}: Recursive schemas are not supported: {pointer}")
         if pointer not in done:
             above.append(pointer)
-            open_.append((pointer, _references(pointed(schema, pointer))))
+            open_.append((pointer, _references(at_pointer(schema, pointer))))
 
 
 def _references(schema: Any) -> list[str]:
@@ -270,7 +270,7 @@ def check_all(tools: Sequence[Tool]) -> None:
             f"Too many strict tools ({len(strict)}). The maximum number of strict tools supported "
             f"is {limits.ANTHROPIC_MOST_STRICT}. Try reducing the number of tools marked as strict."
         )
-    counts = [_counted(tool.parameters) for tool in strict]
+    counts = [_count_parameters(tool.parameters) for tool in strict]
     optional, unions = sum(count for count, _ in counts), sum(count for _, count in counts)
     if optional > limits.ANTHROPIC_MOST_OPTIONAL:
         raise _OPTIONAL.refusal(
@@ -295,10 +295,10 @@ def check_all(tools: Sequence[Tool]) -> None:
         )
 
 
-def _counted(schema: Any) -> tuple[int, int]:
+def _count_parameters(schema: Any) -> tuple[int, int]:
     """(optional parameters, parameters of several types) of a schema."""
     optional = unions = 0
-    for _, node, _ in all_written(schema):
+    for _, node, _ in all_schemas(schema):
         properties = node.get("properties") if isinstance(node, Mapping) else None
         if isinstance(properties, Mapping):
             optional += sum(name not in (node.get("required") or ()) for name in properties)

@@ -197,12 +197,12 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 
 def models(created: int) -> bytes:
-    entries = [_listed(name) for name in MODELS]
+    entries = [_model_entry(name) for name in MODELS]
     page = {"data": entries, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
     return compact(page).encode()
 
 
-def _listed(name: str) -> dict[str, Any]:
+def _model_entry(name: str) -> dict[str, Any]:
     return {
         "type": "model",
         "id": name,
@@ -213,7 +213,7 @@ def _listed(name: str) -> dict[str, Any]:
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """One model; there is one of every name here."""
-    return encoded(_listed(target.rpartition("/")[2]))
+    return encoded(_model_entry(target.rpartition("/")[2]))
 
 
 def _unauthorised(sentence: str) -> BadRequest:

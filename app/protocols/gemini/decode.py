@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from app.core.events import EndReason, PartKind, Usage
-from app.protocols.base import Codec, ModelInfo, listed
+from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.errors import error_sentence
@@ -369,7 +369,7 @@ def models(value: Any) -> tuple[ModelInfo, ...]:
 
     Spec: https://ai.google.dev/api/models#method:-models.list
     """
-    return tuple(_model(entry) for entry in listed(value, "models") if _answers(entry))
+    return tuple(_model(entry) for entry in model_entries(value, "models") if _answers(entry))
 
 
 def _answers(entry: Mapping[str, Any]) -> bool:

@@ -15,9 +15,9 @@ from app.protocols.lint_rules import (
     Fix,
     LintRule,
     SentTool,
+    apply_rules,
     at,
     has,
-    judged,
     nodes,
     recursive_refs,
     ref_beside,
@@ -105,7 +105,7 @@ def lint_tool(tool: SentTool) -> Iterator[Finding]:
     if tool.freeform:
         message = "Gemini has no free-form tools: it is given a function with one text."
         yield Finding("ignored", message, "/format", "gemini", source=FREEFORM)
-    yield from judged(RULES, nodes(tool.schema), tool, "gemini", "Gemini")
+    yield from apply_rules(RULES, nodes(tool.schema), tool, "gemini", "Gemini")
     yield from _states(tool.schema, tool.where, "drop")
     for ref in sorted(recursive_refs(tool.schema))[:5]:
         message = f"Gemini unrolls a schema that refers to itself ({ref}) to a limited depth."
@@ -182,7 +182,7 @@ def _plain(schema: Any, place: Place) -> Iterator[Finding]:
             yield _refused("takes an object for a schema, nothing else", here, TYPES)
             continue
         node = camel(inner)
-        yield from _of_one(node, here)
+        yield from _of_node(node, here)
         if "items" in node:
             todo.append(((*here, "items"), node["items"]))
         for keyword in ("properties", "anyOf"):
@@ -193,7 +193,7 @@ def _plain(schema: Any, place: Place) -> Iterator[Finding]:
                 todo += [((*here, keyword, key), below) for key, below in enumerate(several)]
 
 
-def _of_one(node: Mapping[str, Any], here: Place) -> Iterator[Finding]:
+def _of_node(node: Mapping[str, Any], here: Place) -> Iterator[Finding]:
     for key in node:
         if key not in KNOWN:
             yield _refused(

@@ -27,7 +27,7 @@ from app.protocols.gemini.request_tools import (
     wrong_type,
 )
 from app.protocols.reply import tokens
-from app.protocols.server import BadRequest, ParsedRequest, compact, encoded, object_of, spaced
+from app.protocols.server import BadRequest, ParsedRequest, compact, encoded, object_of, words_of
 
 TAKES = re.compile(
     r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"
@@ -51,27 +51,27 @@ THINKING = "https://ai.google.dev/gemini-api/docs/thinking"
 MIME = "https://github.com/googleapis/python-genai/issues/867"
 
 _MIMES = ("text/plain", "application/json", "application/xml", "application/yaml", "text/x.enum")
-_KNOWN = spaced(
+_KNOWN = words_of(
     """model contents systemInstruction tools toolConfig generationConfig safetySettings
     cachedContent labels serviceTier store"""
 )
-_CONFIG = spaced(
+_CONFIG = words_of(
     """temperature topP topK candidateCount maxOutputTokens stopSequences responseMimeType
     responseSchema responseJsonSchema presencePenalty frequencyPenalty seed responseLogprobs
     logprobs responseModalities speechConfig thinkingConfig mediaResolution imageConfig
     enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig
     enableAffectiveDialog responseFormat translationConfig audioTranscriptionConfig"""
 )
-_DATA = spaced(
+_DATA = words_of(
     """text inlineData fileData functionCall functionResponse executableCode codeExecutionResult
     toolCall toolResponse"""
 )
-_PART = _DATA | spaced(
+_PART = _DATA | words_of(
     "thought thoughtSignature videoMetadata partMetadata mediaResolution mediaProcessing"
 )
-_CALL = spaced("name args id partialArgs willContinue")
-_RESPONSE = spaced("id name response parts willContinue scheduling")
-_LEVELS = spaced("THINKING_LEVEL_UNSPECIFIED MINIMAL LOW MEDIUM HIGH")
+_CALL = words_of("name args id partialArgs willContinue")
+_RESPONSE = words_of("id name response parts willContinue scheduling")
+_LEVELS = words_of("THINKING_LEVEL_UNSPECIFIED MINIMAL LOW MEDIUM HIGH")
 
 
 def is_three(model: str) -> bool:
@@ -89,7 +89,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     assert match is not None
     model, stream = unquote(match[1]), match[2] == "streamGenerateContent"
     as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
-    parsed = _asked(object_of(body), model, stream)
+    parsed = _parse_data(object_of(body), model, stream)
     return replace(parsed, stream_type="application/json" if as_array else "")
 
 
@@ -99,12 +99,12 @@ def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0
     assert match is not None
     data = fields(object_of(body), ("contents", "generateContentRequest"), "")
     whole = data.get("generateContentRequest", data)
-    input_tokens = _asked(whole, unquote(match[1]), stream=False).input_tokens
+    input_tokens = _parse_data(whole, unquote(match[1]), stream=False).input_tokens
     details = [{"modality": "TEXT", "tokenCount": input_tokens}]
     return encoded({"totalTokens": input_tokens, "promptTokensDetails": details})
 
 
-def _asked(body: Any, model: str, stream: bool) -> ParsedRequest:
+def _parse_data(body: Any, model: str, stream: bool) -> ParsedRequest:
     data = fields(body, _KNOWN, "")
     tools = tools_of(data.get("tools"), model)
     choice = choice_of(data.get("toolConfig"), tools)
@@ -223,7 +223,7 @@ def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
             _part(item, role, f"{where}.parts[{n}]", model) for n, item in enumerate(raw_parts)
         ]
         results = [part for part in parts if part.kind == "result"]
-        answers = _answered(results, open_calls)
+        answers = _pair_results(results, open_calls)
         open_calls = [part for part in parts if part.kind == "call"]
         if open_calls and before != "user":
             raise refused(
@@ -240,10 +240,10 @@ def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
         before = role
     if open_calls:
         raise _counts()
-    return tuple(_paired(messages))
+    return tuple(_with_call_ids(messages))
 
 
-def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+def _with_call_ids(messages: Sequence[Message]) -> Iterator[Message]:
     """Calls that came without an id get one of ours, and so do their results: whoever reads on
     pairs them by it. Results stand in the order of the calls by now.
     """
@@ -273,7 +273,7 @@ def _turn_start(contents: Sequence[Any]) -> int:
     return start
 
 
-def _answered(
+def _pair_results(
     results: Sequence[MessagePart], calls: Sequence[MessagePart]
 ) -> tuple[MessagePart, ...]:
     """The results under the ids of the calls they answer: by order, for ids need not be there."""

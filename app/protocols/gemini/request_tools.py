@@ -12,8 +12,8 @@ from typing import Any
 from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols.gemini import lint
-from app.protocols.server import BadRequest, compact, spaced
-from app.schema.keywords import all_written
+from app.protocols.server import BadRequest, compact, words_of
+from app.schema.keywords import all_schemas
 
 # Members of Google's messages: camelCase or snake_case, and nothing unknown among them. The words
 # of refusal are those of Google's JSON front end, which reads every request before a model sees it.
@@ -93,16 +93,16 @@ def inside(where: str, name: str) -> str:
 
 MANY = "https://github.com/google-gemini/gemini-cli/issues/19083"
 
-_TOOL = spaced(
+_TOOL = words_of(
     """functionDeclarations googleSearch googleSearchRetrieval codeExecution urlContext computerUse
     fileSearch googleMaps mcpServers retrieval enterpriseWebSearch parallelAiSearch"""
 )
 _OLDER = re.compile(r"(?:models/)?gemini-(?:1|2\.0|pro)")
 """How the names of models begin that take no `parameters` without properties. 2.5 does, as a
 recorded answer to llm-gemini shows."""
-_LONG = spaced("minItems maxItems minProperties maxProperties minLength maxLength")
+_LONG = words_of("minItems maxItems minProperties maxProperties minLength maxLength")
 _TYPE = "type.googleapis.com/google.ai.generativelanguage.v1beta.Type"
-_MODES = spaced("MODE_UNSPECIFIED AUTO ANY NONE VALIDATED")
+_MODES = words_of("MODE_UNSPECIFIED AUTO ANY NONE VALIDATED")
 
 
 def tools_of(value: Any, model: str = "") -> tuple[Tool, ...]:
@@ -177,14 +177,14 @@ def _tool(entry: Any, where: str, model: str) -> Tool:
     return Tool(name, typed(declaration, "description", str, where) or "", schema)
 
 
-_BESIDE = spaced("$ref $id $defs $anchor $schema description default")
+_BESIDE = words_of("$ref $id $defs $anchor $schema description default")
 
 
 def referring(schema: Any, where: str) -> dict[str, Any]:
     """A JSON Schema as it is; with references, and little beside them."""
     if not isinstance(schema, dict):
         raise wrong_type(schema, where, "a JSON Schema")
-    for _, node, _ in all_written(schema):
+    for _, node, _ in all_schemas(schema):
         if isinstance(node, dict) and "$ref" in node and node.keys() - _BESIDE:
             name = str(node["$ref"]).rpartition("/")[2]
             raise refused(

@@ -13,13 +13,13 @@ from app.protocols.gemini.lint import KNOWN, lint_form, too_many_items
 from app.protocols.rewrite_parts import (
     UNJUDGED,
     Losses,
-    described,
+    add_to_description,
     exclude_each_other,
-    folded,
     inline,
     kind_of,
+    merge_all_of,
     same,
-    spread,
+    spread_any_of,
     types_of,
     without_items,
 )
@@ -66,7 +66,7 @@ class Gemini:
             node["nullable"] = True
         self.inner(node, place)
         self.format(node, dropped, place)
-        return described(node, dropped)
+        return add_to_description(node, dropped)
 
     def format(self, node: dict[str, Any], dropped: dict[str, Any], place: Place) -> None:
         """A format that its type does not have is told in the description."""
@@ -78,7 +78,7 @@ class Gemini:
         self.losses.add("format is no longer checked", place)
 
     def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
-        node, complete = folded(schema)
+        node, complete = merge_all_of(schema)
         if not complete:
             self.losses.add("allOf is dropped where its parts do not fit into one", place)
         return node
@@ -107,7 +107,9 @@ class Gemini:
         if not isinstance(values, list):
             return
         kinds = types_of(node) if "type" in node else None
-        values = [value for value in values if kinds is None or kind_of(value) in _widened(kinds)]
+        values = [
+            value for value in values if kinds is None or kind_of(value) in _widen_kinds(kinds)
+        ]
         if "" in values:
             self.losses.add("The empty text in an enum is no longer taken", place)
             values = [value for value in values if value != ""]
@@ -186,14 +188,14 @@ class Gemini:
     ) -> dict[str, Any]:
         """Nothing stands beside an anyOf: what did goes into each choice."""
         nullable = bool(node.pop("nullable", False)) or nullable
-        several = spread(node, self.losses, place)
+        several = spread_any_of(node, self.losses, place)
         description = node.get("description")
         branches: list[dict[str, Any]] = []
         for index, branch in enumerate(several):
             choice = self.of(branch, (*place, "anyOf", index))
             branches += choice.get("anyOf", [choice])
         nullable = nullable or _NULL in branches
-        branches = [described(branch, dropped) for branch in branches if branch != _NULL]
+        branches = [add_to_description(branch, dropped) for branch in branches if branch != _NULL]
         if isinstance(description, str):
             branches = [
                 {**branch, "description": branch.get("description", description)}
@@ -228,5 +230,5 @@ class Gemini:
             node.pop("required", None)
 
 
-def _widened(kinds: frozenset[str]) -> frozenset[str]:
+def _widen_kinds(kinds: frozenset[str]) -> frozenset[str]:
     return kinds | {"integer"} if "number" in kinds else kinds

@@ -276,15 +276,15 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 
 def models(created: int) -> bytes:
-    return encoded({"models": [_listed(name) for name in MODELS]})
+    return encoded({"models": [_model_entry(name) for name in MODELS]})
 
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """One model; there is one of every name here."""
-    return encoded(_listed(target.rpartition("/")[2]))
+    return encoded(_model_entry(target.rpartition("/")[2]))
 
 
-def _listed(name: str) -> dict[str, Any]:
+def _model_entry(name: str) -> dict[str, Any]:
     return {
         "name": f"models/{name}",
         "version": "001",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
-from app.protocols.base import Codec, ModelInfo, listed
+from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.ollama.encode import QUIRKS, encode
@@ -168,7 +168,7 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """GET /api/tags. Spec: https://docs.ollama.com/api/tags"""
-    return tuple(_model(entry) for entry in listed(value, "models"))
+    return tuple(_model(entry) for entry in model_entries(value, "models"))
 
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:

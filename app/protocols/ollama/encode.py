@@ -45,7 +45,7 @@ def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /api/chat."""
     notes, request = Notes(), in_own_words(PROTOCOL, request)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
-    if tools := _chosen(request, notes):
+    if tools := _tools_for_choice(request, notes):
         body["tools"] = [_tool(tool, notes) for tool in tools]
         if request.stream:
             notes.add("Ollama sends the arguments of a call whole: they are not seen growing.")
@@ -54,7 +54,7 @@ def encode(request: ModelRequest) -> WireRequest:
     return wire_request(request, PATH, {}, body, notes, NDJSON)
 
 
-def _chosen(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:
+def _tools_for_choice(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:
     """The tools to send, so that they come as near to the tool choice as can be."""
     choice, tools = request.choice, request.offered
     if not tools:

@@ -270,7 +270,7 @@ def _result(entry: Mapping[str, Any], text: str, waiting: list[MessagePart]) -> 
     name = _typed(entry, "tool_name", str, "ChatRequest.messages.tool_name of type string") or ""
     name = name or str(entry.get("name") or "")  # as older clients say it
     call_id = _typed(entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string")
-    id_, call_name = _paired(call_id or "", name, waiting)
+    id_, call_name = _pair_result(call_id or "", name, waiting)
     return MessagePart(
         "result",
         name=call_name,
@@ -281,7 +281,7 @@ def _result(entry: Mapping[str, Any], text: str, waiting: list[MessagePart]) -> 
     )
 
 
-def _paired(call_id: str, name: str, waiting: list[MessagePart]) -> tuple[str, str]:
+def _pair_result(call_id: str, name: str, waiting: list[MessagePart]) -> tuple[str, str]:
     """The call that a result answers, taken out of `waiting`."""
     tests: Sequence[Any] = (
         lambda call: call_id and call.call_id == call_id,

@@ -74,7 +74,7 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
 
 def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     """The blocks as Ollama can say them: a call that it cannot read stays the text it was."""
-    return tuple(block if _is_call(block) else _unread(block) for block in reply.blocks)
+    return tuple(block if _is_call(block) else _unread_parameters(block) for block in reply.blocks)
 
 
 def _is_call(block: ReplyBlock) -> bool:
@@ -92,7 +92,7 @@ def _no_number(name: str) -> Any:
     raise ValueError(name)
 
 
-def _unread(block: ReplyBlock) -> ReplyBlock:
+def _unread_parameters(block: ReplyBlock) -> ReplyBlock:
     text = f'{{"name": {compact(block.name)}, "arguments": {block.text}}}'
     return ReplyBlock("text", text, piece=block.piece)
 
@@ -151,7 +151,7 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 def models(created: int) -> bytes:
     at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return compact({"models": [_listed(name, at) for name in MODELS]}).encode()
+    return compact({"models": [_model_entry(name, at) for name in MODELS]}).encode()
 
 
 def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
@@ -161,13 +161,13 @@ def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -
     if not isinstance(name, str) or not name:
         raise BadRequest("model is required", source=ROUTES)
     at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    entry = _listed(name, at)
+    entry = _model_entry(name, at)
     members = {key: entry[key] for key in ("details", "modified_at", "capabilities")}
     architecture = {"general.architecture": "simulated", "simulated.context_length": 131_072}
     return encoded({"license": "", "template": "", "model_info": architecture, **members})
 
 
-def _listed(name: str, at: str) -> dict[str, Any]:
+def _model_entry(name: str, at: str) -> dict[str, Any]:
     tools = [] if name.endswith(NO_TOOLS) else ["tools"]
     details = {
         "format": "gguf",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
-from app.protocols.base import Codec, ModelInfo, listed
+from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.builder import EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.errors import MAX_WORDS, error_sentence, read_error
@@ -92,7 +92,7 @@ class _Reader:
     def settle(self, whole: bool) -> None:
         self._end_prose(whole)
         if self._details:
-            self._answer.whole("thinking", reasoning_details=merged(self._details))
+            self._answer.whole("thinking", reasoning_details=merge_details(self._details))
             self._details = []
         self._calls.settle()
         if logprobs := [token for tokens in self._logprobs.values() for token in tokens]:
@@ -214,7 +214,7 @@ class _Reader:
         if prose is None:
             return
         if prose.kind == "thinking" and self._details:
-            prose.meta["reasoning_details"] = merged(self._details)
+            prose.meta["reasoning_details"] = merge_details(self._details)
             self._details = []
         if logprobs := self._logprobs.pop(prose.kind, None):
             prose.meta["logprobs"] = logprobs
@@ -278,7 +278,7 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
     return number
 
 
-def merged(details: list[Any]) -> list[Any]:
+def merge_details(details: list[Any]) -> list[Any]:
     """The fragments of `reasoning_details` (OpenRouter) as the list that goes back.
 
     Neighbours of one type and index are one detail: their texts are joined, of the other members
@@ -550,7 +550,7 @@ _WINDOWS = (
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """The models of a list; nothing for what is none."""
-    return tuple(_model(entry) for entry in listed(value, "data"))
+    return tuple(_model(entry) for entry in model_entries(value, "data"))
 
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:

@@ -99,10 +99,12 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
                     messages.append(entry)
             case "results":
                 messages += _results(message, request, ids, names, legacy, notes)
-    return _bridged(messages, notes) if "assistant_after_tool" in request.quirks else messages
+    return (
+        _bridge_results(messages, notes) if "assistant_after_tool" in request.quirks else messages
+    )
 
 
-def _bridged(messages: list[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
+def _bridge_results(messages: list[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
     """The messages with one of the assistant between a result and what the user says then."""
     whole: list[dict[str, Any]] = []
     for message in messages:
@@ -249,12 +251,12 @@ def _call(
     own, name, id_ = _own(part), names.of(part.name), ids.of_call(part.call_id)
     call: dict[str, Any] = {**(own.get("extra") or {}), "id": id_}
     if own.get("type") == "custom" or (not own and part.name in custom):
-        return {**call, "type": "custom", "custom": {"name": name, "input": _written(part)}}
+        return {**call, "type": "custom", "custom": {"name": name, "input": _custom_input(part)}}
     function = {"name": name, "arguments": part.text or "{}"}
     return {**call, "type": "function", "function": function}
 
 
-def _written(part: MessagePart) -> str:
+def _custom_input(part: MessagePart) -> str:
     """The text of a call of a free-form tool, which we keep as `{"input": text}`."""
     value = (sound_object(part.text) or {}).get("input")
     return value if isinstance(value, str) else part.text
@@ -350,7 +352,7 @@ def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None
     if not request.offered:
         no_tools_note(request, notes)
         return
-    tools, tool_choice = _chosen(request, notes)
+    tools, tool_choice = _tools_and_choice(request, notes)
     body["tools"] = [_tool(tool, quirks, notes) for tool in tools]
     takes = replace(_TAKES, strict="") if "no_strict" in quirks else _TAKES
     foretell(tools, takes, notes, request.model)
@@ -370,7 +372,7 @@ def custom_names(request: ModelRequest) -> frozenset[str]:
     return frozenset(tool.name for tool in request.tools if tool.format is not None)
 
 
-def _chosen(request: ModelRequest, notes: Notes) -> tuple[tuple[Tool, ...], Any]:
+def _tools_and_choice(request: ModelRequest, notes: Notes) -> tuple[tuple[Tool, ...], Any]:
     """The tools to send and the choice among them; None where the default says it."""
     choice, tools = request.choice, request.offered
     custom = custom_names(request)

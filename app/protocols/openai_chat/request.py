@@ -28,9 +28,9 @@ from app.protocols.openai_chat.request_tools import (
     wrong_type,
 )
 from app.protocols.reply import tokens
-from app.protocols.server import ParsedRequest, compact, object_of, spaced
+from app.protocols.server import ParsedRequest, compact, object_of, words_of
 
-_KNOWN = spaced(
+_KNOWN = words_of(
     """model messages tools tool_choice parallel_tool_calls stream stream_options temperature top_p
     n max_tokens max_completion_tokens stop presence_penalty frequency_penalty logit_bias logprobs
     top_logprobs user seed response_format functions function_call store metadata modalities audio
@@ -251,10 +251,10 @@ def messages_of(value: Any) -> tuple[tuple[Message, ...], str]:
             case _:
                 raise unsupported(f"{where}.role", role, _ROLES)
     _check_answered(waiting)
-    return tuple(_joined(messages)), "\n".join(system)
+    return tuple(_merge_results(messages)), "\n".join(system)
 
 
-def _joined(messages: Iterable[Message]) -> list[Message]:
+def _merge_results(messages: Iterable[Message]) -> list[Message]:
     """One message for the results of one turn, as the neutral form has it."""
     result: list[Message] = []
     for message in messages:
@@ -293,17 +293,19 @@ def _result(entry: Mapping[str, Any], where: str, waiting: list[str]) -> Message
             param=f"{where}.tool_call_id",
         )
     waiting.remove(call_id)
-    return Message("results", (_answered(call_id, _content(entry.get("content"), "tool", where)),))
+    return Message(
+        "results", (_result_part(call_id, _content(entry.get("content"), "tool", where)),)
+    )
 
 
 def _function_result(entry: Mapping[str, Any], where: str, call_id: str) -> list[Message]:
     """The result of a call of the older dialect, which has no ids: it answers the one before."""
     check_name(entry.get("name"), f"{where}.name")
     parts = _content(entry.get("content"), "function", where)
-    return [Message("results", (_answered(call_id, parts),))] if call_id else []
+    return [Message("results", (_result_part(call_id, parts),))] if call_id else []
 
 
-def _answered(call_id: str, parts: Sequence[MessagePart]) -> MessagePart:
+def _result_part(call_id: str, parts: Sequence[MessagePart]) -> MessagePart:
     pieces: list[Content] = []
     for part in parts:
         if part.kind == "image":

@@ -72,7 +72,7 @@ def _choice_frames(
         block = raw_input(block) if custom else block
         if block.kind == "call":
             place += 1
-            yield chunk(_opened(block, place, stamp, legacy, custom), 0.0, "args")
+            yield chunk(_call_start(block, place, stamp, legacy, custom), 0.0, "args")
         for piece in pieces(block, chance):
             tag: Tag = "args" if block.kind == "call" else "text"
             delta = _delta(block, piece, place, legacy, custom)
@@ -117,16 +117,16 @@ def _head(parsed: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
     }
 
 
-def _opened(
+def _call_start(
     block: ReplyBlock, place: int, stamp: IdSource, legacy: bool, custom: bool
 ) -> dict[str, Any]:
     if legacy:
         return {"function_call": {"name": block.name, "arguments": ""}}
-    call = _called(block, "", custom)
+    call = _call_body(block, "", custom)
     return {"tool_calls": [{"index": place, "id": _id(place, stamp), **call}]}
 
 
-def _called(block: ReplyBlock, text: str, custom: bool) -> dict[str, Any]:
+def _call_body(block: ReplyBlock, text: str, custom: bool) -> dict[str, Any]:
     if custom:
         return {"type": "custom", "custom": {"name": block.name, "input": text}}
     return {"type": "function", "function": {"name": block.name, "arguments": text}}
@@ -177,7 +177,7 @@ def _message(
         message["function_call"] = {"name": calls[0].name, "arguments": calls[0].text}
     elif calls:
         message["tool_calls"] = [
-            {"id": _id(place, stamp), **_called(block, block.text, block.name in freeform)}
+            {"id": _id(place, stamp), **_call_body(block, block.text, block.name in freeform)}
             for place, block in enumerate(
                 raw_input(call) if call.name in freeform else call for call in calls
             )
@@ -249,17 +249,17 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 
 def models(created: int) -> bytes:
-    entries = [_listed(name, created) for name in MODELS]
+    entries = [_model_entry(name, created) for name in MODELS]
     return compact({"object": "list", "data": entries}).encode()
 
 
-def _listed(name: str, created: int) -> dict[str, Any]:
+def _model_entry(name: str, created: int) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": "simulator"}
 
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """One model; there is one of every name here."""
-    return encoded(_listed(target.removeprefix("/models/"), created))
+    return encoded(_model_entry(target.removeprefix("/models/"), created))
 
 
 def _bad_key(key: str) -> BadRequest:

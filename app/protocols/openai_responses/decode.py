@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
-from app.protocols.base import Codec, ModelInfo, listed
+from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.builder import FAILED_REASONS, PROSE, EventBuilder, OpenPart
 from app.protocols.decoder import BodyDecoder, Took
 from app.protocols.errors import ProviderError, error_sentence, read_error
@@ -262,7 +262,7 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
     """GET /models. Spec: https://platform.openai.com/docs/api-reference/models/list"""
-    return tuple(ModelInfo(_text(entry.get("id"))) for entry in listed(value, "data"))
+    return tuple(ModelInfo(_text(entry.get("id"))) for entry in model_entries(value, "data"))
 
 
 # The items of one answer of OpenAI Responses, as they grow, and the parts they become.
@@ -353,7 +353,7 @@ class Items:
                 part = self._answer.start("call", _text(item.get("name")), state.call_id)
                 state.parts["arguments", 0] = part
                 self._keep(part, state, item, where)
-                state.first, _ = _written(item, CALLS[state.type], where)
+                state.first, _ = _text_of_call(item, CALLS[state.type], where)
             case "thinking":
                 state.spare = self._answer.start("thinking")
             case "server_call" | "server_result" | "other":
@@ -417,7 +417,7 @@ class Items:
         """Tell where an item that is done comes to say something else."""
         if item.kind != "call":
             return
-        text, _ = _written(value, CALLS[item.type], where)
+        text, _ = _text_of_call(value, CALLS[item.type], where)
         name = _text(value.get("name")) or item.parts["arguments", 0].name
         if (text and not alike(text, item.said)) or name != item.parts["arguments", 0].name:
             self._answer.warn(
@@ -503,7 +503,7 @@ class Items:
                 item.call_id = _text(value.get("call_id")) or item.call_id
                 part.provider_id = item.call_id
                 self._keep(part, item, value, where)
-                text, present = _written(value, CALLS[item.type], where)
+                text, present = _text_of_call(value, CALLS[item.type], where)
                 if present:
                     self._settle(part, text)
                     self._answer.trust(part)
@@ -592,7 +592,7 @@ class Items:
 _NOT: Where = (Quoted("{}"),)
 
 
-def _written(item: Mapping[str, Any], member: str, where: Where) -> tuple[str, bool]:
+def _text_of_call(item: Mapping[str, Any], member: str, where: Where) -> tuple[str, bool]:
     """What the model wrote, to the letter, and whether the item tells it at all."""
     value = item.get(member)
     if isinstance(value, str):

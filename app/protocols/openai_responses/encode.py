@@ -95,7 +95,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     tools = request.tools if native else request.offered
     if choice.mode == "tool" and not any(tool.name == choice.name for tool in tools):
         tools = request.tools
-    body["tools"] = _grouped([_tool(tool, request, notes) for tool in tools])
+    body["tools"] = _group_namespaces([_tool(tool, request, notes) for tool in tools])
     foretell(tools, _TAKES, notes, request.model)
     tool_choice = _choice(choice, request, limited=native and choice.allowed is not None)
     if tool_choice != "auto":
@@ -104,7 +104,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
         body["parallel_tool_calls"] = False
 
 
-def _grouped(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _group_namespaces(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tools, those of a namespace in it, where the first of them stands."""
     result: list[dict[str, Any]] = []
     spaces: dict[str, dict[str, Any]] = {}
@@ -268,7 +268,7 @@ class _History:
                     yield _message(open_block, content)
                     content = []
                 open_block = block
-                content += _spoken(part, own)
+                content += _output_content(part, own)
                 continue
             if content:
                 yield _message(open_block, content)
@@ -309,8 +309,8 @@ class _History:
             value = (sound_object(part.text) or {}).get("input")
             if isinstance(value, str):
                 self._custom.add(call_id)
-                return {**_typed(item, "custom_tool_call"), "input": value}
-        return {**_typed(item, "function_call"), "arguments": part.text or "{}"}
+                return {**_input_type(item, "custom_tool_call"), "input": value}
+        return {**_input_type(item, "function_call"), "arguments": part.text or "{}"}
 
     def _result(self, part: MessagePart) -> _Item:
         call_id = self._ids.of_result(part.call_id)
@@ -344,7 +344,7 @@ def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
     return [{**own, **item, **({"detail": own["detail"]} if "detail" in own else {})}]
 
 
-def _typed(item: _Item, type_: str) -> _Item:
+def _input_type(item: _Item, type_: str) -> _Item:
     """The item under this type; its id belongs to the type it came under."""
     if item.get("type", type_) == type_:
         return {"type": type_, **item}
@@ -386,7 +386,7 @@ def _piece(piece: Content) -> _Item:
     return {"type": "input_image", "detail": "auto", "image_url": url}
 
 
-def _spoken(part: MessagePart, own: Mapping[str, Any]) -> list[_Item]:
+def _output_content(part: MessagePart, own: Mapping[str, Any]) -> list[_Item]:
     """The piece of a message that a part stands for."""
     content = own.get("content")
     content = dict(content) if isinstance(content, Mapping) else {}

@@ -30,9 +30,9 @@ from app.protocols.openai_responses.request_input import (
     wrong_type,
 )
 from app.protocols.reply import tokens
-from app.protocols.server import BadRequest, Citation, ParsedRequest, compact, object_of, spaced
+from app.protocols.server import BadRequest, Citation, ParsedRequest, compact, object_of, words_of
 
-_KNOWN = spaced(
+_KNOWN = words_of(
     """background client_metadata context_management conversation include input instructions
     max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt
     prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier

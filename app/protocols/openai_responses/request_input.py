@@ -15,7 +15,7 @@ from app.core.messages import Message, MessagePart, Role
 from app.core.provider_limits import OPENAI_LONGEST_NAME
 from app.core.tools import Content
 from app.protocols import openai_lint
-from app.protocols.server import BadRequest, compact, spaced
+from app.protocols.server import BadRequest, compact, words_of
 
 # What the provider says when it refuses a request, and where that is known from.
 
@@ -156,15 +156,15 @@ _OWN_ID = re.compile(r"rs_[A-Za-z1-9]{32}")
 _MOST = 64
 
 _MEMBERS: Mapping[str, frozenset[str]] = {
-    "message": spaced("type role content id status phase"),
-    "function_call": spaced("type id call_id name arguments status async caller namespace"),
-    "custom_tool_call": spaced("type id call_id name input status async caller namespace"),
-    "function_call_output": spaced("type id call_id output status caller"),
-    "custom_tool_call_output": spaced("type id call_id output status caller"),
-    "reasoning": spaced("type id summary content encrypted_content status"),
-    "item_reference": spaced("type id"),
+    "message": words_of("type role content id status phase"),
+    "function_call": words_of("type id call_id name arguments status async caller namespace"),
+    "custom_tool_call": words_of("type id call_id name input status async caller namespace"),
+    "function_call_output": words_of("type id call_id output status caller"),
+    "custom_tool_call_output": words_of("type id call_id output status caller"),
+    "reasoning": words_of("type id summary content encrypted_content status"),
+    "item_reference": words_of("type id"),
 }
-_HOSTED = spaced(
+_HOSTED = words_of(
     """web_search_call file_search_call code_interpreter_call image_generation_call mcp_call
     mcp_list_tools mcp_approval_request mcp_approval_response computer_call computer_call_output
     local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call
@@ -211,7 +211,7 @@ def read_input(value: Any, store: bool) -> tuple[tuple[Message, ...], str]:
             "input",
             "empty_array",
         )
-    items = [_checked(item, f"input[{place}]", store) for place, item in enumerate(value)]
+    items = [_check_item(item, f"input[{place}]", store) for place, item in enumerate(value)]
     _check_ids(items)
     _check_reasoning(items)
     _check_calls(items)
@@ -231,7 +231,7 @@ def read_input(value: Any, store: bool) -> tuple[tuple[Message, ...], str]:
     return tuple(messages), "\n".join(system)
 
 
-def _checked(item: Any, where: str, store: bool) -> dict[str, Any]:
+def _check_item(item: Any, where: str, store: bool) -> dict[str, Any]:
     """The item with its type, its members checked."""
     if not isinstance(item, dict):
         raise wrong_type(where, "an input item", item)

@@ -171,7 +171,7 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
             place = {"item_id": item.id, "output_index": item.index}
             yield frame(type_, pause, tag, **place, **members)
         yield frame("output_item.done", output_index=item.index, item=item.ended())
-    status, final = _ended(items, reply, parsed, stamp)
+    status, final = _final_response(items, reply, parsed, stamp)
     yield frame(status, 0.0, "finish", response=final)
 
 
@@ -216,7 +216,7 @@ def _response(parsed: ParsedRequest, stamp: IdSource, status: str) -> dict[str, 
     return {**_DEFAULTS, **parsed.request.params.get("echo", {}), **head}
 
 
-def _ended(
+def _final_response(
     items: list[_Item], reply: ModelReply, parsed: ParsedRequest, stamp: IdSource
 ) -> tuple[str, dict[str, Any]]:
     """The status of the whole, and the response that tells it."""
@@ -232,7 +232,7 @@ def _ended(
 
 def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
-    return encoded(_ended(_items(reply, parsed, stamp), reply, parsed, stamp)[1])
+    return encoded(_final_response(_items(reply, parsed, stamp), reply, parsed, stamp)[1])
 
 
 def _usage(reply: ModelReply, parsed: ParsedRequest) -> dict[str, Any]:

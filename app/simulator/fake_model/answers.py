@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from app.core.messages import MessagePart, arguments_object
 from app.core.tools import Tool
-from app.protocols.server import spaced
+from app.protocols.server import words_of
 from app.schema.json_display import readable_prefix
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.plan import PlannedCall, example
@@ -25,7 +25,7 @@ _MOST = 600
 _ECHOED = ("status", "ok", "success", "id", "type", "object")
 _DEGREES = {"celsius": " °C", "c": " °C", "fahrenheit": " °F", "f": " °F", "metric": " °C"}
 _UNITS = {"percent": " %", "kmh": " km/h", "mph": " mph", "kg": " kg", "km": " km", "mm": " mm"}
-_VERBS = spaced(
+_VERBS = words_of(
     """send add create set play book convert read write delete update open order roll run start stop
     list schedule make cancel check fetch find post save show plan draw file close reserve"""
 )

@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 
 from app.core.tools import Tool
-from app.protocols.server import spaced
+from app.protocols.server import words_of
 from app.schema.sample import sample
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.entities import SECONDS, NamedPlace, Number, mentioned
@@ -28,7 +28,7 @@ from app.simulator.fake_model.properties import (
 from app.simulator.fake_model.words import concepts, stem, words
 
 _MISSING = object()
-_LIMITS = spaced("limit max maximum page offset count n top results size per k skip")
+_LIMITS = words_of("limit max maximum page offset count n top results size per k skip")
 _PLAUSIBLE = {
     "place": "Paris",
     "person": "Anna",
@@ -461,7 +461,7 @@ _TAIL = re.compile(
 _LIMITED = re.compile(
     r"\b(?:top|first|last|up to|at most|limit(?:ed)?(?: to)?|max(?:imum)?)\s+(\d+)"
 )
-_COUNTED = spaced(
+_COUNTED = words_of(
     """result item article headline match hit entry page row song movie book idea recipe hotel paper
     file record story post document restaurant joke"""
 )
@@ -613,7 +613,7 @@ class Supply:
 
     @staticmethod
     def _is_duration(name: set[str]) -> bool:
-        return bool(name & spaced("duration length time delay timeout interval"))
+        return bool(name & words_of("duration length time delay timeout interval"))
 
     def _take(self, number: Number) -> float:
         self.numbers.remove(number)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from app.protocols.server import spaced
+from app.protocols.server import words_of
 from app.simulator.fake_model.words import CONCEPTS, STOP, concepts
 
 _UP = r"[A-ZÀ-ÖØ-Þ]"
@@ -114,7 +114,7 @@ _CURRENCIES = {
     "peso": "MXN",
     "real": "BRL",
 }
-_CODES = spaced(
+_CODES = words_of(
     """USD EUR GBP JPY CHF INR CNY SEK NOK DKK PLN CZK HUF AUD CAD NZD MXN BRL KRW SGD HKD ZAR TRY
     BTC"""
 )
@@ -258,7 +258,7 @@ def _lower_places(text: str) -> list[NamedPlace]:
     return found
 
 
-_VAGUE = spaced(
+_VAGUE = words_of(
     "right next week weekend morning afternoon evening night minutes hours seconds days"
 )
 
@@ -278,7 +278,7 @@ def _name(whole: str) -> str:
     return "" if word in _DAYS or word in _MONTHS or word.upper() in _CODES else whole
 
 
-_EVERYDAY = spaced(
+_EVERYDAY = words_of(
     """i'm i'd i'll what's who's where's how's it's let's search find look book schedule set remind
     turn play translate convert calculate compute add remove delete email write read open close
     check compare summarize explain call message text order buy start stop wake plan draft post

@@ -18,8 +18,8 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.reply import ModelReply, ReplyBlock, call, shortened
-from app.protocols.server import spaced
+from app.protocols.reply import ModelReply, ReplyBlock, call, shorten
+from app.protocols.server import words_of
 from app.schema.keywords import Place
 from app.schema.satisfy import satisfying
 from app.simulator.fake_model.answers import (
@@ -89,11 +89,11 @@ def reply(request: ModelRequest, *, seed: int, today: date) -> ModelReply:
             said = lead(calls, Random(seeded), again=bool(history.made), failed=failed)
             blocks.append(ReplyBlock("text", said))
         blocks += [call(one.tool.name, fitted(one.tool, one.arguments)) for one in calls]
-        return shortened(ModelReply(tuple(blocks), "calls"), request.params.get("max_tokens"))
+        return shorten(ModelReply(tuple(blocks), "calls"), request.params.get("max_tokens"))
     blocks.append(
         ReplyBlock("text", known.prose if form is None else structured_answer(form, known))
     )
-    return shortened(ModelReply(tuple(blocks)), request.params.get("max_tokens"))
+    return shorten(ModelReply(tuple(blocks)), request.params.get("max_tokens"))
 
 
 def _known(
@@ -318,7 +318,7 @@ _FINAL = re.compile(
     r"structured_?output|finish|done|respond(?:_to_user)?",
     re.I,
 )
-_PROSE = spaced(
+_PROSE = words_of(
     """answer response reply message text summary explanation reason reasoning rationale content
     output result conclusion report thought thoughts analysis"""
 )

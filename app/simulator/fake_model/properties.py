@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from app.protocols.server import spaced
+from app.protocols.server import words_of
 from app.simulator.fake_model.words import words
 
 Role = Literal[
@@ -32,43 +32,43 @@ Role = Literal[
 Direction = Literal["from", "to", ""]
 
 _ROLES: tuple[tuple[Role, frozenset[str]], ...] = (
-    ("expression", spaced("expression expr formula equation calculation math")),
-    ("email", spaced("email mail cc bcc")),
-    ("url", spaced("url uri link href website")),
-    ("path", spaced("path file filename filepath folder directory")),
-    ("timezone", spaced("timezone tz zone")),
-    ("language", spaced("language languages lang")),
-    ("currency", spaced("currency currencies")),
-    ("unit", spaced("unit units scale")),
-    ("sql", spaced("sql statement")),
-    ("date", spaced("date day when deadline due checkin checkout")),
-    ("time", spaced("time datetime hour clock at start end")),
+    ("expression", words_of("expression expr formula equation calculation math")),
+    ("email", words_of("email mail cc bcc")),
+    ("url", words_of("url uri link href website")),
+    ("path", words_of("path file filename filepath folder directory")),
+    ("timezone", words_of("timezone tz zone")),
+    ("language", words_of("language languages lang")),
+    ("currency", words_of("currency currencies")),
+    ("unit", words_of("unit units scale")),
+    ("sql", words_of("sql statement")),
+    ("date", words_of("date day when deadline due checkin checkout")),
+    ("time", words_of("time datetime hour clock at start end")),
     (
         "place",
-        spaced(
+        words_of(
             """city cities location locations place places destination origin country town address
             where region departure arrival venue area room"""
         ),
     ),
-    ("query", spaced("query queries q search question keyword keywords term terms ingredient")),
-    ("code", spaced("id ids ticket sku tracking code number")),
+    ("query", words_of("query queries q search question keyword keywords term terms ingredient")),
+    ("code", words_of("id ids ticket sku tracking code number")),
     (
         "body",
-        spaced(
+        words_of(
             """body message text content contents note comment msg sentence phrase input prompt
             description"""
         ),
     ),
     (
         "person",
-        spaced(
+        words_of(
             """person recipient recipients attendee attendees guest guests contact who participants
             participant username customer assignee artist people with invitees"""
         ),
     ),
     (
         "title",
-        spaced(
+        words_of(
             """title subject summary label task topic item items event reminder song track name
             what product company dish"""
         ),
@@ -90,8 +90,8 @@ _BARE: tuple[tuple[str, Role], ...] = (
     ("unit", "unit"),
     ("convert", "unit"),
 )
-_FROM = spaced("from source origin departure base src")
-_TO = spaced("to target destination arrival dest dst into")
+_FROM = words_of("from source origin departure base src")
+_TO = words_of("to target destination arrival dest dst into")
 
 
 def direction(name: str) -> Direction:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from app.protocols.server import spaced
+from app.protocols.server import words_of
 
-STOP = spaced(
+STOP = words_of(
     """a an the and or but if then so to of in on at by for from with about as is are was were be
     been am do does did done can could would should will shall may might must please me my mine i
     you your we our us it its this that these those there here what which who whom whose when where
@@ -21,7 +21,7 @@ STOP = spaced(
     one optional required e g string number value values name given returns return use used using"""
 )
 
-WEAK = spaced(
+WEAK = words_of(
     """get set fetch list make do run show give add create new send update read write open check
     look tool current data info use call find start put post query by for to
     from of in the"""
