@@ -33,10 +33,10 @@ async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Setti
         raise Refused("A prompt needs some text; write what all of them are asked.")
     wanted = await _settings(engine, rows, base)
     ids = [
-        await engine.sessions.create(one, title)
-        for one, title in zip(wanted, titles_for(wanted, text), strict=True)
+        await engine.sessions.create(settings, title)
+        for settings, title in zip(wanted, titles_for(wanted, text), strict=True)
     ]
-    await asyncio.gather(*(engine.runner.prompt(one, text) for one in ids))
+    await asyncio.gather(*(engine.runner.prompt(session_id, text) for session_id in ids))
     return await _together(engine, ids, text)
 
 
@@ -64,21 +64,21 @@ async def asked_of_forks(
 
     forks = (forked(row, title) for row, title in zip(rows, titles, strict=True))
     made = await asyncio.gather(*forks, return_exceptions=True)
-    if failed := [one for one in made if isinstance(one, BaseException)]:
-        for one in made:
-            if isinstance(one, str):
-                await engine.runner.delete(one)
+    if failed := [outcome for outcome in made if isinstance(outcome, BaseException)]:
+        for outcome in made:
+            if isinstance(outcome, str):
+                await engine.runner.delete(outcome)
         raise failed[0]
-    return await _together(engine, [one for one in made if isinstance(one, str)], text)
+    return await _together(engine, [outcome for outcome in made if isinstance(outcome, str)], text)
 
 
 async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
     """One tag on all of them, by which the list finds them together."""
     told = engine.keys.redactor().redact_text(title_of(text))  # masked first, and cut after
-    seen = "".join(one for one in told if one.isprintable())
-    for one in ids if len(ids) > 1 else ():
+    seen = "".join(character for character in told if character.isprintable())
+    for session_id in ids if len(ids) > 1 else ():
         await manage_sessions.tag(
-            engine, one, [clip(f"asked: {seen}", manage_sessions.LONGEST_TAG)]
+            engine, session_id, [clip(f"asked: {seen}", manage_sessions.LONGEST_TAG)]
         )
     return ids
 
@@ -86,7 +86,7 @@ async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
 def settings_at(session: Session, place: ForkPlace) -> Settings:
     """Those that held where `place` is."""
     seq = before_prompt(session, place.prompt) if place.prompt else session.seq
-    held = [one for at, one in session.settings_at if at <= seq]
+    held = [settings for at, settings in session.settings_at if at <= seq]
     if not held:
         raise Refused("A fork takes over at least the session's settings.")
     return held[-1]

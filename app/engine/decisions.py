@@ -286,20 +286,20 @@ class CallChecks:
         """Look again at those of the calls, which are about to begin, that a rule decided: they
         may have been held behind others, and what answers them may be another by now. Those that
         are looked at are returned; what follows, follows from the look."""
-        calls = [live.session.call(one) for one in call_ids]
+        calls = [live.session.call(call_id) for call_id in call_ids]
         seen = [
             HeldCall(call.id, call.tool, call.arguments, call.decided)
             for call in calls
             if call.tool and call.decided and call.decided.by == "rule"
         ]
-        begun = [one for one in seen if not self.under_way(live.id, one.id)]
+        begun = [held for held in seen if not self.under_way(live.id, held.id)]
         if begun:
             self._look(live.id, begun)
-        return {one.id for one in seen}
+        return {held.id for held in seen}
 
     def _look(self, session_id: str, seen: Sequence[HeldCall]) -> None:
-        keys = [(session_id, one.id) for one in seen]
-        work = asyncio.gather(*(self._known(session_id, one) for one in seen))
+        keys = [(session_id, held.id) for held in seen]
+        work = asyncio.gather(*(self._known(session_id, held) for held in seen))
         follow = self._follow_look(session_id, seen, work)
 
         def forget() -> None:
@@ -326,12 +326,12 @@ class CallChecks:
         if work.cancelled():
             return
         async with self._sessions.holding(session_id) as live:
-            for one, found in zip(seen, work.result(), strict=True):
-                call = live.session.call(one.id)
-                stands = call.status == "decided" and call.decided == one.decided
+            for held, found in zip(seen, work.result(), strict=True):
+                call = live.session.call(held.id)
+                stands = call.status == "decided" and call.decided == held.decided
                 if stands and not live.session.stopped and found and found.code != call.code:
-                    await self._take_back(live, one, found)
-            await self._then(live, [one.id for one in seen])
+                    await self._take_back(live, held, found)
+            await self._then(live, [held.id for held in seen])
 
     async def _take_back(self, live: LiveSession, seen: HeldCall, found: Checked) -> None:
         call, rule = live.session.call(seen.id), seen.decided.rule
@@ -370,10 +370,10 @@ class CallChecks:
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
         """Begin to end the session's looks; what is returned is done when they are over. Their
         calls stay as they are: who goes on looks at them anew."""
-        open_ = {one for (session, _), one in self._open.items() if session == session_id}
-        for one in open_:
-            one.work.cancel()
-        return [one.task for one in open_]
+        open_ = {check for (session, _), check in self._open.items() if session == session_id}
+        for check in open_:
+            check.work.cancel()
+        return [check.task for check in open_]
 
     @property
     def sessions(self) -> set[str]:
@@ -396,9 +396,11 @@ class CallChecks:
                 call_ids.append(came.get_nowait())
             if batch.ended:
                 return
-            whole = (one for one in call_ids if not batch.works[one].cancelled())
+            whole = (call_id for call_id in call_ids if not batch.works[call_id].cancelled())
             async with self._sessions.holding(session_id) as live:
-                await self._write(live, {one: _result_of(one, batch.works[one]) for one in whole})
+                await self._write(
+                    live, {call_id: _result_of(call_id, batch.works[call_id]) for call_id in whole}
+                )
             for call_id in call_ids:
                 del batch.works[call_id], batch.left[call_id], self._open[session_id, call_id]
 

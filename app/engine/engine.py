@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from app.engine.responses import ProviderClient
 from app.engine.rules import Policy, RuleStore
 from app.engine.runner import Runner, recover
 from app.engine.servers import Servers
-from app.engine.sessions import SessionStore
+from app.engine.sessions import SessionStore, new_id, now_ms
 from app.engine.tool_runs import task_writer
 from app.engine.try_tool import ToolTries
 from app.executors.examples import EXAMPLES
@@ -37,14 +36,6 @@ from app.store.database import Database, database_path
 from app.store.library import Library
 from app.store.lock import OwnerLock
 from app.store.log import Log
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def new_id() -> str:
-    return uuid.uuid4().hex[:16]
 
 
 @dataclass
@@ -142,7 +133,7 @@ class Engine:
 
     def profiles(self) -> tuple[Profile, ...]:
         """The shipped profiles, each as the person changed it, then those of the person alone."""
-        own = {name: with_account(one, self.environment) for name, one in self.own.items()}
+        own = {name: with_account(profile, self.environment) for name, profile in self.own.items()}
         shipped = [own.pop(profile.name, profile) for profile in profiles(self.environment)]
         return (*shipped, *own.values())
 
@@ -173,7 +164,7 @@ class Engine:
             shipped = " It is shipped and cannot be deleted." if name in SHIPPED else ""
             raise NotFound(f"You have no profile {name!r} of your own.{shipped}")
         await self.library.delete_profile(name)
-        self.own = {other: one for other, one in self.own.items() if other != name}
+        self.own = {other: profile for other, profile in self.own.items() if other != name}
 
     async def confirm_keys_of(self, tool: Tool) -> list[str]:
         """The person saved or switched on `tool`: its keys may go to its address from now on.

@@ -89,8 +89,8 @@ class _RedactionRequest:
     about: tuple[object, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        one = self.whole
-        about = (one.title, tuple(one.tags), one.parent, one.created_ms)
+        whole = self.whole
+        about = (whole.title, tuple(whole.tags), whole.parent, whole.created_ms)
         object.__setattr__(self, "about", about)
 
 
@@ -109,7 +109,11 @@ def is_private(name: str, value: str, session: Session) -> bool:
     if LIKE_SECRET.search(name):
         return True
     profiles = [(settings.profile, settings.model) for _, settings in session.settings_at]
-    ours = {word for one, model in profiles for word in (model, one.model, one.base_url, one.name)}
+    ours = {
+        word
+        for profile, model in profiles
+        for word in (model, profile.model, profile.base_url, profile.name)
+    }
     return value not in ours and not _ADDRESS.fullmatch(value)
 
 

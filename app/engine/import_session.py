@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from app.core.errors import BadInput
 from app.core.session import Prompt, Session
 from app.core.settings import Limits, Profile, Settings, with_waits
-from app.engine.engine import Engine, new_id
+from app.engine.engine import Engine
 from app.engine.interruption import cut_off
-from app.engine.sessions import summary_of, title_of
+from app.engine.sessions import new_id, summary_of, title_of
 from app.engine.settings import sound_params, unnamed_profile
 from app.exchange import html
 from app.exchange.bundle import Kept, Piece, Recording
@@ -170,5 +170,9 @@ def own_profile(engine: Engine, foreign: Profile) -> Profile:
     same = there.get(foreign.name)
     if same is not None and (same.protocol, same.base_url) == (foreign.protocol, foreign.base_url):
         return same
-    ends = (one for one in there.values() if one.simulated and one.protocol == foreign.protocol)
+    ends = (
+        profile
+        for profile in there.values()
+        if profile.simulated and profile.protocol == foreign.protocol
+    )
     return next(ends, there["simulator"])

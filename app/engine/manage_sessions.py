@@ -37,10 +37,12 @@ async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str
     kept = tuple(
         sorted({" ".join(engine.keys.redactor().redact_text(tag).split()) for tag in tags})
     )
-    kept = tuple(one for one in kept if one)
+    kept = tuple(name for name in kept if name)
     if len(kept) > MOST_TAGS:
         raise BadInput(f"A session has at most {MOST_TAGS} tags; take one away first.")
-    if long := next((one for one in kept if len(one) > LONGEST_TAG or not one.isprintable()), ""):
+    if long := next(
+        (name for name in kept if len(name) > LONGEST_TAG or not name.isprintable()), ""
+    ):
         raise BadInput(
             f"A tag has 1 to {LONGEST_TAG} characters that can be seen; {long[:50]!r} is no tag."
         )

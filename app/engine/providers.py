@@ -131,35 +131,35 @@ class Providers:
             known = listing.models
         model = model or known[0].id
         try:
-            one, base_url = codec(profile.protocol), self._base_url(profile)
-            request = one.encode(_tiny(profile, model))
+            protocol_codec, base_url = codec(profile.protocol), self._base_url(profile)
+            request = protocol_codec.encode(_tiny(profile, model))
         except BadInput as error:
             return Tested(False, str(error), model=model)
         url = joined(base_url, request.path)
         missing = self._keys.missing(profile)
         if missing:
             return Tested(False, missing, model=model, url=url)
-        headers = self._headers(one, profile, request)
+        headers = self._headers(protocol_codec, profile, request)
         limits = _limits(profile, TEST_BYTES)
-        read = await self._read(one, request.method, url, headers, request.body, limits)
+        read = await self._read(protocol_codec, request.method, url, headers, request.body, limits)
         return self._tested(profile, model, url, read, request.notes)
 
     async def _models(self, profile: Profile) -> Listing:
         try:
-            one, base_url = codec(profile.protocol), self._base_url(profile)
+            protocol_codec, base_url = codec(profile.protocol), self._base_url(profile)
             # The list wants the headers of any request: the version of Anthropic's API is one.
-            request = one.encode(_tiny(profile, profile.model or "any"))
+            request = protocol_codec.encode(_tiny(profile, profile.model or "any"))
         except BadInput as error:
             return Listing(False, str(error))
-        url = joined(base_url, one.models_path)
+        url = joined(base_url, protocol_codec.models_path)
         missing = self._keys.missing(profile)
         if missing:
             return Listing(False, missing, url=url)
-        headers = self._headers(one, profile, request)
+        headers = self._headers(protocol_codec, profile, request)
         headers = {k: v for k, v in headers.items() if k.lower() != "content-type"}
         limits = _limits(profile, LIST_BYTES)
-        read = await self._read(one, "GET", url, headers, b"", limits)
-        listing = self._listing(one, profile, url, read)
+        read = await self._read(protocol_codec, "GET", url, headers, b"", limits)
+        listing = self._listing(protocol_codec, profile, url, read)
         if listing.ok:
             self._known[profile.name] = (profile, listing.models)
         return listing
@@ -174,14 +174,16 @@ class Providers:
             raise BadInput(f"The simulator has no end for {profile.protocol} here.")
         return url + path
 
-    def _headers(self, one: Codec, profile: Profile, request: WireRequest) -> Mapping[str, str]:
+    def _headers(
+        self, protocol_codec: Codec, profile: Profile, request: WireRequest
+    ) -> Mapping[str, str]:
         key = self._keys.key_for(profile)
-        own_key = one.key_header(key, profile.quirks) if key else {}
+        own_key = protocol_codec.key_header(key, profile.quirks) if key else {}
         return join_headers(request.headers, profile.headers, own_key)
 
     async def _read(
         self,
-        one: Codec,
+        protocol_codec: Codec,
         method: str,
         url: str,
         headers: Mapping[str, str],
@@ -192,7 +194,7 @@ class Providers:
         read = _ResponseRead(clock())
         try:
             async with self._net.open(method, url, headers, body, limits) as answer:
-                _begin(read, one, answer)
+                _begin(read, protocol_codec, answer)
                 async for data in answer.chunks():
                     if read.first_ms is None:
                         read.first_ms = _ms(clock() - read.began)
@@ -241,7 +243,9 @@ class Providers:
         spent = " within the few tokens of a test" if ended.reason == "length" else ""
         return replace(tested, ok=True, sentence=f"It answers, but said no word{spent}.")
 
-    def _listing(self, one: Codec, profile: Profile, url: str, read: _ResponseRead) -> Listing:
+    def _listing(
+        self, protocol_codec: Codec, profile: Profile, url: str, read: _ResponseRead
+    ) -> Listing:
         mask = self._keys.redactor().redact_text
         listing = Listing(False, "", url=url, status=read.status, total_ms=read.total_ms)
         if read.trouble is not None or read.status is None or read.status >= 400:
@@ -256,7 +260,9 @@ class Providers:
             called = f" but {kind}" if kind else ""
             said = f"What came is no JSON{called}: check that the base URL is the API's own."
             return replace(listing, sentence=said, words=_shown(read.body))
-        found = tuple(_short(model, mask) for model in one.models(value) if model.id)[:MOST_MODELS]
+        found = tuple(_short(model, mask) for model in protocol_codec.models(value) if model.id)[
+            :MOST_MODELS
+        ]
         if not found:
             said = "The answer names no model: check that the base URL is the API's own."
             if isinstance(value, dict) and any(value.get(key) == [] for key in ("data", "models")):
@@ -277,10 +283,10 @@ def _limits(profile: Profile, most_bytes: int) -> Limits:
     return replace(limits, wall_s=profile.connect_s + profile.first_byte_s + LONGER_S)
 
 
-def _begin(read: _ResponseRead, one: Codec, answer: ProviderResponse) -> None:
+def _begin(read: _ResponseRead, protocol_codec: Codec, answer: ProviderResponse) -> None:
     read.status, read.request_id = answer.status, answer.request_id
     read.kind = answer.headers.get("content-type", "").partition(";")[0].strip()
-    read.decoder = one.decoder(answer.status)
+    read.decoder = protocol_codec.decoder(answer.status)
 
 
 def _take(read: _ResponseRead, data: bytes) -> None:

@@ -142,13 +142,13 @@ class ProviderClient:
         settings = session.settings
         assert settings is not None
         profile, recording = settings.profile, len(session.turns) + 1
-        one = codec(profile.protocol)
+        protocol_codec = codec(profile.protocol)
         model = settings.model or profile.model
         failed: ResponseFailed | None = None
         request = WireRequest("POST", "", {}, b"")
         base_url = profile.base_url
         try:
-            request = one.encode(model_request(session, choice))
+            request = protocol_codec.encode(model_request(session, choice))
             base_url = self._base_url(profile)
         except BadInput as error:
             failed = ResponseFailed("bad_request", str(error))
@@ -159,7 +159,7 @@ class ProviderClient:
         if missing and failed is None:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name
-        shown = one.key_header("$" + key_name, profile.quirks) if key_name else {}
+        shown = protocol_codec.key_header("$" + key_name, profile.quirks) if key_name else {}
         redactor, url = self._keys.redactor(), joined(base_url, request.path)
         sent = RequestSent(
             recording,
@@ -178,11 +178,11 @@ class ProviderClient:
             told = {"x-playground-again": str(again)}
             sent = replace(sent, headers=join_headers(sent.headers, told))
             request = replace(request, headers=join_headers(request.headers, told))
-        own_key = one.key_header(key, profile.quirks) if key else {}
+        own_key = protocol_codec.key_header(key, profile.quirks) if key else {}
         headers = join_headers(request.headers, profile.headers, own_key)
         return PreparedRequest(
             sent,
-            one,
+            protocol_codec,
             headers,
             request.body,
             settings.limits,
@@ -240,7 +240,7 @@ class ProviderClient:
     @property
     def unsaved(self) -> int:
         """The bytes of all answers that have arrived and are not in the log yet."""
-        return sum(one.unsaved for one in self._open)
+        return sum(request.unsaved for request in self._open)
 
     async def _wait_for_writer(self, answering: OpenRequest) -> None:
         """Where the reader is far ahead of it. While nothing can be saved the reader goes on, as

@@ -93,7 +93,7 @@ class RuleStore:
         now = self._clock()
         new = [replace(rule, id=self._new_id(), here=session_id, since_ms=now) for rule in rules]
         self.check(new)
-        kept = [await self.bound(one, tools) for one in new]
+        kept = [await self.bound(rule, tools) for rule in new]
         async with self._writing:
             if kept or self.listed(session_id):
                 await self._keep(session_id, kept)
@@ -118,7 +118,9 @@ class RuleStore:
         rule = replace(rule, id=self._new_id(), here=here, since_ms=self._clock())
         rule = await self.bound(rule, tools) if rule.bound is None else rule
         async with self._writing:
-            if any(self.listed(one) != tuple(rules) for one, rules in (seen or {}).items()):
+            if any(
+                self.listed(place_of) != tuple(rules) for place_of, rules in (seen or {}).items()
+            ):
                 raise Conflict("The rules have changed meanwhile; look at the rule again.")
             await self._insert(session_id, rule, place)
         return rule
@@ -231,7 +233,9 @@ class RuleStore:
             rule = replace(before, here=here, since_ms=self._clock())
             # Into the other first: where writing fails, it stands in both, and holds no less.
             await self._insert(other, rule, None)
-            kept = [one for one in self.listed(session_id) if one is not before]
+            kept = [
+                other_rule for other_rule in self.listed(session_id) if other_rule is not before
+            ]
             await self._keep(session_id, self._anew(session_id, kept))
         return rule
 
@@ -239,13 +243,13 @@ class RuleStore:
         """Move a rule to `place` (from 0) in its list."""
         async with self._writing:
             rule = self.rule(session_id, rule_id)
-            rules = [one for one in self.listed(session_id) if one is not rule]
+            rules = [other for other in self.listed(session_id) if other is not rule]
             rules.insert(max(0, min(place, len(rules))), rule)
             await self._keep(session_id, self._anew(session_id, rules))
 
     def rule(self, session_id: str, rule_id: str) -> Rule:
         """NotFound where the list has none of that id."""
-        found = next((one for one in self.listed(session_id) if one.id == rule_id), None)
+        found = next((rule for rule in self.listed(session_id) if rule.id == rule_id), None)
         if found is None:
             raise NotFound("There is no such rule any more; look at the list again.")
         return found
@@ -303,7 +307,7 @@ class RuleStore:
     async def _exchange(self, session_id: str, before: Rule, rule: Rule, here: str = "") -> Rule:
         """`rule` in the place of `before`; in the session `here` it may decide what waits."""
         rules = self.listed(session_id)
-        kept = self._anew(session_id, (rule if one is before else one for one in rules))
+        kept = self._anew(session_id, (rule if old is before else old for old in rules))
         place = rules.index(before)
         kept[place] = replace(kept[place], here=here or kept[place].here)
         await self._keep(session_id, kept)
@@ -340,10 +344,10 @@ def _restore_place(rule: Rule, place: int, after: Sequence[Rule], rules: Sequenc
     known = {(rule.id, rule.enabled, base_of(rule)) for rule in after}
     since = (
         number
-        for number, one in enumerate(rules, 1)
-        if one.action not in LETS_THROUGH
-        and (one.id, one.enabled, base_of(one)) not in known
-        and ("*" in (one.tool, rule.tool) or one.tool == rule.tool)
+        for number, other in enumerate(rules, 1)
+        if other.action not in LETS_THROUGH
+        and (other.id, other.enabled, base_of(other)) not in known
+        and ("*" in (other.tool, rule.tool) or other.tool == rule.tool)
     )
     return max(place, *since, 0)
 

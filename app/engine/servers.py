@@ -94,9 +94,9 @@ class Servers:
             for server, accepted in await self._library.servers()
         ]
 
-    async def one(self, name: str) -> ShownServer:
+    async def get(self, name: str) -> ShownServer:
         """NotFound where there is none."""
-        server, accepted = await self._kept(name)
+        server, accepted = await self._named(name)
         tools = [entry.tool for entry in await self._library.entries()]
         return await self._shown(server, accepted, tools)
 
@@ -106,7 +106,7 @@ class Servers:
         Conflict where another has its name.
         """
         async with self._changing:
-            kept = {one.name: accepted for one, accepted in await self._library.servers()}
+            kept = {other.name: accepted for other, accepted in await self._library.servers()}
             if server.name != original and server.name in kept:
                 raise Conflict(f"There is a server {server.name!r} already; choose another name.")
             await self._library.save_server(server, kept.get(original, Accepted()), self._clock())
@@ -122,7 +122,7 @@ class Servers:
     async def accept(self, name: str, print_: str) -> None:
         """The person has seen the server with this print. Conflict where it is another now."""
         async with self._changing:
-            server, accepted = await self._kept(name)
+            server, accepted = await self._named(name)
             if print_ != fingerprint(server):
                 raise Conflict(
                     f"The server {name} is not the one that was shown; look at it again.",
@@ -133,22 +133,22 @@ class Servers:
     async def withdraw(self, name: str) -> None:
         """It is not accepted any more, and ended."""
         async with self._changing:
-            server, accepted = await self._kept(name)
+            server, accepted = await self._named(name)
             await self._keep(server, replace(accepted, server=""))
         await self._mcp.stop(name)
 
     async def list_tools(self, name: str) -> ShownServer:
         """Start or ask it, and list its tools. BadInput where that fails, or it is not accepted."""
-        server, _ = await self._kept(name)
+        server, _ = await self._named(name)
         await self._mcp.list_tools(server, FIRST_S)
-        return await self.one(name)
+        return await self.get(name)
 
     async def take(self, name: str, chosen: Sequence[tuple[str, str]]) -> list[str]:
         """Take tools, each by its name and the print that was shown, into the library, or bring
         those that are there up to date; their names there. Conflict where one is another now."""
         async with self._changing:
-            server, accepted = await self._kept(name)
-            listed = {one.name: one for one in self._mcp.peer(server).listed or ()}
+            server, accepted = await self._named(name)
+            listed = {entry.name: entry for entry in self._mcp.peer(server).listed or ()}
             taken: list[Listed] = []
             for tool, print_ in chosen:
                 found = listed.get(tool)
@@ -157,7 +157,7 @@ class Servers:
                 taken.append(found)
             if not taken:
                 raise BadInput("Choose the tools to take.")
-            tools = self._made(
+            tools = self._checked_tools(
                 server, taken, [entry.tool for entry in await self._library.entries()]
             )
             await self._library.save_all(tools, self._clock())
@@ -167,12 +167,12 @@ class Servers:
 
     async def stop(self, name: str) -> None:
         """End its connection, and it where it is a process of ours; the next call makes another."""
-        await self._kept(name)
+        await self._named(name)
         await self._mcp.stop(name)
 
     async def delete(self, name: str) -> None:
         """Its tools stay in the library, and cannot run."""
-        await self._kept(name)
+        await self._named(name)
         await self._library.delete_server(name)
         await self._mcp.stop(name)
 
@@ -189,7 +189,9 @@ class Servers:
             )
         return server
 
-    def _made(self, server: Server, taken: Sequence[Listed], library: Sequence[Tool]) -> list[Tool]:
+    def _checked_tools(
+        self, server: Server, taken: Sequence[Listed], library: Sequence[Tool]
+    ) -> list[Tool]:
         names = {tool.name for tool in library}
         made: list[Tool] = []
         for listed in taken:
@@ -228,7 +230,7 @@ class Servers:
             self._mcp.missing(server),
         )
 
-    async def _kept(self, name: str) -> tuple[Server, Accepted]:
+    async def _named(self, name: str) -> tuple[Server, Accepted]:
         for server, accepted in await self._library.servers():
             if server.name == name:
                 return server, accepted
@@ -242,19 +244,22 @@ def offered(
     name: str, accepted: Accepted, listed: Sequence[Listed] | None, library: Sequence[Tool]
 ) -> tuple[OfferedTool, ...]:
     """The tools of a server in the order of its list, then those it no longer has."""
-    found = [_offered(name, accepted, one, library) for one in listed or ()]
-    there = {one.name for one in listed or ()}
+    found = [_offered(name, accepted, entry, library) for entry in listed or ()]
+    there = {entry.name for entry in listed or ()}
     lost: Mark = "same" if listed is None else "gone"
     rest = [tool for tool in accepted.tools if tool not in there]
-    return (*found, *(OfferedTool(one, lost, None, own_tool(library, name, one)) for one in rest))
+    return (
+        *found,
+        *(OfferedTool(tool, lost, None, own_tool(library, name, tool)) for tool in rest),
+    )
 
 
-def _offered(name: str, accepted: Accepted, one: Listed, library: Sequence[Tool]) -> OfferedTool:
-    was = accepted.tools.get(one.name)
-    mark: Mark = "refused" if one.fault else "new"
-    if was is not None and not one.fault:
-        mark = "same" if was == one.fingerprint else "changed"
-    return OfferedTool(one.name, mark, one, own_tool(library, name, one.name))
+def _offered(name: str, accepted: Accepted, entry: Listed, library: Sequence[Tool]) -> OfferedTool:
+    was = accepted.tools.get(entry.name)
+    mark: Mark = "refused" if entry.fault else "new"
+    if was is not None and not entry.fault:
+        mark = "same" if was == entry.fingerprint else "changed"
+    return OfferedTool(entry.name, mark, entry, own_tool(library, name, entry.name))
 
 
 def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:
@@ -266,27 +271,27 @@ def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:
     return None
 
 
-def _tool(server: str, one: Listed, name: str, own: Tool | None) -> Tool:
+def _tool(server: str, entry: Listed, name: str, own: Tool | None) -> Tool:
     """What the library keeps; BadInput where its schema is not sound."""
-    config: dict[str, Any] = {"server": server, "tool": one.name}
-    if one.annotations:
-        config["annotations"] = one.annotations
-    if one.output_schema is not None:
-        config["output_schema"] = one.output_schema
+    config: dict[str, Any] = {"server": server, "tool": entry.name}
+    if entry.annotations:
+        config["annotations"] = entry.annotations
+    if entry.output_schema is not None:
+        config["output_schema"] = entry.output_schema
     basis = own or Tool(name, timeout_s=TIMEOUT_S, group=f"mcp · {server}"[:100])
     tool = replace(
         basis,
         name=name,
-        description=one.description,
-        parameters=one.parameters,
+        description=entry.description,
+        parameters=entry.parameters,
         answered_by="mcp",
         config=config,
-        read_only=one.annotations.get("readOnlyHint") is True,
+        read_only=entry.annotations.get("readOnlyHint") is True,
     )
     try:
         return check_tool(to_data(tool))
     except BadTool as error:
-        raise BadInput(f"{one.name} cannot be taken: {error}") from None
+        raise BadInput(f"{entry.name} cannot be taken: {error}") from None
 
 
 def _server(data: Mapping[str, Any]) -> Server:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import sys
+import time
+import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -349,7 +351,7 @@ class SessionStore:
             raise NotFound(f"There is no session {live.id!r}.")
         log = await self.log.opening(live.id)
         live.folded = _fold_log(live.id, log)
-        live.large = any(_is_large(one.event) for one in log)
+        live.large = any(_is_large(logged.event) for logged in log)
         if not summary.own:
             cut_off(live.folded)
         live.wire = None
@@ -416,6 +418,15 @@ class SessionStore:
                 del self._live[session_id]
             if len(self._live) <= LIVE:
                 return
+
+
+def now_ms() -> int:
+    """Unix time in ms: the clock of all sessions but in tests."""
+    return time.time_ns() // 1_000_000
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex[:16]
 
 
 def _is_large(event: Event) -> bool:
@@ -580,7 +591,7 @@ class GroupedWrites(Generic[T]):
         waiting = self._waiting[session_id]
         while waiting:
             asked = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
-            asked = [one for one in asked if not one[1].done()]
+            asked = [entry for entry in asked if not entry[1].done()]
             for (_, done), error in zip(asked, await self._tried(session_id, asked), strict=True):
                 if done.done():
                     continue
@@ -601,7 +612,7 @@ class GroupedWrites(Generic[T]):
             if len(asked) == 1:
                 return [error]
             # All or none is written of several: one that cannot follow takes no other with it.
-            return [(await self._tried(session_id, [one]))[0] for one in asked]
+            return [(await self._tried(session_id, [entry]))[0] for entry in asked]
         except Exception as error:
             return [error] * len(asked)
 

@@ -131,13 +131,13 @@ async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] 
     """Tools by name, of the library or else of `own`, or whole definitions; no name twice."""
     library = {tool.name: tool for tool in (*own, *await engine.library.tools())}
     tools: dict[str, Tool] = {}
-    for one in wanted:
-        if isinstance(one, str):
-            if one not in library:
-                raise BadInput(f"There is no tool {one!r} in the library.")
-            tool = library[one]
+    for item in wanted:
+        if isinstance(item, str):
+            if item not in library:
+                raise BadInput(f"There is no tool {item!r} in the library.")
+            tool = library[item]
         else:
-            tool = check_tool(one)
+            tool = check_tool(item)
         if tool.name in tools:
             raise BadInput(f"The tool {tool.name!r} is there twice; names must differ.")
         tools[tool.name] = tool
@@ -296,7 +296,7 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
             case "stop", str():
                 sound = True
             case "stop", list():
-                sound = all(isinstance(one, str) for one in value)
+                sound = all(isinstance(text, str) for text in value)
             case _:
                 sound = name not in PARAMS
         if not sound:
@@ -342,7 +342,7 @@ def _whole(value: Any, name: str, least: int, most: int) -> int:
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
-    return tuple(_text(one, f"each of {name}") for one in _list(value, name))
+    return tuple(_text(item, f"each of {name}") for item in _list(value, name))
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
@@ -457,10 +457,10 @@ def _quirks(value: Any, protocol: str) -> tuple[str, ...]:
     known = codec(protocol).quirks
     if not isinstance(value, list | tuple):
         raise BadInput("quirks must be a list of names.")
-    for one in value:
-        if not isinstance(one, str) or one not in known:
+    for quirk in value:
+        if not isinstance(quirk, str) or quirk not in known:
             names = ", ".join(known) or "none"
-            raise BadInput(f"{protocol} knows no quirk {str(one)[:80]!r}; there is {names}.")
+            raise BadInput(f"{protocol} knows no quirk {str(quirk)[:80]!r}; there is {names}.")
     return tuple(dict.fromkeys(value))
 
 

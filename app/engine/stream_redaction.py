@@ -222,7 +222,7 @@ def _spans_of(part: PartRedactor, texts: Iterable[str]) -> Iterator[Sequence[Spa
 
 def _cut_like(part: PartRedactor, texts: Sequence[str]) -> list[str]:
     spans = _spans_of(part, texts)
-    return [replace_with_stars(text, one, "*") for text, one in zip(texts, spans, strict=True)]
+    return [replace_with_stars(text, marks, "*") for text, marks in zip(texts, spans, strict=True)]
 
 
 @dataclass
@@ -280,7 +280,7 @@ class StreamRedactor:
         waiting = Waiting(event, at_ms, start, end)
         match event:
             case SideText(part=index, member=member, text=text):
-                said = self._said_beside(index, member)
+                said = self._side_text(index, member)
                 waiting.said, waiting.at = said, said.mask.size
                 said.feed(text)
             case PartStarted(index=index, part_kind=kind):
@@ -311,7 +311,9 @@ class StreamRedactor:
                 if ends is not None:
                     self._end(*ends)
             case ResponseEnded() | ResponseFailed():
-                streams = (self._beside.get((one, "token")) for one in TOKENS.values())
+                streams = (
+                    self._beside.get((token_kind, "token")) for token_kind in TOKENS.values()
+                )
                 waiting.tokens = [stream for stream in streams if stream is not None]
                 whole = isinstance(event, ResponseEnded)
                 for said, ended in self._ended.values():
@@ -333,7 +335,7 @@ class StreamRedactor:
             self._cut.add(text)
             self._cut_redactor = Redactor(self._cut)
 
-    def _said_beside(self, index: int, member: str) -> ShownText:
+    def _side_text(self, index: int, member: str) -> ShownText:
         if (index, member) not in self._beside:
             if len(self._beside) >= _MOST_BESIDE:
                 self._end_beside(*next(iter(self._beside)), whole=True)
@@ -365,7 +367,7 @@ class StreamRedactor:
             events.append(self._events.popleft())
         found = self._redactor.escaped_spans(self._bytes[: upto - self.saved])
         if self._cut:
-            found += self._said_again(upto, events)
+            found += self._repeated_spans(upto, events)
             for waiting in events:
                 if isinstance(waiting.event, Warned | ResponseFailed):
                     waiting.event = redact_event(waiting.event, self._cut_redactor)
@@ -459,11 +461,11 @@ class StreamRedactor:
                 stars.add(Stars(star_deltas(data, deltas, members)), start)
         return stars
 
-    def _said_again(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
+    def _repeated_spans(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
         """The spans of a secret without its end, where a provider says at the end of a part once
         more what it says: in frames that bring no delta."""
         said = (waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText))
-        deltas = merge_spans((one.start, one.end) for one in said)
+        deltas = merge_spans((delta.start, delta.end) for delta in said)
         at = self.saved
         for start, end in [*deltas, (upto, upto)]:
             between = bytes(self._bytes[at - self.saved : start - self.saved])

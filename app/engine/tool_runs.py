@@ -129,7 +129,7 @@ class RunningCall:
     task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
     deadline: Deadline
-    staging: StagedFault
+    staging: FaultStaging
     behind: str = ""
     cancelled: bool = False
 
@@ -140,7 +140,7 @@ class EndedCall:
 
     call_id: str
     work: asyncio.Future[ToolResult]
-    staging: StagedFault
+    staging: FaultStaging
     rest: Sequence[Event]
     ended_ms: int
 
@@ -187,7 +187,7 @@ class ToolRuns:
         key = (live.id, call_id)
         progress = ProgressSaver(self._sessions, invocation)
         fault = call.decided.fault if call.decided is not None else ""
-        staging = StagedFault(fault, keep=progress.keep)
+        staging = FaultStaging(fault, keep=progress.keep)
         run = partial(self._executors.run, invocation, progress.report)
         work = asyncio.ensure_future(staging.run(run, progress.report))
         follow = self._follow(invocation, progress, work, staging)
@@ -216,7 +216,7 @@ class ToolRuns:
         call = live.session.call(call_id)
         if running.staging.fault:
             raise Conflict("A fault is staged of this call, so its result is waited for.")
-        if sum(bool(one.behind) for one in self._running.values()) >= MOST_BEHIND:
+        if sum(bool(running_call.behind) for running_call in self._running.values()) >= MOST_BEHIND:
             raise Conflict(f"{MOST_BEHIND} calls are in the background already; stop one of them.")
         task_id = call.task_id
         title = f"{call.name} {call.arguments}"[:TITLE]
@@ -258,7 +258,9 @@ class ToolRuns:
 
     def lost(self, session: Session) -> list[Event]:
         """The ends of calls in the background that nobody follows: a write had failed."""
-        behind = {one.behind for (where, _), one in self._running.items() if where == session.id}
+        behind = {
+            running.behind for (where, _), running in self._running.items() if where == session.id
+        }
         known = {call.task_id for call in session.calls()}
         return [
             TaskEnded(task.id, "its end could not be saved")
@@ -268,17 +270,19 @@ class ToolRuns:
 
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
         """Begin to end the session's calls; what is returned is done when they are over."""
-        ended = [one for (session, _), one in self._running.items() if session == session_id]
-        for one in ended:
-            one.work.cancel()
-        return [one.task for one in ended]
+        ended = [
+            running for (session, _), running in self._running.items() if session == session_id
+        ]
+        for running in ended:
+            running.work.cancel()
+        return [running.task for running in ended]
 
     def of(self, session_id: str) -> list[str]:
         """The ids of the session's calls that are under way and waited for."""
         return [
             call_id
-            for (session, call_id), one in self._running.items()
-            if session == session_id and not one.behind
+            for (session, call_id), running in self._running.items()
+            if session == session_id and not running.behind
         ]
 
     @property
@@ -290,7 +294,7 @@ class ToolRuns:
         invocation: Invocation,
         progress: ProgressSaver,
         work: asyncio.Future[ToolResult],
-        staging: StagedFault,
+        staging: FaultStaging,
     ) -> None:
         pump = asyncio.create_task(progress.pump())
         await asyncio.wait([work])
@@ -304,8 +308,10 @@ class ToolRuns:
 
     async def _write(self, session_id: str, several: Sequence[EndedCall]) -> Sequence[None]:
         async def save(live: LiveSession) -> None:
-            events = {one.call_id: self._ended(live, one) for one in several}
-            times = [one.ended_ms for one in several for _ in events[one.call_id]]
+            events = {ended_call.call_id: self._ended(live, ended_call) for ended_call in several}
+            times = [
+                ended_call.ended_ms for ended_call in several for _ in events[ended_call.call_id]
+            ]
             await self._sessions.append(live, [*chain(*events.values())], times=times)
 
         await self._sessions.surely(session_id, save)  # a result is not lost to a full disk
@@ -372,7 +378,7 @@ STEP_S = 1.0
 Sleep = Callable[[float], Awaitable[object]]
 
 
-class StagedFault:
+class FaultStaging:
     """The fault of one call, "" for none. `keep` is told what is held back before it is."""
 
     def __init__(

@@ -142,7 +142,7 @@ class ToolTries:
             if problem.kind == "schema" and not wanted.anyway:
                 raise Refused(f"{problem.message} Correct it, or run it anyway.")
         async with self._changing:
-            if sum(one.result is None for one in self._tries.values()) >= MOST_RUNNING:
+            if sum(tool_try.result is None for tool_try in self._tries.values()) >= MOST_RUNNING:
                 raise Refused(f"{MOST_RUNNING} tries are running; cancel one, or wait for it.")
             scratch = await self._scratch(wanted.scratch)
             return self._started(wanted, scratch, looked.code)
@@ -150,10 +150,10 @@ class ToolTries:
     def answered(self, wanted: TryRequest, result: ToolResult) -> Try:
         """What a person wrote in place of a run, as if it were the tool's result."""
         now = self._clock()
-        one = Try(self._new_id(), wanted.scratch, wanted, now, ended_ms=now)
-        one.result = self._masked(result)
-        self._keep(one)
-        return one
+        tool_try = Try(self._new_id(), wanted.scratch, wanted, now, ended_ms=now)
+        tool_try.result = self._masked(result)
+        self._keep(tool_try)
+        return tool_try
 
     def get(self, try_id: str) -> Try:
         """NotFound where it is gone: only the last ones are kept."""
@@ -163,22 +163,22 @@ class ToolTries:
 
     async def wait(self, try_id: str, after: int, seconds: float) -> Try:
         """The try as soon as it has more than `after` to show, or after `seconds`."""
-        one = self.get(try_id)
+        tool_try = self.get(try_id)
         try:
             async with asyncio.timeout(seconds):
-                while one.result is None and one.changed <= after:
-                    await one.bell.wait()
+                while tool_try.result is None and tool_try.changed <= after:
+                    await tool_try.bell.wait()
         except TimeoutError:
             pass
-        return one
+        return tool_try
 
     async def cancel(self, try_id: str) -> Try:
         """End it, where it still runs."""
-        one = self.get(try_id)
-        if one.work is not None and one.task is not None:
-            one.work.cancel()
-            await asyncio.wait([one.task])
-        return one
+        tool_try = self.get(try_id)
+        if tool_try.work is not None and tool_try.task is not None:
+            tool_try.work.cancel()
+            await asyncio.wait([tool_try.task])
+        return tool_try
 
     async def forget(self, scratch: str) -> None:
         """End a scratch session: what still runs for it, and its folder."""
@@ -186,9 +186,9 @@ class ToolTries:
             await self._forget(scratch)
 
     async def _forget(self, scratch: str) -> None:
-        for one in list(self._tries.values()):
-            if one.scratch == scratch:
-                await self.cancel(one.id)
+        for tool_try in list(self._tries.values()):
+            if tool_try.scratch == scratch:
+                await self.cancel(tool_try.id)
         if self._scratches.pop(scratch, None) is not None:
             await self._executors.forget(PREFIX + scratch)
             await asyncio.to_thread(self._remove, PREFIX + scratch)
@@ -199,7 +199,7 @@ class ToolTries:
             await self.forget(scratch)
 
     def _started(self, wanted: TryRequest, scratch: str, code: str) -> Try:
-        one = Try(self._new_id(), scratch, wanted, self._clock())
+        tool_try = Try(self._new_id(), scratch, wanted, self._clock())
         self._scratches[scratch] = number = self._scratches.pop(scratch) + 1
         sent = wanted.arguments if wanted.arguments.strip() not in ("", "null") else "{}"
         invocation = Invocation(
@@ -211,40 +211,40 @@ class ToolTries:
             timeout_s=wanted.tool.timeout_s,
             max_output=MAX_OUTPUT,
             folder=self._folder / (PREFIX + scratch),
-            idempotency_key=f"{PREFIX}{one.id}",
+            idempotency_key=f"{PREFIX}{tool_try.id}",
             code=code,
             lift=wanted.lift,
         )
 
         def report(text: str, fraction: float | None = None, output: str = "") -> None:
             printed = output.strip().rpartition("\n")[2]  # its last line stands for the words
-            said = printed or text or one.progress
-            one.progress, one.fraction = self._redactor().redact_text(said), fraction
-            one.ring()
+            said = printed or text or tool_try.progress
+            tool_try.progress, tool_try.fraction = self._redactor().redact_text(said), fraction
+            tool_try.ring()
 
-        one.work = asyncio.ensure_future(self._executors.run(invocation, report))
-        one.task = asyncio.create_task(self._follow(one, one.work))
-        self._keep(one)
-        return one
+        tool_try.work = asyncio.ensure_future(self._executors.run(invocation, report))
+        tool_try.task = asyncio.create_task(self._follow(tool_try, tool_try.work))
+        self._keep(tool_try)
+        return tool_try
 
-    async def _follow(self, one: Try, work: asyncio.Future[ToolResult]) -> None:
+    async def _follow(self, tool_try: Try, work: asyncio.Future[ToolResult]) -> None:
         await asyncio.wait([work])
         ended = outcome_of("1.1", work, CANCELLED)
-        one.ended_ms = self._clock()
+        tool_try.ended_ms = self._clock()
         assert isinstance(ended, CallEnded)
-        one.result = self._masked(ended.result)
-        one.ring()
+        tool_try.result = self._masked(ended.result)
+        tool_try.ring()
 
     def _masked(self, result: ToolResult) -> ToolResult:
         told = redact_event(CallEnded("1.1", result), self._redactor())
         assert isinstance(told, CallEnded)
         return told.result
 
-    def _keep(self, one: Try) -> None:
+    def _keep(self, tool_try: Try) -> None:
         over = [key for key, old in self._tries.items() if old.result is not None]
         for key in over[: max(0, len(self._tries) - MOST_TRIES + 1)]:
             del self._tries[key]
-        self._tries[one.id] = one
+        self._tries[tool_try.id] = tool_try
 
     async def _scratch(self, wanted: str) -> str:
         """A scratch session that there is, or a new one; the longest unused goes for it."""
@@ -253,10 +253,10 @@ class ToolTries:
             await asyncio.to_thread(self._sweep)
         if wanted in self._scratches:
             return wanted
-        busy = {one.scratch for one in self._tries.values() if one.result is None}
+        busy = {tool_try.scratch for tool_try in self._tries.values() if tool_try.result is None}
         rested = [scratch for scratch in self._scratches if scratch not in busy]
-        for one in rested[: max(0, len(self._scratches) - MOST_SCRATCHES + 1)]:
-            await self._forget(one)
+        for scratch in rested[: max(0, len(self._scratches) - MOST_SCRATCHES + 1)]:
+            await self._forget(scratch)
         made = self._new_id()
         self._scratches[made] = 0
         return made

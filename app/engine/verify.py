@@ -237,7 +237,7 @@ def check_session(
     found.recordings = len(bodies)
     for number, pieces in sorted(bodies.items()):
         said = _compare_recording(answers.get(number), pieces, closed.get(number), found)
-        found.differences += [Difference(session_id, number, one) for one in said]
+        found.differences += [Difference(session_id, number, sentence) for sentence in said]
     return found
 
 
@@ -383,29 +383,29 @@ def _facts_differ(
     are compared by part: of a secret a delta may have fewer stars than any secret is long."""
     if answer.started is None and len(logged) == 1 and isinstance(logged[0].event, ResponseFailed):
         return  # nothing came that could be decoded: the failure was told by the network
-    for place, (one, other) in enumerate(zip_longest(logged, decoded), 1):
-        if one is None or other is None:
+    for place, (fact, other) in enumerate(zip_longest(logged, decoded), 1):
+        if fact is None or other is None:
             yield (
                 f"the decoder's event {place} is {other.words}, and the log has no more"
                 if other is not None
-                else f"the log has {one.words if one else ''}, and the decoder no event {place}"
+                else f"the log has {fact.words if fact else ''}, and the decoder no event {place}"
             )
             return
-        if type(one.event) is not type(other.event):
-            yield f"event {place} is {other.words} now, but {one.words} in the log"
+        if type(fact.event) is not type(other.event):
+            yield f"event {place} is {other.words} now, but {fact.words} in the log"
             return
-        if (one.start, one.end) != (other.start, other.end):
-            span = f"bytes {one.start} to {one.end} in the log"
+        if (fact.start, fact.end) != (other.start, other.end):
+            span = f"bytes {fact.start} to {fact.end} in the log"
             yield f"event {place} is {other.words} now, but from {span}"
-        if isinstance(one.event, PartDelta) and isinstance(other.event, PartDelta):
-            one = replace(one, event=replace(one.event, text=""))
+        if isinstance(fact.event, PartDelta) and isinstance(other.event, PartDelta):
+            fact = replace(fact, event=replace(fact.event, text=""))
             other = replace(other, event=replace(other.event, text=""))
-        kind, body = to_row(one.event)
-        expected = json.loads(to_row(_completed(other.event, one.event, answer, clean))[1])
+        kind, body = to_row(fact.event)
+        expected = json.loads(to_row(_completed(other.event, fact.event, answer, clean))[1])
         for name, value in json.loads(body).items():
             if not alike(value, expected[name]):
                 says = f"{_short(expected[name])} now, but {_short(value)} in the log"
-                yield f"event {place}, {kind} (bytes {one.start} to {one.end}): {name} is {says}"
+                yield f"event {place}, {kind} (bytes {fact.start} to {fact.end}): {name} is {says}"
     texts = _texts(logged)
     for index, text in _texts(decoded).items():
         if not alike(texts.get(index, ""), text):

@@ -20,8 +20,9 @@ from app.core.decide import may_run, next_commands
 from app.core.rules import Rule
 from app.core.session import Call, Session
 from app.core.settings import Limits, Profile
-from app.engine.engine import Engine, now_ms
+from app.engine.engine import Engine
 from app.engine.responses import ALIVE_FACTOR
+from app.engine.sessions import now_ms
 from app.protocols.registry import CODECS
 from app.simulator.app import ENDS
 from app.simulator.faults import FAULTS, Fault, meaningless

@@ -39,15 +39,15 @@ async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         servers = engine.servers
         await servers.save(server)
-        assert (await servers.one("turncoat")).state == "new"
+        assert (await servers.get("turncoat")).state == "new"
         with pytest.raises(BadInput, match="was not accepted yet"):
             await servers.list_tools("turncoat")
         with pytest.raises(Conflict, match="not the one that was shown"):
             await servers.accept("turncoat", "0" * 64)
-        assert (await servers.one("turncoat")).state == "new"
+        assert (await servers.get("turncoat")).state == "new"
 
         await servers.accept("turncoat", fingerprint(server))
-        assert (await servers.one("turncoat")).state == "resting"
+        assert (await servers.get("turncoat")).state == "resting"
         shown = await listed(servers, "turncoat")
         assert (shown.state, marks(shown)) == ("connected", {"t": "new"})
         first = shown.offered[0].listed
@@ -59,7 +59,7 @@ async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
         assert entry.enabled
         assert entry.tool.config == {"server": "turncoat", "tool": "t"}
         assert (entry.tool.group, entry.tool.description) == ("mcp · turncoat", "A tool.")
-        assert marks(await servers.one("turncoat")) == {"t": "same"}
+        assert marks(await servers.get("turncoat")) == {"t": "same"}
 
         await engine.library.save(replace(entry.tool, name="mine", timeout_s=5), 1, original="t")
         checked = await engine.executors.checked("s", entry.tool, "{}")
@@ -80,12 +80,12 @@ async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
         assert (await engine.executors.checked("s", mine.tool, "{}")).problems == ()
 
         await servers.stop("turncoat")
-        assert (await servers.one("turncoat")).state == "resting"
+        assert (await servers.get("turncoat")).state == "resting"
         await servers.withdraw("turncoat")
-        assert (await servers.one("turncoat")).state == "new"
+        assert (await servers.get("turncoat")).state == "new"
         await servers.delete("turncoat")
         with pytest.raises(NotFound):
-            await servers.one("turncoat")
+            await servers.get("turncoat")
         assert (await engine.library.entry("mine")).tool == mine.tool
 
 
@@ -95,9 +95,9 @@ async def test_a_changed_server_asks_again(tmp_path: Path) -> None:
         await engine.servers.save(server)
         await engine.servers.accept("fine", fingerprint(server))
         await engine.servers.save(replace(server, env={"A": "1"}), "fine")
-        assert (await engine.servers.one("fine")).state == "changed"
+        assert (await engine.servers.get("fine")).state == "changed"
         await engine.servers.save(server, "fine")
-        assert (await engine.servers.one("fine")).state == "resting", "it is the accepted one"
+        assert (await engine.servers.get("fine")).state == "resting", "it is the accepted one"
         with pytest.raises(Conflict, match="already"):
             await engine.servers.save(server)
         await engine.servers.save(replace(server, name="other"), "fine")
@@ -110,7 +110,7 @@ async def test_what_a_server_needs_and_says_is_told_without_a_key(tmp_path: Path
     async with running(tmp_path, environment={"MY_API_KEY": CANARY, "PATH": "/bin"}) as engine:
         await engine.servers.save(server)
         await engine.servers.accept("gone", fingerprint(server))
-        assert (await engine.servers.one("gone")).missing == ("NOT_THERE",)
+        assert (await engine.servers.get("gone")).missing == ("NOT_THERE",)
         with pytest.raises(BadInput, match="There is no NOT_THERE"):
             await listed(engine.servers, "gone")
         loud = Server("loud", "/bin/sh", ("-c", 'echo "$A" >&2'), {"A": "${MY_API_KEY}"})
@@ -118,7 +118,7 @@ async def test_what_a_server_needs_and_says_is_told_without_a_key(tmp_path: Path
         await engine.servers.accept("loud", fingerprint(loud))
         with pytest.raises(BadInput, match="exit code 0"):
             await listed(engine.servers, "loud")
-        shown = await engine.servers.one("loud")
+        shown = await engine.servers.get("loud")
         assert (shown.state, shown.tail) == ("failed", "*" * len(CANARY) + "\n")
         assert CANARY not in shown.tail
 
@@ -175,7 +175,7 @@ async def test_what_is_kept(tmp_path: Path, data: Mapping[str, Any]) -> None:
     async with running(tmp_path) as engine:
         server = engine.servers.checked(data)
         await engine.servers.save(server)
-        assert (await engine.servers.one("a")).server == server
+        assert (await engine.servers.get("a")).server == server
 
 
 def test_each_tool_is_marked_by_what_was_accepted() -> None:

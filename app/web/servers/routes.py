@@ -31,7 +31,7 @@ async def servers(request: Request) -> Response:
 async def server(request: Request) -> Response:
     """GET /servers/NAME: one, with what would be started or asked; `?edit=1` its editor."""
     site = site_of(request)
-    row = await site.engine.servers.one(request.path_params["name"])
+    row = await site.engine.servers.get(request.path_params["name"])
     if wants(request) == "json":
         return as_json(data_of(row))
     if request.query_params.get("edit"):
@@ -59,7 +59,7 @@ async def save(request: Request) -> Response:
         return HTMLResponse(mask(html), 422)
     here = _place(kept.name)
     if wants(request) == "json":
-        return as_json(data_of(await engine.servers.one(kept.name)), 201, {"Location": here})
+        return as_json(data_of(await engine.servers.get(kept.name)), 201, {"Location": here})
     return answer(request, {"name": kept.name}, location=here)
 
 
@@ -86,7 +86,7 @@ async def list_tools(request: Request) -> Response:
         if wants(request) != "page":
             raise
         mask = site.engine.keys.redactor().redact_text
-        return await _page(request, await site.engine.servers.one(name), mask(str(error)), 422)
+        return await _page(request, await site.engine.servers.get(name), mask(str(error)), 422)
     return answer(request, data_of(row), location=_place(name) + "#tools")
 
 

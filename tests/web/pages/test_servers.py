@@ -32,7 +32,7 @@ async def test_a_server_from_the_form_to_its_tools(tmp_path: Path) -> None:
         assert (await asked.get("/servers?new=1", PAGE)).status == 200
         made = await asked.post("/servers", {"name": "fine", "line": line}, PAGE)
         assert (made.status, made.header("location")) == (303, "/servers/fine")
-        assert (await engine.servers.one("fine")).server == server
+        assert (await engine.servers.get("fine")).server == server
 
         page = (await asked.get("/servers/fine", PAGE)).body.decode()
         for word in (server.command, *server.args):
