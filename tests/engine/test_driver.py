@@ -14,7 +14,7 @@ from app.core.errors import Conflict, PlaygroundError, Refused, StoreError
 from app.core.events import CallEnded, CallProgressed, CallStarted, PartDelta, RunPaused
 from app.core.session import Session
 from app.core.tools import Tool
-from app.engine import runner as driver_module
+from app.engine import runner as runner_module
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
@@ -242,7 +242,7 @@ def failing(
         return await append(batch)
 
     monkeypatch.setattr(engine.log, "append", fails)
-    monkeypatch.setattr(driver_module, "MEND_S", 0.01)
+    monkeypatch.setattr(runner_module, "FIRST_SETTLE_S", 0.01)
     return lambda: left[0]
 
 
