@@ -31,7 +31,7 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class Later:
-    """`Later("app.web.pages.tools").tool` is the page `tool` of that module."""
+    """`Later("app.web.tools.routes").tool` is the page `tool` of that module."""
 
     def __init__(self, module: str):
         self._module = module
@@ -60,31 +60,27 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
 TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
 actions = Later("app.web.pages.actions")
-always = Later("app.web.pages.always")
+rule_card = Later("app.web.rules.card")
 answering = Later("app.web.pages.answering")
-beside = Later("app.web.pages.beside")
+side_by_side = Later("app.web.compare.side_by_side")
 code = Later("app.web.pages.code")
-compare = Later("app.web.pages.compare")
-exports = Later("app.web.pages.exports")
-faces = Later("app.web.pages.faces")
+compare = Later("app.web.compare.routes")
 files = Later("app.web.files")
 find = Later("app.web.find")
 forks = Later("app.web.forks.routes")
 imports = Later("app.web.imports.routes")
-models = Later("app.web.pages.models")
 providers = Later("app.web.providers.routes")
 replay = Later("app.web.replay")
 request = Later("app.web.pages.request")
-rules = Later("app.web.pages.rules")
+rules = Later("app.web.rules.routes")
 servers = Later("app.web.servers.routes")
 session = Later("app.web.pages.session")
 sessions = Later("app.web.pages.sessions")
 sharing = Later("app.web.sharing")
-tools = Later("app.web.pages.tools")
-trying = Later("app.web.pages.trying")
-when = Later("app.web.pages.when")
+tools = Later("app.web.tools.routes")
+trying = Later("app.web.tools.trying")
+tool_rule = Later("app.web.tools.when")
 wire = Later("app.web.pages.wire")
-beside_stream = Later("app.web.beside").stream
 session_stream = Later("app.web.stream").session_stream
 
 MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
@@ -139,14 +135,14 @@ def _routes() -> list[Route]:
         Route(here + "/tags", find.tag, methods=["POST"]),
         Route("/sessions/import", sharing.door),
         Route("/sessions/import", sharing.take_in, methods=["POST"]),
-        Route("/stream", beside_stream),
+        Route("/stream", side_by_side.stream),
         Route("/store", find.database_state),
         Route("/store/copy", find.copy_database, methods=["POST"]),
-        Route("/compare/new", models.form),
+        Route("/compare/new", compare.models_form),
         Route("/compare", compare.show),
-        Route("/compare", models.create, methods=["POST"]),
-        Route("/compare/prompts", beside.prompt, methods=["POST"]),
-        Route("/compare/stop", beside.stop, methods=["POST"]),
+        Route("/compare", compare.create, methods=["POST"]),
+        Route("/compare/prompts", side_by_side.prompt, methods=["POST"]),
+        Route("/compare/stop", side_by_side.stop, methods=["POST"]),
         Route("/keys", actions.paste_key, methods=["POST"]),
         Route(here, session.show),
         Route(here + "/stream", session_stream),
@@ -193,10 +189,10 @@ def _routes() -> list[Route]:
         Route(CALL + "/like", answering.like),
         Route(CALL + "/draft", answering.drafted, methods=["POST"]),
         Route(CALL + "/check", answering.check, methods=["POST"]),
-        Route(CALL + "/always", always.show),
-        Route(CALL + "/always", always.write, methods=["POST"]),
-        Route(CALL + "/rule", always.rule),
-        Route(CALL + "/rule/renew", always.renew, methods=["POST"]),
+        Route(CALL + "/always", rule_card.show),
+        Route(CALL + "/always", rule_card.write, methods=["POST"]),
+        Route(CALL + "/rule", rule_card.rule),
+        Route(CALL + "/rule/renew", rule_card.renew, methods=["POST"]),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
         Route(CALL + "/extend", actions.extend, methods=["POST"]),
         Route(CALL + "/background", actions.background, methods=["POST"]),
@@ -223,14 +219,14 @@ def _routes() -> list[Route]:
         Route("/import", imports.look, methods=["POST"]),
         Route("/import/take", imports.take, methods=["POST"]),
         Route("/tools", imports.save, methods=["POST"]),
-        Route("/export", exports.export),
+        Route("/export", tools.export),
         Route("/tools/try", trying.run, methods=["POST"]),
         Route("/tools/try/{id}", trying.show),
         Route("/tools/try/{id}/cancel", trying.cancel, methods=["POST"]),
-        Route("/tools/faces", faces.faces, methods=["POST"]),
-        Route("/tools/lint", faces.lint, methods=["POST"]),
+        Route("/tools/faces", tools.faces, methods=["POST"]),
+        Route("/tools/lint", tools.lint, methods=["POST"]),
         Route("/tools/{name}", tools.tool),
-        Route("/tools/{name}/when", when.set_when, methods=["POST"]),
+        Route("/tools/{name}/when", tool_rule.set_when, methods=["POST"]),
         Route("/tools/{name}/switch", imports.switch, methods=["POST"]),
         Route("/tools/{name}/delete", tools.delete, methods=["POST"]),
         Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),

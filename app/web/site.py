@@ -17,7 +17,6 @@ from app.core.servers import Replaced
 from app.core.session import Session, snapshot
 from app.engine.engine import Engine
 from app.engine.sessions import LiveSession, SessionStore
-from app.render.always import lets_through
 from app.render.paging import Shown
 from app.render.replay import Fixed, Player
 from app.render.replay_timeline import reel
@@ -27,6 +26,7 @@ from app.store.batch import Summary
 from app.store.library import Version
 from app.store.search import SearchHit
 from app.web.imports.view import ChoicePage
+from app.web.rules.view import lets_through
 
 # The last few sessions that were replayed, laid out and folded: a jump reads nothing again.
 

@@ -26,7 +26,7 @@ from app.render.blocks import Frame, Touch, frame, frame_html
 from app.render.fragments import partial, store_banner
 from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow, View
-from app.web.rules import drawn_rules
+from app.web.rules.routes import drawn_rules
 from app.web.setup import drawn_setup
 from app.web.site import Site, site_of
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from app.render.environment import environment
-from app.render.trying import Shown, try_result
+from app.web.tools.view import TryOutcome, try_result
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import APP_MODULES, Tab
@@ -122,7 +122,7 @@ def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None
     told: list[tuple[str, float | None]] = [("", None), ("a", 0.1), ("b", 0.2), ("c", None)]
     places = []
     for number, (word, fraction) in enumerate(told):
-        one = Shown("x", "t", "t", 0, number, word, fraction, None, None)
+        one = TryOutcome("x", "t", "t", 0, number, word, fraction, None, None)
         tab.page.evaluate(APPLY, try_result(env, one))
         expect(tab.find("#try-result .progress")).to_contain_text(word)
         button = tab.find("#try-result").get_by_role("button", name="Cancel")

@@ -5,15 +5,15 @@ from dataclasses import replace
 from app.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
 from app.core.rule_proposals import Proposal, proposal
 from app.core.rules import Rule, base_of, content
-from app.render.always import (
-    Choice,
-    Panel,
+from app.web.rules.view import (
+    RuleChoice,
+    RulePanel,
     about,
     drawn_about,
     drawn_panel,
     lets_through,
-    panel,
     print_of,
+    rule_panel,
 )
 from tests.factories import DIGEST, WEATHER, Log, turn_with_calls
 from tests.render.logs import NASTY
@@ -28,37 +28,37 @@ def two() -> Log:
     return turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
 
 
-def shown(choice: Choice, *there: Rule, log: Log | None = None) -> tuple[Panel, Proposal]:
+def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[RulePanel, Proposal]:
     session = (log or two()).session()
     call = session.call("1.1")
     always = choice.scope == "always"
     offered = proposal(session, call, there, choice.action, choice.exact, there, always=always)
-    return panel(session, call, choice, offered, there), offered
+    return rule_panel(session, call, choice, offered, there), offered
 
 
 @each_row(
     ("choice", "there", "words", "line"),
     [
-        (Choice(), (), "Rule 1 of this session: run get_weather",
+        (RuleChoice(), (), "Rule 1 of this session: run get_weather",
          "It decides this call at once, and 1 that waits: 1.2."),
-        (Choice(exact=True), (),
+        (RuleChoice(exact=True), (),
          'Rule 1 of this session: run get_weather where the arguments are {"city": "Paris"}',
          "It decides this call at once, and no other that waits."),
-        (Choice("deny", scope="always"), (), "Rule 1 for always: deny get_weather",
+        (RuleChoice("deny", scope="always"), (), "Rule 1 for always: deny get_weather",
          "In other sessions it decides the calls that come after it."),
-        (Choice("deny"), (), "Rule 1 of this session: deny get_weather",
+        (RuleChoice("deny"), (), "Rule 1 of this session: deny get_weather",
          "It holds for every tool of this name, whatever becomes of it."),
-        (Choice(), (), "Rule 1 of this session: run get_weather",
+        (RuleChoice(), (), "Rule 1 of this session: run get_weather",
          "It holds as long as the definition and the code of get_weather stay as they are; "
          "where they change, it asks again."),
-        (Choice(), (Rule("*", "ask", words="mine"),), "Rule 1 of this session: run get_weather",
+        (RuleChoice(), (Rule("*", "ask", words="mine"),), "Rule 1 of this session: run get_weather",
          "It is asked before the rule “mine”."),
-        (Choice(), (Rule("other", "deny"),), "Rule 2 of this session: run get_weather",
+        (RuleChoice(), (Rule("other", "deny"),), "Rule 2 of this session: run get_weather",
          "It is asked after the 1 rule that stands there."),
     ],
 )  # fmt: skip
 def test_a_rule_is_shown_before_it_is_written(
-    choice: Choice, there: tuple[Rule, ...], words: str, line: str
+    choice: RuleChoice, there: tuple[Rule, ...], words: str, line: str
 ) -> None:
     told, _ = shown(choice, *there)
     assert told.words == words
@@ -70,7 +70,7 @@ def test_a_rule_is_shown_before_it_is_written(
 
 
 def test_what_is_not_offered_says_why_and_has_no_button() -> None:
-    told, _ = shown(Choice(), Rule("get_weather", "deny", words="never"))
+    told, _ = shown(RuleChoice(), Rule("get_weather", "deny", words="never"))
     assert "never" in told.why_not
     html = drawn_panel(ENV, told, whole=False)
     assert "No such rule is offered." in html
@@ -78,25 +78,25 @@ def test_what_is_not_offered_says_why_and_has_no_button() -> None:
 
 
 def test_the_print_changes_with_the_rule_its_place_its_list_and_what_it_decides() -> None:
-    _, one = shown(Choice())
+    _, one = shown(RuleChoice())
     assert one.rule is not None
     asks = Rule("other", "ask")
     prints = [
-        print_of(Choice(), one, ()),
-        print_of(Choice(scope="always"), one, ()),
-        print_of(Choice(), replace(one, rule=replace(one.rule, when=PARIS)), ()),
-        print_of(Choice(), replace(one, place=1), ()),
-        print_of(Choice(), replace(one, decides=("1.1",)), ()),
-        print_of(Choice(), one, (asks,)),
-        print_of(Choice(), one, (replace(asks, enabled=False),)),
+        print_of(RuleChoice(), one, ()),
+        print_of(RuleChoice(scope="always"), one, ()),
+        print_of(RuleChoice(), replace(one, rule=replace(one.rule, when=PARIS)), ()),
+        print_of(RuleChoice(), replace(one, place=1), ()),
+        print_of(RuleChoice(), replace(one, decides=("1.1",)), ()),
+        print_of(RuleChoice(), one, (asks,)),
+        print_of(RuleChoice(), one, (replace(asks, enabled=False),)),
     ]
     assert len(set(prints)) == len(prints)
-    assert print_of(Choice(), one, ()) == prints[0]
+    assert print_of(RuleChoice(), one, ()) == prints[0]
 
 
 def test_hostile_names_and_values_stay_text() -> None:
     log = turn_with_calls((NASTY, {"city": NASTY}), (NASTY, {}))
-    for choice in (Choice("deny"), Choice("deny", exact=True), Choice()):
+    for choice in (RuleChoice("deny"), RuleChoice("deny", exact=True), RuleChoice()):
         told, _ = shown(choice, Rule("*", "ask", words=NASTY), log=log)
         html = drawn_panel(ENV, told, whole=False)
         assert "<script" not in html

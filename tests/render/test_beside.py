@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from app.core.events import RequestSent, ResponseEnded, Usage
 from app.core.session import Session, Turn
-from app.render.beside import Lane, beside_page, lane, measures, pieces, told
 from app.render.view import View, model_names
 from app.render.wire_rows import WireRows
+from app.web.compare.side_by_side import Lane, beside_page, lane, measures, pieces, status_line
 from tests.factories import Log, session, settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS, roots
 from tests.tables import each_row
@@ -113,7 +113,7 @@ def lanes(*states: str, **changes: object) -> list[Lane]:
     ],
 )
 def test_all_in_one_line(made: list[Lane], words: str) -> None:
-    assert told(made) == words
+    assert status_line(made) == words
 
 
 @each_row(

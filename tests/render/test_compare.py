@@ -9,18 +9,21 @@ from typing import Any
 
 from app.core.session_diff import Side, align, side
 from app.core.value_diff import Change, text_changes
-from app.render.compare import (
-    Choice,
+from app.render.paging import CARDS, Shown
+from app.render.view import SessionRow
+from app.web.compare.view import (
+    MOST_CHANGES,
+    SHOWN_TEXT,
+    CallCell,
+    CompareChoice,
     ComparePage,
     across,
     column,
     common_group,
     compare_page,
     groups,
+    in_sight,
 )
-from app.render.compare_calls import MOST_CHANGES, SHOWN_TEXT, CallCell, in_sight
-from app.render.paging import CARDS, Shown
-from app.render.view import SessionRow
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log, settings
 from tests.render.page import ENV, Node, parse
@@ -176,7 +179,7 @@ def test_hostile_text_stays_text() -> None:
     page = page_of(sides)
     row = SessionRow("a", HOSTILE, "idle", 0)
     page = ComparePage(page.columns, groups=page.groups, said=[HOSTILE], copied=HOSTILE,
-                       choices=[Choice(row, "fork", True)], query=HOSTILE)  # fmt: skip
+                       choices=[CompareChoice(row, "fork", True)], query=HOSTILE)  # fmt: skip
     html = compare_page(ENV, page)
     tree = parse(html)
     names = {node.name for node in tree.walk()}

@@ -9,11 +9,11 @@ from app.core.events import Logged
 from app.protocols.lint import Assessment, Finding, ToolAcceptance
 from app.render.fragments import error_page, toast
 from app.render.pages import Surroundings, list_fragment, session_page, welcome_page
-from app.render.tool_form import ToolForm, tool_form
-from app.render.tools import Around, Editor, Fixed, Judged, Sent, tools_page
 from app.render.view import SessionRow
 from app.schema.outline import outline
 from app.store.library import LibraryEntry, Version
+from app.web.tools.form import ToolForm, tool_form
+from app.web.tools.view import Around, Editor, Judged, OfferedFix, ToolOnWire, tools_page
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
 from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots
@@ -45,9 +45,9 @@ EDITOR = Editor(
         ],
         [ToolAcceptance("gemini", YES, YES, YES, YES)],
         17,
-        [Sent("gemini", NASTY, [NASTY]), Sent("ollama", "", [NASTY])],
+        [ToolOnWire("gemini", NASTY, [NASTY]), ToolOnWire("ollama", "", [NASTY])],
     ),
-    fixed=Fixed("strict", [("+", NASTY), ("-", NASTY), (" ", ""), ("@", "@@")], [NASTY]),
+    fixed=OfferedFix("strict", [("+", NASTY), ("-", NASTY), (" ", ""), ("@", "@@")], [NASTY]),
 )
 ENTRY = LibraryEntry(ADD_EVENT, False, False, 2, NOW_MS)
 NEAR = Around(

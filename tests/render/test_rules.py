@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadInput
 from app.core.rules import ACTIONS, Rule
-from app.render.rules import (
+from app.web.rules.view import (
     TEMPLATES,
     WORDS,
     RuleForm,
@@ -18,7 +18,7 @@ from app.render.rules import (
     RulesPage,
     TestLine,
     form_data,
-    look,
+    preview_rule,
     read_value,
     rule_form,
     rule_rows,
@@ -130,13 +130,13 @@ def test_what_a_binding_says() -> None:
     ],
 )
 def test_a_rule_that_never_decides_is_told(first: Rule, rule: Rule, shadowed: bool) -> None:
-    told = look(rule, 2, rule_rows([first], [None]), ["a"])
+    told = preview_rule(rule, 2, rule_rows([first], [None]), ["a"])
     assert told.said.startswith("Rule 2: run ")
     assert any("never decides" in note for note in told.notes) is shadowed
 
 
 def test_words_that_lie_stand_beside_what_the_rule_says() -> None:
-    told = look(Rule("a", "run", words="deny everything"), 1, (), [])
+    told = preview_rule(Rule("a", "run", words="deny everything"), 1, (), [])
     assert told.said == "Rule 1: deny everything"
     assert told.notes[-1] == "In its own words: run a."
     rows = rule_rows([Rule("a", "run", words="deny everything", id="1")], [{}])

@@ -9,19 +9,19 @@ import pytest
 from app.core.tools import Tool
 from app.protocols.lint import Finding
 from app.render.request import SHORT_NAMES
-from app.render.tool_form import ToolForm
-from app.render.tools import (
+from app.store.library import LibraryEntry, Version
+from app.web.tools.form import ToolForm
+from app.web.tools.view import (
     MOST_FIRST,
     MOST_VERSIONS,
     Editor,
-    Fixed,
     Judged,
+    OfferedFix,
     difference,
     history,
     listed,
     tool_lint,
 )
-from app.store.library import LibraryEntry, Version
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.render.page import ENV
 from tests.tables import each_row
@@ -96,17 +96,17 @@ def test_what_is_refused_is_read_first_and_the_rest_is_folded(strict: bool) -> N
 
 
 def test_a_fix_is_shown_with_what_it_loses() -> None:
-    editor = Editor(ToolForm(), fixed=Fixed("strict", [("+", "x")], ["minimum goes."]))
+    editor = Editor(ToolForm(), fixed=OfferedFix("strict", [("+", "x")], ["minimum goes."]))
     html = tool_lint(ENV, editor)
     assert "Lost: minimum goes." in html
     assert 'name="apply" id="apply" value="strict"' in html
-    same = tool_lint(ENV, replace(editor, fixed=Fixed("inline", [("+", "x")])))
+    same = tool_lint(ENV, replace(editor, fixed=OfferedFix("inline", [("+", "x")])))
     assert "accepts and refuses the same values" in same
-    nothing = tool_lint(ENV, replace(editor, fixed=Fixed("inline", [])))
+    nothing = tool_lint(ENV, replace(editor, fixed=OfferedFix("inline", [])))
     assert "nothing that this could change" in nothing
     assert 'name="apply"' not in nothing
     refused = ["Still refused: Anthropic takes no schema that refers to itself."]
-    html = tool_lint(ENV, replace(editor, fixed=Fixed("strict", [], refused)))
+    html = tool_lint(ENV, replace(editor, fixed=OfferedFix("strict", [], refused)))
     assert "Still refused: Anthropic" in html
     assert "Lost:" not in html
 

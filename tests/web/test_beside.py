@@ -16,7 +16,15 @@ from app.engine.engine import Engine
 from app.render.blocks import Frame
 from app.render.view import View
 from app.render.wire_rows import WireRows
-from app.web.beside import Beside, Column, address, beside_from, chosen, round_of, without
+from app.web.compare.side_by_side import (
+    Follower,
+    SideBySide,
+    address,
+    beside_from,
+    chosen,
+    round_of,
+    without,
+)
 from app.web.site import Site
 from tests.engine.running import asked, begun, rested, running
 from tests.render.page import ENV, NOW_MS, Page
@@ -181,8 +189,8 @@ async def test_one_that_is_gone_is_told_and_left_out(tmp_path: Path, site: Any) 
         changed = ["besidehead", "dock", "lane-3", "pick-3"]
         assert re.findall('hx-target="#([^"]*)"', around[1]) == changed
         assert '<span class="tag">deleted</span>' in around[1]
-        assert Beside([]).id == -1  # which no position is
-        assert Beside([Column(1, "a", 5), Column(2, "b", 3), Column(3, "c", 9)]).id == 3
+        assert SideBySide([]).id == -1  # which no position is
+        assert SideBySide([Follower(1, "a", 5), Follower(2, "b", 3), Follower(3, "c", 9)]).id == 3
 
 
 def test_what_stands_in_an_address() -> None:

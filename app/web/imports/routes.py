@@ -43,8 +43,8 @@ from app.web.imports.view import (
     choice_page,
     import_page,
 )
-from app.web.pages import tools
 from app.web.site import Site, Source, Upload, site_of
+from app.web.tools.routes import save as save_tool
 
 MOST_FILES = 500
 MOST_SHOWN = 500
@@ -207,7 +207,7 @@ async def switch(request: Request) -> Response:
 
 async def save(request: Request) -> Response:
     """POST /tools: from the editor, or by a script in any form."""
-    return await _foreign(request) or await tools.save(request)
+    return await _foreign(request) or await save_tool(request)
 
 
 async def _foreign(request: Request) -> Response | None:

@@ -29,7 +29,7 @@ from app.web.pages.code import shown_code
 from app.web.pages.column import column
 from app.web.pages.request import drawable
 from app.web.replay import block_at, cards_at, page_at, place
-from app.web.rules import rules_drawn
+from app.web.rules.routes import rules_drawn
 from app.web.setup import surroundings
 from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream

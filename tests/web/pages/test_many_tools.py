@@ -9,9 +9,9 @@ import pytest
 
 from app.core.tools import Tool
 from app.protocols.lint import findings
-from app.web import judged
 from app.web.app import make_app
-from app.web.pages.tools import MOST_AT_ONCE
+from app.web.tools import editor
+from app.web.tools.routes import MOST_AT_ONCE
 from tests.engine.running import running
 from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
 
@@ -35,7 +35,7 @@ async def test_a_page_judges_few_of_many_tools(
         looked.append(tool.name)
         return findings(tool)
 
-    monkeypatch.setattr(judged, "findings", counted)
+    monkeypatch.setattr(editor, "findings", counted)
     async with running(tmp_path) as engine:
         for number in range(TOOLS):
             await engine.library.save(Tool(f"tool_{number}", "", OPEN, "mock", {"result": ""}), 1)

@@ -1,5 +1,4 @@
-"""Rules from a card: the one that "Always…" would write is shown first, then written; and what the
-rules say of a call as they stand now."""
+"""Rules from a card: "Always…" shows the rule, then writes it; and the rule about a call now."""
 
 from __future__ import annotations
 
@@ -18,10 +17,18 @@ from app.core.session import Call
 from app.engine.decisions import outcome
 from app.engine.rules import ALWAYS, MOST_WORDS
 from app.engine.sessions import LiveSession
-from app.render.always import About, Choice, about, drawn_about, drawn_panel, panel, print_of
 from app.render.fragments import toast
-from app.render.rules import rule_data
 from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.rules.view import (
+    About,
+    RuleChoice,
+    about,
+    drawn_about,
+    drawn_panel,
+    print_of,
+    rule_data,
+    rule_panel,
+)
 from app.web.site import Site, site_of
 
 
@@ -34,7 +41,7 @@ async def show(request: Request) -> Response:
     async with site.engine.sessions.holding(session_id) as live:
         call = live.session.call(request.path_params["call"])
         offered, there = _offered(site, live, call, choice)
-        shown = panel(live.session, call, choice, offered, there)
+        shown = rule_panel(live.session, call, choice, offered, there)
     if wants(request) == "json":
         return as_json(_told(choice, offered, there, call))
     return HTMLResponse(drawn_panel(site.env, shown, whole=wants(request) == "page"))
@@ -126,14 +133,14 @@ def _about(found: About) -> dict[str, Any]:
     return {"said": found.words, "tests": tests, "why": found.why, "renew": found.renew}
 
 
-def _choice(data: Mapping[str, Any]) -> Choice:
+def _choice(data: Mapping[str, Any]) -> RuleChoice:
     """BadInput where a field says none of what there is."""
     exact = data.get("exact", False)
     chosen = (data.get("decision", "run"), data.get("scope", "session"))
     match chosen:
         case (("run" | "deny") as action, ("session" | "always") as scope):
             if exact in (True, False, "true", "false"):
-                return Choice(action, exact in (True, "true"), scope)
+                return RuleChoice(action, exact in (True, "true"), scope)
             raise BadInput("exact must be true (these arguments) or false (this tool).")
         case (("run" | "deny"), _):
             raise BadInput("scope must be session or always.")
@@ -154,12 +161,12 @@ async def _know(site: Site, session_id: str, call_id: str) -> None:
     await site.engine.ruling.know(name)
 
 
-def _list(choice: Choice, session_id: str) -> str:
+def _list(choice: RuleChoice, session_id: str) -> str:
     return session_id if choice.scope == "session" else ALWAYS
 
 
 def _offered(
-    site: Site, live: LiveSession, call: Call, choice: Choice
+    site: Site, live: LiveSession, call: Call, choice: RuleChoice
 ) -> tuple[Proposal, Sequence[Rule]]:
     """The proposal, and the rules of the list that it would be written into."""
     rules = site.engine.rules
@@ -198,7 +205,9 @@ def _data(rule: Rule) -> dict[str, Any]:
     return rule_data(rule, {rule.tool: "same"} if rule.action == "run" else None)
 
 
-def _told(choice: Choice, offered: Proposal, there: Sequence[Rule], call: Call) -> dict[str, Any]:
+def _told(
+    choice: RuleChoice, offered: Proposal, there: Sequence[Rule], call: Call
+) -> dict[str, Any]:
     rule = offered.rule
     return {
         "rule": _data(rule) if rule is not None else None,

@@ -1,6 +1,4 @@
-"""A comparison for other programs and for paper: as JSON data, where nothing is left out, and as
-Markdown, where long values are cut.
-"""
+"""A comparison as JSON data, which is complete, and as Markdown, where long values are cut."""
 
 from __future__ import annotations
 
@@ -11,9 +9,8 @@ from typing import Any
 
 from app.core.session_diff import Alignment, Answered, Asked, CallPair, Item, Measure, Row, Side
 from app.core.value_diff import json_changes
-from app.render.compare_calls import came_to
-from app.render.compare_words import call_words, measures, summary
 from app.render.filters import clip, one_line
+from app.web.compare.view import call_words, came_to, measures, summary
 
 CUT = 200
 """Characters of a value in Markdown."""

@@ -1,26 +1,39 @@
-"""Rules as rows and as a form, on the page Rules and in a session's Setup. Pure.
+"""Rules as rows and as a form: on the Rules page, in a session's Setup, and on the card of a call.
 
 The form is text: what it shows for a rule reads back as that rule. Knows neither where rules are
-kept nor what they are bound to; that is handed in.
+stored nor how they are applied.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlencode
 
 from jinja2 import Environment
 
-from app.core.arguments import TESTS
+from app.core.arguments import ABSENT, TESTS, value_at
+from app.core.decide import obstacle
 from app.core.errors import BadInput
 from app.core.faults import FAULTS
-from app.core.rules import LETS_THROUGH, Action, Rule, base_of, host_left_open, told
+from app.core.rule_proposals import Proposal
+from app.core.rules import (
+    LETS_THROUGH,
+    Action,
+    Rule,
+    base_of,
+    first_match,
+    host_left_open,
+    told,
+    unbound,
+)
 from app.core.serialization import to_data
+from app.core.session import Call, Session
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import plural
-from app.render.rule_places import places, strange
 from app.schema import strict_json
 
 WORDS: Mapping[Action, tuple[str, str]] = {
@@ -284,7 +297,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
+class RulePreview:
     """What a form would write: `said` as a sentence with its number, `notes` what follows from it,
     or `wrong`, why it cannot be written. `behind` is the rule that lets it never decide, where it
     can be written before that; `places` are those of the tool's arguments; `refused` was sent."""
@@ -297,13 +310,13 @@ class Look:
     refused: bool = False
 
 
-def look(
+def preview_rule(
     rule: Rule,
     number: int,
     before: Sequence[RuleRow],
     covered: Sequence[str],
     named: Tool | None = None,
-) -> Look:
+) -> RulePreview:
     """`rule` before it is written. `before` are those that are asked first, `covered` the names of
     the tools that it is about now, `named` the one that it names."""
     notes = [] if named is None else [strange(named, pointer) for pointer in rule.when]
@@ -324,7 +337,7 @@ def look(
     if rule.words:
         notes.append(f"In its own words: {told(rule)}.")
     found = places(named.parameters) if named is not None else ()
-    return Look(f"Rule {number}: {rule.said}", tuple(notes), "", behind, found)
+    return RulePreview(f"Rule {number}: {rule.said}", tuple(notes), "", behind, found)
 
 
 def _about_all_of(first: Rule, rule: Rule) -> bool:
@@ -347,7 +360,7 @@ class RulesPage:
     tools: Sequence[str] = ()
     servers: Sequence[str] = ()
     form: RuleForm = field(default_factory=RuleForm)
-    looked: Look = field(default_factory=Look)
+    looked: RulePreview = field(default_factory=RulePreview)
     deleted: str = ""
     moved: bool = False
     notice: str = ""
@@ -369,7 +382,7 @@ def fresh_form(env: Environment, page: RulesPage) -> str:
     return env.get_template("_rule_form.html").render(**_values(page), live=True)
 
 
-def looked(env: Environment, look: Look) -> str:
+def rule_preview_html(env: Environment, look: RulePreview) -> str:
     """What a form would write, as it stands below the form."""
     return env.get_template("_rule_look.html").render(look=look)
 
@@ -391,3 +404,262 @@ def _values(page: RulesPage) -> dict[str, Any]:
             "one_of": "is one of",
         },
     }
+
+
+# Rules on a card: the one that "Always…" would write, and the one about a call now. A rule is shown
+# in full before it is written: its words, its place, what it is bound to and what it decides at
+# once. Which rule may be proposed at all is in core/rule_proposals.py.
+
+
+Scope = Literal["session", "always"]
+
+
+@dataclass(frozen=True)
+class RuleChoice:
+    """What a person chose on the panel."""
+
+    action: Literal["run", "deny"] = "run"
+    exact: bool = False
+    scope: Scope = "session"
+
+
+@dataclass(frozen=True)
+class RulePanel:
+    """The panel of a call: what is chosen, and the rule that would be written then.
+
+    `lines` are sentences about it; `why_not` stands in its place where none is offered. `print`
+    goes back with the form, so that what is written is what was shown.
+    """
+
+    session: str
+    call: Call
+    choice: RuleChoice
+    words: str = ""
+    lines: tuple[str, ...] = ()
+    why_not: str = ""
+    print: str = ""
+
+
+def rule_panel(
+    session: Session, call: Call, choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]
+) -> RulePanel:
+    """`there` are the rules of the list that it would be written into."""
+    if proposal.rule is None:
+        return RulePanel(session.id, call, choice, why_not=proposal.why_not)
+    words = f"{_numbered(proposal.place, choice.scope)}: {told(proposal.rule)}"
+    return RulePanel(
+        session.id,
+        call,
+        choice,
+        words,
+        tuple(_rule_lines(session, call, choice, proposal, there)),
+        print=print_of(choice, proposal, there),
+    )
+
+
+def _numbered(place: int, scope: Scope) -> str:
+    return f"Rule {place + 1} {'of this session' if scope == 'session' else 'for always'}"
+
+
+def _rule_lines(
+    session: Session, call: Call, choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]
+) -> list[str]:
+    lines = []
+    if choice.action == "run":
+        lines.append(
+            f"It holds as long as the definition and the code of {call.name} stay as they are; "
+            "where they change, it asks again."
+        )
+        lines.append("What needs a second look still asks: a broken schema, a caution, a crash.")
+    else:
+        lines.append("It holds for every tool of this name, whatever becomes of it.")
+    if proposal.place < len(there):
+        lines.append(f"It is asked before the rule “{there[proposal.place].said}”.")
+    elif there:
+        lines.append(f"It is asked after {'the' if len(there) == 1 else 'all'} "
+                     f"{plural(len(there), 'rule')} that stand{'s' if len(there) == 1 else ''} "
+                     "there.")  # fmt: skip
+    lines.append(_at_once(session, call, proposal))
+    if choice.scope == "always":
+        lines.append("In other sessions it decides the calls that come after it.")
+    return lines
+
+
+def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
+    others = [session.call(decide) for decide in proposal.decides if decide != call.id]
+    named = ", ".join(other.id for other in others[:8])
+    more = f" and {len(others) - 8} more" if len(others) > 8 else ""
+    if call.id not in proposal.decides:
+        return "It decides this call as soon as its turn comes."
+    if not others:
+        return "It decides this call at once, and no other that waits."
+    waiting = f"{len(others)} that {'waits' if len(others) == 1 else 'wait'}"
+    return f"It decides this call at once, and {waiting}: {named}{more}."
+
+
+def print_of(choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]) -> str:
+    """What was shown, as 32 hex digits: another rule, place, list or effect is another print."""
+    shown = [
+        choice.scope,
+        to_data(proposal.rule) if proposal.rule is not None else None,
+        proposal.place,
+        list(proposal.decides),
+        [to_data(rule) for rule in there],
+    ]
+    text = json.dumps(shown, sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class About:
+    """The rule that is about a call now, or the one that decided it, as it stands. `tests` are
+    (what is asked, what stands there); `renew` is the path that binds it to the call's tool."""
+
+    words: str
+    tests: tuple[tuple[str, str], ...] = ()
+    why: str = ""
+    renew: str = ""
+
+
+def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Rule]) -> About:
+    """`own` are the rules of the session, `always` those that hold in every one."""
+    rules = (*own, *always)
+    decided = call.decided
+    if decided is not None:
+        if decided.by != "rule":
+            return About("You decided it, and no rule.")
+        rule = next((rule for rule in rules if rule.id and rule.id == decided.rule_id), None)
+        if rule is None:
+            return About("This rule does not stand any more; what it decided stays.")
+        return About(_standing(rule, own, always), _tests(rule, call))
+    rule = first_match(rules, call)
+    if rule is None:
+        return About("No rule is about this call now.")
+    if rule.action == "ask":
+        return About(_standing(rule, own, always), _tests(rule, call), "It asks.")
+    if call.cut is not None:
+        said = "No rule decides a call that was cut; it asks you."
+        return About(_standing(rule, own, always), _tests(rule, call), said)
+    hindrance = obstacle(session, session.turns[call.turn - 1], call, rule)
+    renew = _renewal(session, call, rule) if unbound(rule, call) else ""
+    return About(_standing(rule, own, always), _tests(rule, call), hindrance, renew)
+
+
+def _renewal(session: Session, call: Call, rule: Rule) -> str:
+    """It names all that is shown: what is bound is what was seen."""
+    seen = urlencode({"rule": rule.id, "base": base_of(rule), "digest": call.digest})
+    return f"/sessions/{session.id}/calls/{call.id}/rule/renew?{seen}"
+
+
+def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
+    scope: Scope = "session" if rule in own else "always"
+    place = (own if rule in own else always).index(rule)
+    said = told(rule)
+    named = f"“{rule.words}”, which says: {said}" if rule.words and rule.words != said else said
+    return f"{_numbered(place, scope)}, as it stands now: {named}"
+
+
+def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
+    try:
+        values = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(
+        (told(Rule(call.name, when={pointer: test})).partition(" where ")[2],
+         _value(value_at(values, pointer)))
+        for pointer, test in rule.when.items()
+    )  # fmt: skip
+
+
+def _value(value: Any) -> str:
+    if value is ABSENT:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
+    """What runs unasked, in few words for the dock: what holds for more than one tool by its
+    words, and of the others how many there are."""
+    through = [rule for rule in rules if rule.enabled and rule.action in LETS_THROUGH]
+    wide = [_wide(one) for one in through if one.tool == "*" and not one.when]
+    narrow = len(through) - len(wide)
+    return (*dict.fromkeys(wide[:2]), *_others(narrow + len(wide[2:]), bool(wide)))
+
+
+def _wide(rule: Rule) -> str:
+    done = {"run": "auto-run", "answer": "auto-answer"}[rule.action]
+    return f"{done} {told(rule).partition(' ')[2].split(', staged')[0]}"
+
+
+def _others(count: int, more: bool) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (
+        f"{count} more"
+        if more
+        else f"{plural(count, 'rule')} {'runs' if count == 1 else 'run'} calls unasked",
+    )
+
+
+def drawn_panel(env: Environment, shown: RulePanel, *, whole: bool) -> str:
+    """The panel for its place on the card, or, `whole`, as a page of its own."""
+    return env.get_template("always.html" if whole else "_always.html").render(panel=shown)
+
+
+def drawn_about(env: Environment, session: str, call: Call, found: About, *, whole: bool) -> str:
+    """What the rules say of a call now, for its "Why?" or as a page of its own."""
+    template = "about.html" if whole else "_about.html"
+    return env.get_template(template).render(session_id=session, call=call, about=found)
+
+
+# The places that a rule may look at: the JSON pointers of a tool's schema. A schema that leaves a
+# value open, or refers elsewhere, is believed.
+
+
+MOST_PLACES = 100
+DEEPEST = 4
+
+_OPEN = ("$ref", "anyOf", "oneOf", "allOf", "if", "patternProperties", "dependentSchemas")
+
+
+def places(schema: Any) -> tuple[str, ...]:
+    """The pointers to choose from, those further up first where they are many."""
+    found = sorted(_places(schema, "", 0), key=lambda pointer: pointer.count("/"))
+    return tuple(found[:MOST_PLACES])
+
+
+def _places(schema: Any, pointer: str, depth: int) -> Iterator[str]:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or depth == DEEPEST:
+        return
+    for name, below in properties.items():
+        place = f"{pointer}/{_pointer_step(name)}"
+        yield place
+        yield from _places(below, place, depth + 1)
+
+
+def strange(tool: Tool, pointer: str) -> str:
+    """Why no call of `tool` has anything at `pointer`, as a sentence; "" where one may."""
+    schema: Any = tool.parameters
+    walked = ""
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(schema, Mapping) or any(word in schema for word in _OPEN):
+            return ""
+        if schema.get("type") == "array":
+            schema = schema.get("items") if name.isdigit() else None
+            walked += f"/{step}"
+            continue
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or schema.get("additionalProperties"):
+            return ""
+        if name not in properties:
+            has = ", ".join(list(properties)[:12]) or "nothing"
+            return f"{tool.name} has no {walked}/{step}; {walked or 'it'} has {has}."
+        schema, walked = properties[name], f"{walked}/{step}"
+    return ""
+
+
+def _pointer_step(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

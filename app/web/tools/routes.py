@@ -1,7 +1,8 @@
-"""The person's tools: the list, the editor, saving, deleting, versions."""
+"""The Tools page: the list, the editor, saving, deleting, versions, export."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -14,19 +15,42 @@ from app.core.serialization import to_data
 from app.core.tools import Tool
 from app.engine.redaction import check_tools
 from app.engine.rules import ALWAYS
-from app.render.tool_form import ToolForm, tool_form
-from app.render.tools import Around, Editor, clash, state_of, tool_editor, tool_list, tools_page
-from app.render.trying import try_panel
-from app.render.when import called, when_called
+from app.exchange.tool_export import FORMATS, write
+from app.render.filters import pretty
 from app.schema.validate import check_tool
 from app.store.library import LibraryEntry
-from app.web.forms import Body, answer, as_json, body_of, wants
-from app.web.judged import hints, judged
-from app.web.pages.exports import choices
-from app.web.pages.when import chosen, set_along, typed_when
-from app.web.site import site_of
-from app.web.trying import first_panel
-from app.web.typed_tool import Typed, as_typed, checked, shown, typed
+from app.web.forms import Body, answer, as_json, body_of, wants, wants_file
+from app.web.site import Site, site_of
+from app.web.tools.editor import (
+    TypedTool,
+    as_typed,
+    checked,
+    done,
+    faced,
+    fixed,
+    hints,
+    judged,
+    judgement,
+    rewritten,
+    shown,
+    typed,
+)
+from app.web.tools.form import ToolForm, tool_form
+from app.web.tools.trying import first_panel
+from app.web.tools.view import (
+    Around,
+    Editor,
+    called,
+    clash,
+    state_of,
+    tool_editor,
+    tool_lint,
+    tool_list,
+    tools_page,
+    try_panel,
+    when_called,
+)
+from app.web.tools.when import chosen, set_along, typed_when
 
 MOST_DELETED = 20
 """How many deleted tools can be had back; they are kept in memory."""
@@ -182,7 +206,7 @@ def _path(name: str) -> str:
 
 
 async def editor_answer(
-    request: Request, editor: Editor, was: Typed, status: int = 200
+    request: Request, editor: Editor, was: TypedTool, status: int = 200
 ) -> Response:
     """The editor drawn anew: its piece of the page, or the whole page for a plain form."""
     if wants(request) != "htmx":
@@ -193,7 +217,7 @@ async def editor_answer(
 
 
 async def tool_page(
-    request: Request, editor: Editor, was: Typed | None = None, status: int = 200
+    request: Request, editor: Editor, was: TypedTool | None = None, status: int = 200
 ) -> Response:
     """The whole page around an editor; what was typed is judged."""
     site = site_of(request)
@@ -239,3 +263,96 @@ async def _with_list(request: Request, around: Around, most: int | None) -> Arou
     words = {tool.name: called(tool, always, held) for tool in every}
     found, whole = await hints(around.entries, most)
     return replace(around, called=words, hints=found, counting=not whole)
+
+
+# Tools as files: one, a group or all, in any export format.
+
+
+MOST_NAMES = 500
+
+
+async def export(request: Request) -> Response:
+    """GET /export?format=F&name=N (repeated) | &group=G: a file; neither: all of them.
+
+    As JSON: `{"file", "text", "notes"}`.
+    """
+    site, query = site_of(request), request.query_params
+    tools, called = await _chosen(site, query.getlist("name"), query.get("group"))
+    written = await asyncio.to_thread(write, query.get("format", "own"), tools, called)
+    # A key that became known after its tool was saved goes nowhere.
+    text = site.engine.keys.redactor().redact_text(written.text)
+    if not wants_file(request):
+        return as_json({"file": written.file_name, "text": text, "notes": list(written.notes)})
+    # The name is made of letters, digits, "_", "-" and a dot, so that it can be no other header.
+    headers = {"Content-Disposition": f'attachment; filename="{written.file_name}"'}
+    raw = text.encode("utf-8", "replace")
+    return Response(raw, 200, headers, f"{written.media_type}; charset=utf-8")
+
+
+async def _chosen(site: Site, names: list[str], group: str | None) -> tuple[list[Tool], str]:
+    library = site.engine.library
+    if len(names) > MOST_NAMES:
+        raise BadInput(f"At most {MOST_NAMES} tools are exported by name; export their group.")
+    if names:
+        return [await library.tool(name) for name in dict.fromkeys(names)], ""
+    entries = [entry.tool for entry in await library.entries()]
+    if group is None:
+        return entries, "tools"
+    return [tool for tool in entries if tool.group == group], group or "tools"
+
+
+def choices() -> tuple[tuple[str, str], ...]:
+    """(name, label) of each form, for a menu."""
+    return tuple((name, form.label) for name, form in FORMATS.items())
+
+
+# The editor while it is used: another face, a row, a fix, lint. Nothing here is saved: the tool
+# comes with each request and goes back with the response.
+
+
+async def faces(request: Request) -> Response:
+    """POST /tools/faces: the editor drawn anew after one of its buttons.
+
+    `face` shows the schema in another face, `act` changes a row, `fix` shows what a rewrite would
+    change, `apply` takes it. What cannot be done leaves all that was typed, and says why.
+    """
+    body = await body_of(request)
+    was = typed(body)
+    editor = await asyncio.to_thread(_after, was, body)  # the schema may be large
+    now = was if editor.typed or editor.form == was.form else checked(editor.form, None)
+    original, drawn = body.text("original"), body.text("drawn")
+    # With script the page itself knows whether something was typed.
+    unsaved = wants(request) != "htmx"
+    editor = replace(editor, original=original, drawn=drawn, unsaved=unsaved)
+    return await editor_answer(request, editor, now)
+
+
+def _after(was: TypedTool, body: Body) -> Editor:
+    if act := body.text("act"):
+        return done(was, act)
+    for name in ("fix", "apply"):
+        made = rewritten(was, body.text(name))
+        if made is None:
+            continue
+        if name == "fix":
+            return replace(as_typed(was), fixed=fixed(was, body.text(name), made), focus="apply")
+        form = replace(was.form, parameters=pretty(dict(made.parameters)))
+        return replace(shown(form, was.errors), focus="lint")
+    return faced(was, body.text("face", was.form.face))
+
+
+async def lint(request: Request) -> Response:
+    """POST /tools/lint: what is known of the tool as it is typed, or of one in our own form."""
+    body = await body_of(request)
+    if body.is_json:
+        told = judgement(check_tool(body.data))
+        return as_json(
+            {
+                "findings": [to_data(finding) for finding in told.findings],
+                "accepted": [to_data(accepted) for accepted in told.accepted],
+                "tokens": told.tokens,
+            }
+        )
+    was = typed(body)
+    editor = replace(as_typed(was), judged=await judged(was))
+    return HTMLResponse(tool_lint(site_of(request).env, editor))

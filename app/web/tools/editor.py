@@ -6,23 +6,32 @@ here asks the library: a tool that is looked at need not be saved.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from app.core.errors import BadTool
+from app.core.serialization import from_data, to_data
+from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
+from app.engine.preview import tool_as_sent
 from app.exchange.python.signature import face as python_face
 from app.exchange.python.signature import tool_from
+from app.executors.filling import unfilled
 from app.protocols import rewrite
+from app.protocols.lint import acceptance_matrix, findings, merge_by_protocol
+from app.protocols.lint_weak import estimate_tokens
+from app.protocols.rewrite import Rewrite
 from app.render.filters import pretty
-from app.render.tool_form import FACES, ToolForm, field_of, parameters_of, tool_data
-from app.render.tools import Editor
 from app.schema.outline import apply_action, apply_form, outline, row_at
 from app.schema.validate import check_tool
+from app.store.library import LibraryEntry
 from app.web.forms import Body
+from app.web.tools.form import FACES, ToolForm, field_of, parameters_of, tool_data
+from app.web.tools.view import Editor, Judged, OfferedFix, ToolOnWire, counts, difference
 
 LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
 MOST_ROWS = 400
@@ -39,7 +48,7 @@ REWRITES = {
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedTool:
     """`schema` is None where the face that was typed into spells none, `tool` where the rest does
     not either; `errors` then says why, by field, and `pointer` where in the tool. `data` is the
     tool before it was checked. `paths` tells where the rows of the form are now."""
@@ -61,7 +70,7 @@ class Typed:
         return int(found[1]) if found else None
 
 
-def typed(body: Body) -> Typed:
+def typed(body: Body) -> TypedTool:
     """What the fields of the editor say."""
     values: dict[str, Any] = {
         field.name: body.flag(field.name)
@@ -72,14 +81,14 @@ def typed(body: Body) -> Typed:
     now = body.text("now", "json")
     form = ToolForm(**{**values, "face": now if now in FACES else "json"})
     rows = {name: body.text(name) for name in body.data if _ROW_FIELD.fullmatch(name)}
-    return _checked(_with_schema(Typed(form, rows)))
+    return _checked(_with_schema(TypedTool(form, rows)))
 
 
-def checked(form: ToolForm, tool: Tool | None) -> Typed:
+def checked(form: ToolForm, tool: Tool | None) -> TypedTool:
     """What fields say that nobody typed: those of a saved `tool`, or drawn by us."""
     if tool is not None:
-        return Typed(form, schema=dict(tool.parameters), tool=tool)
-    return _checked(_with_schema(Typed(form)))
+        return TypedTool(form, schema=dict(tool.parameters), tool=tool)
+    return _checked(_with_schema(TypedTool(form)))
 
 
 def _default(one: Any) -> str:
@@ -87,7 +96,7 @@ def _default(one: Any) -> str:
     return one.default if one.name in ("takes", "method", "timeout_s", "answered_by") else ""
 
 
-def _with_schema(was: Typed) -> Typed:
+def _with_schema(was: TypedTool) -> TypedTool:
     """With the schema of the face that was typed into."""
     form = was.form
     if form.takes != "json":
@@ -118,7 +127,7 @@ def _bare(form: ToolForm) -> Tool:
     return Tool(form.name.strip() or "tool", form.description, parameters)
 
 
-def _checked(was: Typed) -> Typed:
+def _checked(was: TypedTool) -> TypedTool:
     if was.schema is None:
         return was
     try:
@@ -140,7 +149,7 @@ def typed_tool(body: Body) -> Tool:
 # Another face, and the schema changed by a button ---------------------------------------------
 
 
-def faced(was: Typed, face: str) -> Editor:
+def faced(was: TypedTool, face: str) -> Editor:
     """The editor with the schema shown in another face; as it was where that is not possible."""
     if was.schema is None or face not in FACES:
         return as_typed(was)
@@ -166,7 +175,7 @@ def shown(
     return editor
 
 
-def as_typed(was: Typed) -> Editor:
+def as_typed(was: TypedTool) -> Editor:
     """The editor with what was typed, every letter of it, and what is wrong."""
     editor = Editor(was.form, errors=was.errors, line=was.line)
     if was.form.face == "form":
@@ -178,7 +187,7 @@ def as_typed(was: Typed) -> Editor:
     return editor
 
 
-def done(was: Typed, act: str) -> Editor:
+def done(was: TypedTool, act: str) -> Editor:
     """The editor after a button of a row (`add 3`, `up 2`), or after `format`."""
     if was.schema is None:
         return as_typed(was)
@@ -199,7 +208,7 @@ def done(was: Typed, act: str) -> Editor:
     return replace(editor, focus=f"{row.number}.{place}")
 
 
-def rewritten(was: Typed, fix: str) -> rewrite.Rewrite | None:
+def rewritten(was: TypedTool, fix: str) -> rewrite.Rewrite | None:
     """What a fix of lint makes of the schema; None where there is no schema, or no such fix."""
     if was.schema is None or fix not in REWRITES:
         return None
@@ -213,3 +222,82 @@ def _kept(text: str, schema: Mapping[str, Any]) -> str:
     except BadTool:
         same = False
     return text if same else pretty(schema)
+
+
+# The findings about the tool in the editor: lint, which providers accept it, how it is sent.
+
+
+MOST_COUNTED = 4096
+
+MOST_PLACES = 10
+"""Of a mock's results; more would say the same."""
+
+
+async def judged(typed: TypedTool) -> Judged:
+    """The judgement of what was typed, made beside the event loop: a schema may be large."""
+    if typed.tool is None:
+        said = next(iter(typed.errors.values()), "")
+        return Judged(problem=said, pointer=typed.pointer)
+    return await asyncio.to_thread(judgement, typed.tool)
+
+
+def judgement(tool: Tool) -> Judged:
+    """All that is known of a tool that is sound."""
+    return Judged(
+        merge_by_protocol(findings(tool)),
+        acceptance_matrix(tool),
+        max(estimate_tokens(tool, protocol) for protocol in PROTOCOLS),
+        [
+            ToolOnWire(protocol, "" if entry is None else pretty(entry), notes)
+            for protocol, entry, notes in tool_as_sent(tool)
+        ],
+        unfilled_places(tool),
+    )
+
+
+def unfilled_places(tool: Tool) -> list[str]:
+    """A sentence for each place in a mock's results that no parameter fills."""
+    if tool.answered_by != "mock":
+        return []
+    beside = (*tool.config.get("cases", ()), *tool.config.get("sequence", ()))
+    results = [tool.config.get("result"), *(one.get("result") for one in beside)]
+    properties = tool.parameters.get("properties")
+    known = set(properties) if isinstance(properties, dict) else set()
+    return [_unfilled(*place, known) for place in unfilled(results, known)][:MOST_PLACES]
+
+
+def _unfilled(text: str, name: str, known: set[str]) -> str:
+    if name in known:
+        return f"`{text}` is not filled; write `{{{{ args.{name} }}}}`."
+    return f"`{text}` is not filled: no parameter is called so. Write `{{{{ args.NAME }}}}`."
+
+
+def fixed(typed: TypedTool, fix: str, made: Rewrite) -> OfferedFix:
+    """A rewrite, to be looked at before it is taken."""
+    before, after = pretty(typed.schema or {}), pretty(dict(made.parameters))
+    return OfferedFix(fix, difference(before, after), made.lost)
+
+
+async def hints(
+    entries: Iterable[LibraryEntry], most: int | None = None
+) -> tuple[dict[str, int], bool]:
+    """How many hints each tool has, by name, those without left out; and whether these are all: of
+    those that are not counted yet, at most `most` are."""
+    texts = {entry.tool.name: json.dumps(to_data(entry.tool)) for entry in entries}
+    new = [text for text in dict.fromkeys(texts.values()) if text not in _counted]
+    counted = await asyncio.to_thread(lambda: {text: _hints(text) for text in new[:most]})
+    known = {**_counted, **counted}
+    _counted.update(counted)
+    while len(_counted) > MOST_COUNTED:
+        del _counted[next(iter(_counted))]
+    found = {name: known.get(text, 0) for name, text in texts.items()}
+    return {name: count for name, count in found.items() if count}, len(counted) == len(new)
+
+
+_counted: dict[str, int] = {}
+"""Hints by a tool as it is saved; the list of tools asks for all of them."""
+
+
+def _hints(text: str) -> int:
+    tool: Tool = from_data(Tool, json.loads(text))
+    return sum(counts(finding, tool.strict) for finding in merge_by_protocol(findings(tool)))

@@ -1,4 +1,4 @@
-"""When a tool is called: ask, run, answer or deny, as the rule for always about just this tool."""
+"""The rule for all sessions about one tool: ask, run, answer or deny ("When called")."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.core.rules import told
 from app.core.tools import Tool
 from app.engine.rules import ALWAYS, parse_rule
 from app.render.fragments import toast
-from app.render.when import When, drawn_when, own_rule, place_for, when_called
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.site import Site, site_of
+from app.web.tools.view import When, drawn_when, own_rule, place_for, when_called
 
 
 async def when_of(site: Site, tool: Tool) -> When:

@@ -1,11 +1,11 @@
-"""The rules: those for always and each session's own, and what a person does to them.
+"""The Rules page: rules for all sessions and those of one session, and changes by the user.
 
-One set of functions for both: a path without a session means those for always.
+One set of functions for both: a path without a session means those for all sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -14,26 +14,32 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
-from app.core.rules import Rule, base_of
+from app.core.rules import LETS_THROUGH, Rule, base_of
+from app.core.tools import Tool
+from app.engine.engine import Engine
 from app.engine.redaction import check_rule
 from app.engine.rules import ALWAYS, RuleStore, parse_rule
 from app.render.fragments import partial, toast
-from app.render.rule_places import places
-from app.render.rules import (
+from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.rules.view import (
     TEMPLATES,
-    Look,
     RuleForm,
+    RuleList,
+    RulePreview,
+    RulesPage,
     TestLine,
     form_data,
     fresh_form,
-    looked,
+    places,
+    preview_rule,
     rule_data,
     rule_form,
+    rule_preview_html,
+    rule_rows,
     rules_page,
+    rules_panel,
 )
-from app.web.forms import Body, answer, as_json, body_of, wants
-from app.web.rules import drawn_rules, looked_at, named_tool, path_of, rules_shown, tools_for
-from app.web.site import site_of
+from app.web.site import Site, site_of
 
 
 async def rules(request: Request) -> Response:
@@ -52,7 +58,7 @@ async def rules(request: Request) -> Response:
             return await _gone(request, error)
     elif asked.get("template") in TEMPLATES:
         form = rule_form(TEMPLATES[asked["template"]][1])
-    told = await _told(request, form) if form != RuleForm() else Look()
+    told = await _told(request, form) if form != RuleForm() else RulePreview()
     return await _page(
         request, form, told, deleted=asked.get("deleted", ""), moved="moved" in asked
     )
@@ -176,12 +182,12 @@ async def preview(request: Request) -> Response:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "place"})
         page = await rules_shown(site.engine, _list(request))
         first = "place" in body.data and _place(body) == 0
-        told = await looked_at(site.engine, _list(request), page, rule, "", first)
+        told = await preview_now(site.engine, _list(request), page, rule, "", first)
         return as_json({"said": told.said, "notes": list(told.notes)})
     form = replace(_typed(body), id=body.text("rule"))
     told = await _told(request, form)
     if wants(request) == "htmx":
-        return HTMLResponse(partial("rule-look", "innerHTML", looked(site.env, told)))
+        return HTMLResponse(partial("rule-look", "innerHTML", rule_preview_html(site.env, told)))
     return await _page(request, form, told)
 
 
@@ -262,7 +268,7 @@ async def _gone(request: Request, error: NotFound) -> Response:
     """A rule that another hand took away: the page says so, and shows the list as it is now."""
     if wants(request) != "page":
         raise error
-    return await _page(request, RuleForm(), Look(), status=404, notice=str(error))
+    return await _page(request, RuleForm(), RulePreview(), status=404, notice=str(error))
 
 
 async def _refused(
@@ -271,10 +277,10 @@ async def _refused(
     """What was typed stays in the form, with the sentence below it; a script's rule is raised."""
     if wants(request) != "page":
         raise error
-    return await _page(request, form, Look(wrong=str(error), refused=True), status=status)
+    return await _page(request, form, RulePreview(wrong=str(error), refused=True), status=status)
 
 
-async def _told(request: Request, form: RuleForm) -> Look:
+async def _told(request: Request, form: RuleForm) -> RulePreview:
     """What the fields would write, or why they cannot."""
     site, session_id = site_of(request), _list(request)
     try:
@@ -282,15 +288,15 @@ async def _told(request: Request, form: RuleForm) -> Look:
     except BadInput as error:
         named = await named_tool(site.engine, session_id, form.tool)
         found = places(named.parameters) if named is not None else ()
-        return Look(wrong=site.engine.keys.redactor().redact_text(str(error)), places=found)
+        return RulePreview(wrong=site.engine.keys.redactor().redact_text(str(error)), places=found)
     page = await rules_shown(site.engine, session_id)
-    return await looked_at(site.engine, session_id, page, rule, form.id, form.first)
+    return await preview_now(site.engine, session_id, page, rule, form.id, form.first)
 
 
 async def _page(
     request: Request,
     form: RuleForm,
-    told: Look,
+    told: RulePreview,
     *,
     status: int = 200,
     deleted: str = "",
@@ -345,3 +351,82 @@ def _typed(body: Body) -> RuleForm:
         first=body.flag("first"),
         base=body.text("base"),
     )
+
+
+# What the page and the section in Setup show: the lists as they are now, and the tools.
+
+
+async def tools_for(engine: Engine, session_id: str) -> Sequence[Tool]:
+    """Those that a rule of the list is bound to: a session's, or for ALWAYS the library's.
+
+    NotFound where there is no such session.
+    """
+    if session_id == ALWAYS:
+        return await engine.library.tools()
+    async with engine.sessions.holding(session_id) as live:
+        settings = live.session.settings
+    return settings.tools if settings is not None else ()
+
+
+def path_of(session_id: str) -> str:
+    """Where the rules of a list are read and changed."""
+    return f"/sessions/{session_id}/rules" if session_id else "/rules"
+
+
+async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
+    """The list, and for a session those for always after its own."""
+    rules = engine.rules
+    tools = await tools_for(engine, session_id)
+    own = rules.listed(session_id)
+    rows = rule_rows(own, await rules.holding(own, tools))
+    lists = [RuleList(path_of(session_id), rows, session_id)]
+    title = ""
+    if session_id:
+        async with engine.sessions.holding(session_id) as live:
+            title, deleted = live.title, live.deleted
+        lists[0] = replace(lists[0], closed=deleted)
+        always = rules.listed(ALWAYS)
+        held = await rules.holding(always, tools)
+        # Of a rule for all sessions, what this one has not got says nothing here.
+        here = [
+            one and {name: state for name, state in one.items() if state != "gone"} for one in held
+        ]
+        more = rule_rows(always, here, len(own) + 1)
+        lists.append(RuleList(path_of(session_id), more, session_id, own=False, closed=deleted))
+    names = [tool.name for tool in tools]
+    names += [tool.name for tool in await engine.library.tools() if tool.name not in names]
+    servers = [server.name for server, _ in await engine.library.servers()]
+    return RulesPage(lists, names, servers, title=title)
+
+
+async def preview_now(
+    engine: Engine, session_id: str, page: RulesPage, rule: Rule, rule_id: str, first: bool
+) -> RulePreview:
+    """What `rule` would be if it was written now, or put in the place of the one of that id."""
+    rows = list(page.lists[0].rows)
+    place = next((row.place for row in rows if row.rule.id == rule_id), None)
+    if place is None:
+        place = 0 if first else len(rows)
+    covered: list[str] = []
+    if rule.action in LETS_THROUGH:
+        bound = await engine.rules.bound(rule, await tools_for(engine, session_id))
+        covered = list(bound.bound or ())
+    named = await named_tool(engine, session_id, rule.tool)
+    found = preview_rule(rule, place + 1, rows[:place], covered, named)
+    return replace(found, behind=None) if rule_id else found
+
+
+async def named_tool(engine: Engine, session_id: str, name: str) -> Tool | None:
+    """The tool of that name: the list's own, or else the library's."""
+    tools = [*await tools_for(engine, session_id), *await engine.library.tools()]
+    return next((tool for tool in tools if tool.name == name), None)
+
+
+async def rules_drawn(site: Site, session_id: str) -> str:
+    """What stands in the section of Setup as the rules are now."""
+    return rules_panel(site.env, await rules_shown(site.engine, session_id))
+
+
+async def drawn_rules(site: Site, session_id: str) -> str:
+    """The same as the piece that takes its place."""
+    return partial("session-rules", "innerMorph", await rules_drawn(site, session_id))

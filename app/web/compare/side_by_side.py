@@ -1,0 +1,459 @@
+"""Sessions side by side, live: each is its own page in a frame, and one stream feeds them all.
+
+GET /compare?session=A&session=B…&view=live is drawn here; what is typed once goes to all of them.
+The frames are templates/column.html.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+
+from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
+from app.core.limits import turn_cost, turn_tokens, written
+from app.core.session import Call, Session, Turn
+from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.filters import clip, duration, one_line, plural
+from app.render.fragments import partial, store_banner, toast
+from app.render.limits import money
+from app.render.view import View, busy_words, model_names, state_words
+from app.store.batch import Summary
+from app.web.forms import Body, answer, body_of, wants
+from app.web.guard import FRAMES, as_text
+from app.web.site import Site, site_of
+from app.web.stream import FRAME_S, KEEP_ALIVE_S, SNAPSHOT, after, message, page_stream, responded
+
+Outcome = dict[str, Any]
+
+
+async def live(request: Request) -> Response:
+    """The page of the sessions in the query; NotFound where none of them is there."""
+    site = site_of(request)
+    ids = chosen(request.query_params.getlist("session"))
+    at, lanes, gone = site.engine.sessions.position, [], []
+    for number, one in enumerate(ids, 1):
+        try:
+            async with site.engine.sessions.holding(one) as held:
+                view = await site.view(held, wired=False)
+                lanes.append(lane(view, number, without(ids, one), deleted=held.deleted))
+        except NotFound:
+            gone.append(one)
+    if not lanes:
+        raise NotFound("None of these sessions is there; choose them from the list at /.")
+    return HTMLResponse(beside_page(site.env, lanes, gone, at), headers=as_text(FRAMES))
+
+
+async def prompt(request: Request) -> Response:
+    """POST /compare/prompts: one text for each `session` that can take it now, all at once."""
+    site, body = site_of(request), await body_of(request)
+    ids, text = asked_of(body), body.text("text")
+
+    async def send(session_id: str) -> None:
+        await site.engine.runner.prompt(session_id, text)
+
+    async with site.changing:  # as for one session
+        outcomes = await asyncio.gather(*(_tried(one, send(one)) for one in ids))
+    return await _answer(request, site, ids, outcomes, status=202)
+
+
+async def stop(request: Request) -> Response:
+    """POST /compare/stop: each `session` is stopped, all at once."""
+    site, body = site_of(request), await body_of(request)
+    ids = asked_of(body)
+    stops = (_tried(one, site.engine.runner.stop(one)) for one in ids)
+    return await _answer(request, site, ids, await asyncio.gather(*stops), status=200)
+
+
+def asked_of(body: Body) -> list[str]:
+    """The sessions of a form (`session`, repeated) or a JSON body (`sessions`, a list)."""
+    ids = chosen(body.all("sessions" if body.is_json else "session"))
+    if not ids:
+        raise BadInput("Name the sessions; open them side by side from the list at /.")
+    return ids
+
+
+async def _tried(session_id: str, doing: Any) -> Outcome:
+    try:
+        await doing
+    except PlaygroundError as error:
+        return {"session": session_id, "ok": False, "error": str(error)}
+    return {"session": session_id, "ok": True}
+
+
+async def _answer(
+    request: Request, site: Site, ids: Sequence[str], outcomes: Sequence[Outcome], *, status: int
+) -> Response:
+    """A script hears of each; a page of those that refused, and as an error where all did."""
+    refused = [outcome for outcome in outcomes if not outcome["ok"]]
+    status = 409 if len(refused) == len(outcomes) else status
+    sentence = await _sentence(site, outcomes) if refused else ""
+    if refused and wants(request) == "htmx":
+        return HTMLResponse(toast(site.env, sentence), status if status == 409 else 200)
+    if status == 409 and wants(request) == "page":
+        raise Conflict(sentence)
+    location = "" if wants(request) == "htmx" else address(ids)
+    return answer(request, list(outcomes), status=status, location=location)
+
+
+async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
+    """`2 sessions took it. Not gpt-5 (profile mine): decide its waiting calls first.`"""
+    refused = [outcome for outcome in outcomes if not outcome["ok"]]
+    taken = len(outcomes) - len(refused)
+    reasons = []
+    for one in refused:
+        summary = await site.engine.log.summary(one["session"])
+        name = _name(summary) if summary is not None else one["session"]
+        reasons.append(f"Not {name}: {one['error']}")
+    head = f"{plural(taken, 'session')} took it. " if taken else ""
+    return head + " ".join(reasons)
+
+
+def _name(one: Summary) -> str:
+    """Its model, and its profile where that is called otherwise."""
+    model, profile = clip(one_line(one.model), 60), clip(one_line(one.profile), 60)
+    return model if profile in ("", model) else f"{model} (profile {profile})"
+
+
+# The stream: each message `column` is one step of one session, `{"session", "at", "html",
+# "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream. `id:` is
+# the position up to which the page has everything of every session: whoever comes again with it
+# misses nothing, and what it has already is harmless. `gone` names a session that is not there.
+
+
+MOST = 4
+"""Sessions that stand side by side."""
+
+WHOLE = tuple(touch for touch in SNAPSHOT if touch.id != "wire")
+
+
+@dataclass
+class Follower:
+    """What the page has of one session, the `number`th: up to `position`, with these marks on its
+    head and these rules."""
+
+    number: int
+    id: str
+    position: int
+    head: tuple[str, bool, bool, tuple[str, ...]] | None = None
+    unasked: tuple[str, ...] | None = None
+
+
+@dataclass
+class SideBySide:
+    """All that one page shows. `drawn` is what it says around the frames, by id."""
+
+    columns: list[Follower]
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    drawn: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> int:
+        return min((column.position for column in self.columns), default=-1)
+
+
+async def stream(request: Request) -> StreamingResponse:
+    """GET /stream?session=A&session=B…&after=POSITION: up to four sessions of one page; of one
+    session where it stands alone and `columns` is not asked for."""
+    ids = chosen(request.query_params.getlist("session"))
+    if len(ids) < 2 and not request.query_params.get("columns"):
+        return await page_stream(request)
+    site = site_of(request)
+    if not [one for one in ids if await site.engine.log.summary(one) is not None]:
+        raise NotFound("None of these sessions is there; open them from the list at /.")
+    position = after(request)
+    return responded(_frames(site, beside_from(ids, position)))
+
+
+def beside_from(ids: Sequence[str], position: int) -> SideBySide:
+    """What a page of these sessions has that was drawn at `position`."""
+    return SideBySide([Follower(number, one, position) for number, one in enumerate(ids, 1)])
+
+
+def chosen(ids: Sequence[str]) -> list[str]:
+    """Each of them once, as they stand; BadInput where they are too many for one page."""
+    once = [one for one in dict.fromkeys(ids) if one]
+    if len(once) > MOST:
+        raise BadInput(f"At most {MOST} sessions stand side by side; leave some out.")
+    return once
+
+
+def address(ids: Sequence[str], view: str = "live") -> str:
+    """The page of these sessions."""
+    return "/compare?" + urlencode([*(("session", one) for one in ids), ("view", view)])
+
+
+def without(ids: Sequence[str], one: str) -> str:
+    """The page of the others; "" where there are none."""
+    left = [other for other in ids if other != one]
+    return address(left) if left else ""
+
+
+async def _frames(site: Site, beside: SideBySide) -> AsyncIterator[str]:
+    sessions = site.engine.sessions
+    while not site.closing:
+        position, version = sessions.position, sessions.list_version
+        sent = await round_of(site, beside)
+        if sent:
+            yield sent
+            await asyncio.sleep(FRAME_S)
+        elif not await sessions.wait(position, version, KEEP_ALIVE_S):
+            yield ": keep-alive\n\n"
+
+
+async def round_of(site: Site, beside: SideBySide) -> str:
+    """What the page has not seen yet of any session, as messages; "" where there is nothing."""
+    messages: list[tuple[str, str]] = []  # (data, event)
+    for column in tuple(beside.columns):
+        try:
+            step = await _step(site, beside, column)
+        except NotFound:
+            beside.columns.remove(column)
+            beside.lanes.pop(column.id, None)
+            messages.append((json.dumps({"session": column.id}), "gone"))
+            continue
+        if not step.empty:
+            data = {"session": column.id, "at": column.position, "html": step.html}
+            messages.append((json.dumps(data | {"grow": step.grow}), "column"))
+    if around := _around(site, beside):
+        messages.append((around, ""))
+    last = len(messages) - 1
+    return "".join(
+        message(data, event=event, id=beside.id if place == last else None)
+        for place, (data, event) in enumerate(messages)
+    )
+
+
+async def _step(site: Site, beside: SideBySide, column: Follower) -> Frame:
+    """What is new of one session: without list, Setup and wire, which no column shows."""
+    sessions, env = site.engine.sessions, site.env
+    async with sessions.holding(column.id) as live:
+        seen = sessions.since(column.position) if column.position >= 0 else None
+        column.position = sessions.position
+        view = await site.view(live, wired=False, framed=True)
+        if seen is None:
+            made = Frame(frame_html(env, view, WHOLE), [])
+        else:
+            made = frame(env, view, [one.logged for one in seen if one.session == column.id])
+        extra = frame_html(env, view, _unlogged(view, column))
+        beside.lanes[column.id] = lane(view, column.number, deleted=live.deleted)
+    return Frame(made.html + extra, made.grow)
+
+
+def _unlogged(view: View, column: Follower) -> list[Touch]:
+    """The blocks that say what is no event, a title, a tag or a rule, where it is another now."""
+    touches, head = [], (view.title, view.pinned, view.archived, view.tags)
+    if head != column.head:
+        touches.append(Touch("head", "changed"))
+    if view.unasked != column.unasked:
+        touches.append(Touch("dock", "changed"))
+    column.head, column.unasked = head, view.unasked
+    return touches
+
+
+def _around(site: Site, beside: SideBySide) -> str:
+    """What is said around the frames where it is not what this page has."""
+    ids = list(beside.lanes)
+    lanes = [replace(lane, without=without(ids, lane.id)) for lane in beside.lanes.values()]
+    drawn = {**pieces(site.env, lanes), "store": store_banner(site.env)}
+    changed = {id: html for id, html in drawn.items() if beside.drawn.get(id) != html}
+    beside.drawn = drawn
+    return "".join(partial(id, "outerMorph", html) for id, html in changed.items())
+
+
+# What the page around the frames says of each session. Like a block, each piece has an id that
+# never changes and follows from its values alone, so that the page and its stream cannot differ.
+
+
+Measure = tuple[str, str, str]
+"""(what, how much, in more words)"""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of the sessions: `number` is its place, from 1; `without` the page that leaves it out.
+    `state` is the session's, or deleted."""
+
+    number: int
+    id: str
+    title: str
+    model: str
+    profile: str
+    state: str
+    words: str
+    waiting: int
+    measures: Sequence[Measure]
+    open: bool
+    busy: str
+    without: str = ""
+    decided: str = ""
+
+    @property
+    def deleted(self) -> bool:
+        return self.state == "deleted"
+
+    @property
+    def at_work(self) -> bool:
+        """Something is under way or held, so that Stop ends it."""
+        return self.state in ("running", "waiting", "paused")
+
+
+def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -> Lane:
+    """What is said of the session of `view`. `open` is whether it takes a prompt now, and `busy`
+    why it does not. Nothing of one that is `deleted` waits for a person."""
+    session = view.session
+    busy = "deleted" if deleted else _busy(session, own=view.own)
+    return Lane(
+        number,
+        session.id,
+        view.title,
+        view.model,
+        view.settings.profile.name,
+        "deleted" if deleted else session.state,
+        "deleted" if deleted else state_words(session),
+        0 if deleted else len(session.waiting),
+        measures(session),
+        not busy,
+        busy,
+        without,
+        decided_here(session),
+    )
+
+
+def decided_here(session: Session) -> str:
+    """What the fork decided of the calls that it opened again, which tells it from its siblings:
+    `answered: 17*23 = 0`."""
+    reopened = session.forks[-1][1].reopened if session.forks else ()
+    calls = (session.call(one) for one in reopened)
+    return ", ".join(clip(one_line(words), 120) for call in calls if (words := _decided(call)))
+
+
+def _decided(call: Call) -> str:
+    decided = call.decided
+    if decided is None:
+        return ""
+    match decided.decision:
+        case "answer":
+            return f"answered: {decided.text}"
+        case "deny":
+            return f"denied: {decided.text}"
+    return f"ran with {decided.arguments}" if decided.arguments is not None else ""
+
+
+def _busy(session: Session, *, own: bool) -> str:
+    if not own:
+        return "from someone else, only read"
+    match session.state:
+        case "running":
+            return busy_words(session)
+        case "waiting":
+            return "decide its waiting calls first"
+        case "paused" if session.waiting:
+            return "press Continue or Stop first"
+    return ""
+
+
+def measures(session: Session) -> Sequence[Measure]:
+    """Of the run that the last prompt began: first token, tokens a second, tokens, cost, calls and
+    the time at which the model was at work. What is not known is no number."""
+    run = session.run
+    return (
+        ("first token", _first(run), "from the request to the first part of the answer"),
+        ("speed", _speed(run), "output tokens a second, from the first part to the end"),
+        ("tokens", _run_tokens(run), "read and written, as the provider counted"),
+        ("cost", _run_cost(run), "in US dollars, by the provider's word or the list of prices"),
+        ("calls", str(sum(len(turn.calls) for turn in run)), "tool calls the model made"),
+        ("model", _worked(run), "the time the model was at work, over all its answers"),
+    )
+
+
+NONE = "–"
+
+
+def _first(run: Sequence[Turn]) -> str:
+    for turn in run:
+        if turn.first_part_ms is not None:
+            return duration(turn.first_part_ms - turn.sent_ms)
+    return NONE
+
+
+def _speed(run: Sequence[Turn]) -> str:
+    total, took_ms = 0, 0
+    for turn in run:
+        if turn.end is None:
+            continue
+        wrote = written(turn.request.protocol, turn.end.usage)
+        if wrote and turn.closed_ms is not None and turn.first_part_ms is not None:
+            total += wrote
+            took_ms += turn.closed_ms - turn.first_part_ms
+    return f"{round(1000 * total / took_ms):,}/s" if took_ms else NONE
+
+
+def _run_tokens(run: Sequence[Turn]) -> str:
+    used = [turn_tokens(turn) for turn in run if not turn.open]
+    total = sum(one or 0 for one in used)
+    if None in used:
+        return f"≥ {total:,}" if total else "unknown"
+    return f"{total:,}" if used else NONE
+
+
+def _run_cost(run: Sequence[Turn]) -> str:
+    costs = [turn_cost(turn) for turn in run if not turn.open]
+    paid = sum(cost or 0.0 for cost in costs)
+    if None in costs:
+        return f"≥ {money(paid)}" if paid else "unknown"
+    return money(paid) if costs else NONE
+
+
+def _worked(run: Sequence[Turn]) -> str:
+    took = [turn.closed_ms - turn.sent_ms for turn in run if turn.closed_ms is not None]
+    return duration(sum(took)) if took else NONE
+
+
+def status_line(lanes: Sequence[Lane]) -> str:
+    """All of them in one line: `2 run · 3 calls wait for you`."""
+    return " · ".join(_status_words(lanes)) or "nothing runs"
+
+
+def _status_words(lanes: Sequence[Lane]) -> Iterator[str]:
+    running = sum(lane.state == "running" for lane in lanes)
+    waiting = sum(lane.waiting for lane in lanes)
+    paused = sum(lane.state == "paused" for lane in lanes)
+    if running:
+        yield f"{running} {'runs' if running == 1 else 'run'}"
+    if waiting:
+        yield f"{plural(waiting, 'call')} {'waits' if waiting == 1 else 'wait'} for you"
+    if paused:
+        yield f"{paused} paused"
+
+
+def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
+    """What is said around the frames, by the id of the element that says it."""
+    made = {
+        "besidehead": env.get_template("_besidehead.html").render(
+            lanes=lanes, words=status_line(lanes)
+        ),
+        "dock": env.get_template("_besidedock.html").render(lanes=lanes),
+    }
+    told_apart = model_names([(lane.model, lane.profile) for lane in lanes])
+    for one, called in zip(lanes, told_apart, strict=True):
+        for name in ("lane", "pick"):
+            html = env.get_template(f"_{name}.html").render(lane=one, called=called)
+            made[f"{name}-{one.number}"] = html
+    return {id: html.strip() for id, html in made.items()}
+
+
+def beside_page(env: Environment, lanes: Sequence[Lane], gone: Sequence[str], at: int) -> str:
+    """The page of `lanes`; `gone` are ids of no session, `at` the position it was drawn at."""
+    drawn = {id: Markup(html) for id, html in pieces(env, lanes).items()}
+    return env.get_template("beside.html").render(
+        lanes=lanes, piece=drawn.__getitem__, gone=gone, at=at
+    )

@@ -1,0 +1,447 @@
+"""The panel that tries a tool: what is in the editor runs alone, and nothing of it is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refused
+from app.core.events import Problem
+from app.core.serialization import to_data
+from app.core.tools import Tool, ToolResult, text_result
+from app.engine.redaction import check_tools
+from app.engine.try_tool import STEP_S, Try, TryCheck, TryRequest
+from app.exchange.results import as_data, wire_results
+from app.render.arguments import as_typed, rows_of
+from app.render.card import source
+from app.render.filters import ago, clip
+from app.schema.form import fields, form_of, value_of
+from app.schema.sample import sample
+from app.schema.validate import check_call, check_tool, schema_problems
+from app.web.forms import Body, as_json, body_of, wants
+from app.web.site import Site, site_of
+from app.web.tools import view as draw
+from app.web.tools.editor import typed_tool
+from app.web.tools.view import (
+    Mode,
+    PastArguments,
+    ResultOnWire,
+    TryOutcome,
+    TryPanel,
+    result_on_wire,
+)
+
+WAIT_S = 20.0
+"""How long a question for the state of a try is held while there is nothing new, in seconds."""
+
+LOOKS = ("form", "json", "sample", "past", "over", "look", "check")
+"""What `do` may ask for beside run, anyway and answer: the arguments, drawn anew."""
+
+
+async def run(request: Request) -> Response:
+    """POST /tools/try: run the tool of the form, or what else its button `do` asks for."""
+    body = await body_of(request)
+    if body.is_json:
+        return await _run_for_script(request, body)
+    site, typed = site_of(request), _typed(body)
+    try:
+        tool, name = await _tool(site, body)
+    except BadTool as error:
+        return _drawn(request, broken_panel(body.text("try_tool"), error), body.text("do"))
+    do = body.text("do", "run")
+    try:
+        if do in LOOKS:
+            typed = await _looked_at(site, tool, body, typed)
+            return _drawn(request, await panel_of(site, tool, name, typed), do)
+        return await _run_for_page(request, tool, name, typed, body)
+    except PlaygroundError as error:
+        if wants(request) != "htmx":
+            raise
+        panel = await panel_of(site, tool, name, typed)
+        said = draw.try_checked(site.env, panel) + draw.try_said(site.env, str(error))
+        return HTMLResponse(said, 422)
+
+
+async def show(request: Request) -> Response:
+    """GET /tools/try/ID: how it stands; held until there is more than `after` says."""
+    site, after = site_of(request), _number(request.query_params.get("after", ""))
+    one = site.engine.trying.get(request.path_params["id"])
+    if after is not None:
+        one = await site.engine.trying.wait(one.id, after, WAIT_S)
+        if one.result is None:
+            await asyncio.sleep(STEP_S)  # a tool that talks without end is told in steps
+    return await _told(request, one)
+
+
+async def cancel(request: Request) -> Response:
+    """POST /tools/try/ID/cancel"""
+    return await _told(
+        request, await site_of(request).engine.trying.cancel(request.path_params["id"])
+    )
+
+
+# For a page.
+
+
+async def _run_for_page(
+    request: Request, tool: Tool, name: str, typed: TypedArguments, body: Body
+) -> Response:
+    site, do = site_of(request), body.text("do", "run")
+    text, problems = text_of(tool, typed)
+    if problems:
+        return _drawn(request, await panel_of(site, tool, name, typed), "check", 422)
+    if tool.answered_by == "person":
+        return await _told(request, _answered(site, tool, text, typed, body))
+    if await is_off(site, tool, name):
+        raise Refused("This tool is switched off; look at what it runs and switch it on first.")
+    wanted = TryRequest(
+        tool,
+        text,
+        typed.scratch,
+        anyway=do == "anyway",
+        seen=body.text("try_seen"),
+        lift=body.flag("try_lift"),
+    )
+    return await _told(request, await site.engine.trying.start(wanted), typed)
+
+
+def _answered(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Body) -> Try:
+    wanted = TryRequest(tool, "{}", typed.scratch)
+    result = text_result(text, is_error=body.flag("try_error"))
+    return site.engine.trying.answered(wanted, result)
+
+
+async def _told(request: Request, one: Try, typed: TypedArguments | None = None) -> Response:
+    site = site_of(request)
+    if wants(request) == "json":
+        return as_json(await asyncio.to_thread(_data, site, one))
+    here = f"/tools/try/{one.id}"
+    if wants(request) == "page":
+        if request.method == "POST":
+            return RedirectResponse(here, 303)
+        return await _page(request, one)
+    html = draw.try_result(site.env, await asyncio.to_thread(try_outcome, site, one))
+    if typed is not None and typed.scratch != one.scratch:
+        again = TypedArguments(typed.mode, typed.form, typed.text, one.scratch)
+        tool, name = one.wanted.tool, (await body_of(request)).text("try_tool")
+        html += draw.try_checked(site.env, await panel_of(site, tool, name, again))
+    return HTMLResponse(html)
+
+
+async def _page(request: Request, one: Try) -> Response:
+    site, tool = site_of(request), one.wanted.tool
+    typed = fill_arguments(tool, one.wanted.arguments, TypedArguments(scratch=one.scratch))
+    if tool.answered_by == "person":
+        typed = sample_arguments(tool)
+    panel = await panel_of(site, tool, tool.name, typed, ask=False)
+    seen = await asyncio.to_thread(try_outcome, site, one)
+    return HTMLResponse(draw.try_page(site.env, panel, seen, _back(tool.name)))
+
+
+def _drawn(request: Request, panel: TryPanel, do: str, status: int = 200) -> Response:
+    env = site_of(request).env
+    if wants(request) == "page":
+        return HTMLResponse(draw.try_page(env, panel, None, _back(panel.name)), status)
+    if panel.broken:  # what was typed stays, for a tool that is whole again in a moment
+        return HTMLResponse(draw.try_said(env, panel.broken, "told"), status)
+    drawn = draw.try_checked if do == "check" else draw.try_arguments
+    return HTMLResponse(drawn(env, panel), status)
+
+
+def _back(name: str) -> str:
+    return f"/tools/{name}" if name else "/tools"
+
+
+async def _looked_at(site: Site, tool: Tool, body: Body, typed: TypedArguments) -> TypedArguments:
+    """The arguments as the button asks for them; as they are where they cannot be read."""
+    text, problems = text_of(tool, typed)
+    match body.text("do"):
+        case "json" if typed.mode == "form" and not problems:
+            return TypedArguments("json", {}, draw.indent_json(text or "{}"), typed.scratch)
+        case "form" if typed.mode == "json":
+            return fill_arguments(tool, text, TypedArguments("form", {}, text, typed.scratch))
+        case "sample":
+            made = sample_arguments(tool)
+            shown = draw.indent_json(made.text) if typed.mode == "json" else made.text
+            return TypedArguments(typed.mode, made.form, shown, typed.scratch)
+        case "past":
+            return fill_arguments(tool, await _past(site, tool, body.text("try_past")), typed)
+        case "over":
+            await site.engine.trying.forget(typed.scratch)
+            return TypedArguments(typed.mode, typed.form, typed.text)
+    return typed
+
+
+async def _past(site: Site, tool: Tool, key: str) -> str:
+    for past_call in await site.engine.log.past_calls(tool.name):
+        if f"{past_call.session}/{past_call.seq}" == key:
+            return past_call.arguments
+    raise NotFound("That call is not among the last ones any more; choose another.")
+
+
+def _typed(body: Body) -> TypedArguments:
+    assert body.form is not None
+    form: dict[str, Sequence[str]] = {name: body.all(name) for name in body.form if ":" in name}
+    text = body.text("try_json").replace("\r\n", "\n")
+    json = body.text("try_mode") == "json"
+    return TypedArguments("json" if json else "form", form, text, body.text("try_scratch"))
+
+
+async def _tool(site: Site, body: Body) -> tuple[Tool, str]:
+    """What stands in the editor, where its fields came along; else the saved tool. With the name
+    it is saved under."""
+    name = body.text("original") or body.text("try_tool")
+    if "answered_by" in body.data:
+        tool = typed_tool(body)
+        check_tools([tool], site.engine.keys.redactor())
+        return tool, name
+    if not name:
+        raise BadTool("Save the tool first; then it can be tried.", "/name")
+    return await site.engine.library.tool(name), name
+
+
+# For a script.
+
+
+async def _run_for_script(request: Request, body: Body) -> Response:
+    site = site_of(request)
+    named = body.data.get("tool")
+    match named:
+        case str():
+            tool = await site.engine.library.tool(named)
+            if await is_off(site, tool, named):
+                raise Refused(
+                    f"{named} is switched off; look at what it runs and switch it on first."
+                )
+        case Mapping():
+            tool = check_tool(named)
+            check_tools([tool], site.engine.keys.redactor())
+        case _:
+            raise BadInput("tool is the name of a tool, or a tool in our own form.")
+    if tool.answered_by == "person" and "answer" in body.data:
+        one = site.engine.trying.answered(
+            TryRequest(tool, "{}"), text_result(body.text("answer"), is_error=body.flag("is_error"))
+        )
+        return await _told(request, one)
+    wanted = TryRequest(
+        tool,
+        _arguments(body),
+        body.text("scratch"),
+        anyway=body.flag("anyway"),
+        lift=body.flag("lift"),
+    )
+    one = await site.engine.trying.start(wanted)
+    if body.data.get("wait", True) is not False:
+        while one.result is None:
+            await site.engine.trying.wait(one.id, one.changed, WAIT_S)
+    return await _told(request, one)
+
+
+def _arguments(body: Body) -> str:
+    """As they were written: digits and order count."""
+    arguments = body.data.get("arguments", "{}")
+    if isinstance(arguments, Mapping):
+        assert body.quoted is not None
+        return body.quoted.member("arguments")
+    if not isinstance(arguments, str):
+        raise BadInput("arguments must be an object, or its JSON as a text.")
+    return arguments
+
+
+def _data(site: Site, one: Try) -> dict[str, Any]:
+    """See docs/contract.md."""
+    result, wanted = one.result, one.wanted
+    wires: dict[str, object] = {}
+    if result is not None:
+        said = wanted.arguments or "{}"
+        wires = as_data(wire_results(wanted.tool, said, result, quirks(site)))
+    return {
+        "id": one.id,
+        "scratch": one.scratch,
+        "state": "running" if result is None else "done",
+        "progress": {"text": one.progress, "fraction": one.fraction},
+        "ms": None if one.ended_ms is None else one.ended_ms - one.started_ms,
+        "result": None if result is None else {**to_data(result), "text": result.text},
+        "wire": wires,
+    }
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+# The panel, put together from the engine: for the page of tools, and alone.
+
+
+RUNS_NOTHING = ("mock", "person")
+"""Kinds of tools that may be tried while they are switched off."""
+
+
+@dataclass(frozen=True)
+class TypedArguments:
+    """The arguments as they stand on the page: the fields of `form`, or `text` in mode json."""
+
+    mode: Mode = "form"
+    form: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    text: str = ""
+    scratch: str = ""
+
+
+def sample_arguments(tool: Tool) -> TypedArguments:
+    """Arguments to begin with, made up from the schema."""
+    schema = schema_of(tool)
+    if tool.answered_by == "person":
+        return TypedArguments("form" if has_form(tool) else "json")
+    text = json.dumps(sample(schema), ensure_ascii=False)
+    return TypedArguments("form", form_of(fields(schema, text)), text)
+
+
+def fill_arguments(tool: Tool, text: str, typed: TypedArguments) -> TypedArguments:
+    """`typed` with the arguments `text`, in the form where that can show them."""
+    read = check_call(tool, tool.name, text)
+    if any(one.kind == "malformed" for one in read):
+        return TypedArguments("json", {}, text, typed.scratch)
+    text = text if text.strip() not in ("", "null") else "{}"
+    return TypedArguments(typed.mode, form_of(fields(schema_of(tool), text)), text, typed.scratch)
+
+
+def schema_of(tool: Tool) -> Any:
+    """What is to be filled in: the arguments, or for a person's tool the answer."""
+    if tool.answered_by == "person":
+        return tool.config.get("output_schema", {})
+    return tool.parameters
+
+
+def has_form(tool: Tool) -> bool:
+    """Whether there is a schema to make a form of."""
+    return tool.answered_by != "person" or "output_schema" in tool.config
+
+
+def text_of(tool: Tool, typed: TypedArguments) -> tuple[str, tuple[Problem, ...]]:
+    """The JSON text that is typed, or what is wrong with it at which place."""
+    if typed.mode == "json":
+        return typed.text, ()
+    read = value_of(schema_of(tool), typed.form)
+    return read.text, read.problems
+
+
+NEW = "Give the tool a name, and it can be tried here."
+BROKEN = "What stands in the editor is no tool yet; mend it, and it can be tried here."
+
+
+async def first_panel(site: Site, tool: Tool | None, name: str = "") -> TryPanel:
+    """The panel of a page that is opened: a tool of the library, filled with a sample."""
+    if tool is None:
+        return TryPanel(None, name, BROKEN if name else NEW)
+    return await panel_of(site, tool, name, sample_arguments(tool), ask=False)
+
+
+async def panel_of(
+    site: Site, tool: Tool, name: str, typed: TypedArguments, *, ask: bool = True
+) -> TryPanel:
+    """The panel as `typed` has it, with the verdict on it. Unless `ask`, as for a page that is
+    only looked at, no server is started or asked for it."""
+    engine = site.engine
+    off = await is_off(site, tool, name)
+    text, problems = await asyncio.to_thread(text_of, tool, typed)
+    looked = TryCheck(problems, "", "")
+    if not problems:
+        looked = await _looked(site, tool, text, typed, off=off, ask=ask)
+    drawn = () if typed.mode == "json" else fields(schema_of(tool))
+    rows, others = rows_of(as_typed(drawn, typed.form), looked.problems)
+    now = engine.sessions.clock()
+    past = [] if tool.answered_by == "person" else await engine.log.past_calls(tool.name)
+    return TryPanel(
+        tool=tool,
+        name=name,
+        source=source(tool),
+        mode=typed.mode,
+        rows=rows,
+        text=typed.text,
+        others=others,
+        unsatisfied=looked.unsatisfied and not problems,
+        malformed=looked.malformed or bool(problems),
+        off=off,
+        person=tool.answered_by == "person",
+        lifts=tool.answered_by == "workspace" and tool.config.get("tool") == "run_shell",
+        # A mock runs nothing that could be another thing than what was seen.
+        seen=looked.seen if tool.answered_by != "mock" else "",
+        scratch=typed.scratch,
+        past=[
+            PastArguments(
+                f"{one.session}/{one.seq}",
+                f"{ago(one.at_ms, now)} · {clip(one.arguments, 60)} · {one.title or one.session}",
+            )
+            for one in past
+        ],
+    )
+
+
+async def _looked(
+    site: Site, tool: Tool, text: str, typed: TypedArguments, *, off: bool, ask: bool
+) -> TryCheck:
+    if tool.answered_by == "person":
+        return TryCheck(await asyncio.to_thread(answer_problems, tool, text), "", "")
+    if off:  # nothing of it is touched, not even its file
+        return TryCheck(await asyncio.to_thread(check_call, tool, tool.name, text), "", "")
+    return await site.engine.trying.look(tool, text, typed.scratch, ask=ask)
+
+
+def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
+    """What is wrong with an answer by hand, where there is a schema for it."""
+    schema = tool.config.get("output_schema")
+    if schema is None:
+        return ()
+    if not text:
+        return (Problem("schema", "Nothing is answered yet."),)
+    return schema_problems(schema, json.loads(text))
+
+
+async def is_off(site: Site, tool: Tool, name: str) -> bool:
+    """Whether a person has to switch it on before anything of it runs."""
+    if tool.answered_by in RUNS_NOTHING or not name:
+        return False
+    entries = await site.engine.library.entries()
+    return any(entry.tool.name == name and not entry.enabled for entry in entries)
+
+
+def try_outcome(site: Site, one: Try) -> TryOutcome:
+    """A try for the eye."""
+    result = one.result
+    return TryOutcome(
+        id=one.id,
+        tool=one.wanted.tool.name,
+        source=source(one.wanted.tool),
+        started_ms=one.started_ms,
+        changed=one.changed,
+        progress=one.progress,
+        fraction=one.fraction,
+        took_ms=None if one.ended_ms is None else one.ended_ms - one.started_ms,
+        result=result,
+        wires=_wires(site, one, result) if result is not None else (),
+    )
+
+
+def _wires(site: Site, one: Try, result: ToolResult) -> list[ResultOnWire]:
+    results = wire_results(one.wanted.tool, one.wanted.arguments or "{}", result, quirks(site))
+    return [result_on_wire(each.protocol, each.text, each.notes) for each in results]
+
+
+def quirks(site: Site) -> dict[str, tuple[str, ...]]:
+    """What the first vendor of each protocol has of its own."""
+    found: dict[str, tuple[str, ...]] = {}
+    for profile in site.engine.profiles():
+        if not profile.simulated:
+            found.setdefault(profile.protocol, profile.quirks)
+    return found
+
+
+def broken_panel(name: str, error: BadTool) -> TryPanel:
+    """The panel of what is no tool (yet)."""
+    return TryPanel(None, name, str(error))

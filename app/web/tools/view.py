@@ -1,0 +1,577 @@
+"""The Tools page and its pieces as HTML: list, editor, lint, "When called", trying a tool.
+
+The fields of the editor are in form.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from app.core.events import Problem
+from app.core.rules import LETS_THROUGH, Rule
+from app.core.serialization import to_data
+from app.core.tools import Content, Tool, ToolResult
+from app.protocols.lint import Finding, ToolAcceptance
+from app.render.arguments import LAYOUT_LIMIT, FieldRow, Token, flat_rows, laid_out
+from app.render.card import Tone
+from app.render.filters import duration, pretty, size
+from app.render.fragments import partial
+from app.render.request import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
+from app.schema.outline import TYPES, OutlineRow
+from app.store.library import LibraryEntry, Version
+from app.web.tools.form import FACES, ToolForm
+
+MOST_FINDINGS = 40
+MOST_FIRST = 6
+MOST_VERSIONS = 50
+
+KINDS = (
+    ("mock", "Mock"),
+    ("python", "Python"),
+    ("http", "HTTP"),
+    ("person", "You"),
+    ("mcp", "MCP"),
+    ("workspace", "Workspace"),
+)
+"""Who can answer; the last two are chosen nowhere, but shown where they are."""
+
+FACE_TITLES = tuple(zip(FACES, ("Form", "JSON Schema", "Python"), strict=True))
+
+FIXES = {
+    "strict": "make strict-ready",
+    "gemini": "make Gemini-ready",
+    "inline": "inline references",
+    "drop": "leave out what is refused",
+}
+
+Diff = Sequence[tuple[str, str]]
+"""Lines with how they came: "+", "-", " " or "@"."""
+
+
+@dataclass(frozen=True)
+class ToolOnWire:
+    """A tool as one protocol sends it: JSON text, and what the protocol cannot say."""
+
+    protocol: str
+    text: str
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known of the tool as it stands in the editor. `notes` are sentences about who answers
+    it. `problem` says why nothing is known; a new tool has not even that."""
+
+    findings: Sequence[Finding] = ()
+    accepted: Sequence[ToolAcceptance] = ()
+    tokens: int = 0
+    sent: Sequence[ToolOnWire] = ()
+    notes: Sequence[str] = ()
+    problem: str = ""
+    pointer: str = ""
+
+    def laid_out(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
+        """The findings to be read first, and those that are folded: (title, fix, findings)."""
+        first = [finding for finding in self.findings if counts(finding, strict)]
+        folds = [("more of them", "", first[MOST_FIRST:])]
+        for severity, title in (
+            ("strict", "that strict mode would refuse; strict is off"),
+            ("ignored", "that are accepted and not obeyed"),
+        ):
+            rest = [
+                finding
+                for finding in self.findings
+                if finding.severity == severity and finding not in first
+            ]
+            fix = next((one.fix for one in rest if one.fix), "")
+            folds.append((title, fix, rest))
+        return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
+
+
+def counts(finding: Finding, strict: bool) -> bool:
+    """Whether a finding is a hint: what strict mode wants is one for a strict tool only, and what
+    a provider leaves out without harm is none."""
+    return finding.severity in ("refused", "weak") or (strict and finding.severity == "strict")
+
+
+@dataclass(frozen=True)
+class OfferedFix:
+    """A rewrite that is offered: `lost` are sentences about meaning that goes."""
+
+    fix: str
+    diff: Diff
+    lost: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Another hand saved the tool meanwhile: what saving would change of that, and the state that
+    it would be saved over."""
+
+    diff: Diff
+    over: str
+
+
+@dataclass(frozen=True)
+class Editor:
+    """The form of one tool. `original` is the name it was saved under, "" for a new one, and
+    `drawn` the state (state_of) that the form was drawn from. `errors` by field, "" for all; `line`
+    counts from 1 within the parameters. `rows` is the outline of the schema for the face that is a
+    form, and `typed` what stands in its fields instead; `large` counts the rows where they are too
+    many for it. `lossy` says why the Python face cannot be edited. `focus` is the id of what the
+    cursor goes to. `unsaved` says that this was typed, and refused or only looked at.
+    """
+
+    form: ToolForm
+    original: str = ""
+    drawn: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    line: int | None = None
+    rows: OutlineRow | None = None
+    typed: Mapping[str, str] = field(default_factory=dict)
+    lossy: Sequence[str] = ()
+    judged: Judged = Judged()
+    fixed: OfferedFix | None = None
+    focus: str = ""
+    large: int = 0
+    unsaved: bool = False
+    clash: Clash | None = None
+
+
+@dataclass(frozen=True)
+class Around:
+    """What stands around the editor. `entry` is the tool as it was saved. `hints` counts the
+    findings of tools by name; `exports` are (format, label); `deleted` can be had back; `tried` is
+    the panel that tries the tool. `when` is what becomes of its calls, `called` that of each
+    tool in a word, by name. `counting`: some hints are not counted yet."""
+
+    entries: Sequence[LibraryEntry] = ()
+    hints: Mapping[str, int] = field(default_factory=dict)
+    entry: LibraryEntry | None = None
+    versions: Sequence[Version] = ()
+    exports: Sequence[tuple[str, str]] = ()
+    tried: Markup = field(default_factory=Markup)
+    tab: str = "try"
+    saved: bool = False
+    deleted: str = ""
+    now_ms: int = 0
+    when: When | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
+    counting: bool = False
+
+
+@dataclass(frozen=True)
+class ListRow:
+    """A tool of the list, and in `words` what it is."""
+
+    name: str
+    words: Sequence[str]
+    search: str
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A version with its difference to the one before."""
+
+    number: int
+    saved_ms: int
+    diff: Diff
+
+
+def tools_page(env: Environment, editor: Editor, around: Around) -> str:
+    """The whole page."""
+    return env.get_template("tools.html").render(
+        around=around, groups=listed(around.entries, around.hints, around.called),
+        history=history(around.versions), **_editor_values(editor),
+    )  # fmt: skip
+
+
+def tool_list(env: Environment, around: Around, name: str) -> str:
+    """The list alone, beside the editor of the tool `name`."""
+    groups = listed(around.entries, around.hints, around.called)
+    return env.get_template("_tool_list.html").render(around=around, groups=groups, here=name)
+
+
+def tool_editor(env: Environment, editor: Editor, around: Around) -> str:
+    """The form anew, and what beside it shows the same tool."""
+    values = _editor_values(editor) | {"around": around}
+    return env.get_template("_tool_form.html").render(values) + _beside(env, editor.judged)
+
+
+def tool_lint(env: Environment, editor: Editor) -> str:
+    """What lint says of the tool as it is typed, and what beside it shows the same tool."""
+    return env.get_template("_tool_lint.html").render(_editor_values(editor)) + _beside(
+        env, editor.judged
+    )
+
+
+def _beside(env: Environment, judged: Judged) -> str:
+    values = {"judged": judged, "names": SHORT_NAMES}
+    return "".join(
+        partial(name, "outerMorph", env.get_template(f"_tool_{name}.html").render(values))
+        for name in ("accepted", "sent")
+    )
+
+
+def _editor_values(editor: Editor) -> dict[str, object]:
+    return {
+        "e": editor,
+        "form": editor.form,
+        "judged": editor.judged,
+        "errors": editor.errors,
+        "kinds": KINDS,
+        "faces": FACE_TITLES,
+        "types": TYPES,
+        "fixes": FIXES,
+        "names": SHORT_NAMES,
+        "most_findings": MOST_FINDINGS,
+    }
+
+
+# The list -------------------------------------------------------------------------------------
+
+
+def listed(
+    entries: Sequence[LibraryEntry], hints: Mapping[str, int], called: Mapping[str, str]
+) -> list[tuple[str, list[ListRow]]]:
+    """The tools under the names of their groups: the person's own first, shipped ones last."""
+    groups: dict[tuple[int, str], list[ListRow]] = {}
+    for entry in entries:
+        name = entry.tool.name
+        row = _row(entry, hints.get(name, 0), called.get(name, ""))
+        groups.setdefault(_group(entry), []).append(row)
+    return [(title, rows) for (_, title), rows in sorted(groups.items())]
+
+
+def _group(entry: LibraryEntry) -> tuple[int, str]:
+    tool = entry.tool
+    if tool.answered_by == "workspace":
+        return 3, tool.group or "workspace"
+    if tool.answered_by == "mcp":
+        return 2, tool.group or f"mcp · {tool.config.get('server', '')}"
+    if not tool.group:
+        return 0, "yours"
+    return (4 if entry.shipped else 1), tool.group
+
+
+def _row(entry: LibraryEntry, hints: int, called: str) -> ListRow:
+    tool = entry.tool
+    words: list[str] = ["you" if tool.answered_by == "person" else tool.answered_by]
+    words += ["off"] if not entry.enabled else [called] if called else []
+    words += ["strict"] if tool.strict else []
+    words += ["parallel-safe"] if tool.parallel_safe else []
+    words += [f"{hints} hint{'s' if hints > 1 else ''}"] if hints else []
+    search = " ".join((tool.name, tool.description[:500], _group(entry)[1], *words))
+    return ListRow(tool.name, words, search)
+
+
+# Differences ----------------------------------------------------------------------------------
+
+
+def difference(before: str, after: str) -> Diff:
+    """The unified difference of two texts."""
+    old, new = (text.split("\n") if text else [] for text in (before, after))
+    lines = difflib.unified_diff(old, new, lineterm="", n=2)
+    return [(line[:1], line[1:] if line[:1] != "@" else line) for line in list(lines)[2:]]
+
+
+def history(versions: Sequence[Version]) -> list[Saved]:
+    """The newest versions, each with what it changed; the first with all that it said."""
+    made = []
+    for place, version in enumerate(versions[:MOST_VERSIONS]):
+        before = versions[place + 1].tool if place + 1 < len(versions) else None
+        diff = difference(tool_text(before) if before else "", tool_text(version.tool))
+        made.append(Saved(version.number, version.saved_ms, diff))
+    return made
+
+
+GONE = "gone"
+
+
+def state_of(entry: LibraryEntry | None) -> str:
+    """A print of the tool as it is saved; GONE where there is none."""
+    if entry is None:
+        return GONE
+    text = json.dumps(to_data(entry.tool), sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+
+
+def clash(saved: LibraryEntry | None, mine: Tool) -> Clash:
+    """What saving `mine` would change of what stands there now."""
+    before = tool_text(saved.tool) if saved else ""
+    return Clash(difference(before, tool_text(mine)), state_of(saved))
+
+
+def tool_text(tool: Tool) -> str:
+    """A tool in our own form, laid out, without what is empty."""
+    return pretty(
+        {
+            name: value
+            for name, value in to_data(tool).items()
+            if value not in ("", None) and (name != "extra" or value)
+        }
+    )
+
+
+# "When called": what becomes of a tool's calls without asking, as the rules for all sessions say; a
+# session may have rules of its own.
+
+
+Held = Mapping[str, str] | None
+"""How a rule's binding stands to the tools: "same", "changed", "new" or "gone" by name."""
+
+WORDS = {"run": "runs", "answer": "answered by rule", "deny": "denied", "stop": "stops the run"}
+KEEPS_BACK = ("deny", "stop")
+
+
+@dataclass(frozen=True)
+class When:
+    """The rule that names just this tool: `action` is ask where there is none, `text` its answer
+    or reason. `stale`: it was written for another version. `before` is the rule that is asked
+    before it, or ""; `choices` are the actions that there are for such a tool. `chosen` and `typed`
+    are what stands in the form and is not saved."""
+
+    tool: str
+    action: str = "ask"
+    text: str = ""
+    stale: bool = False
+    before: str = ""
+    choices: Sequence[str] = ("ask", "run", "answer", "deny")
+    chosen: str = ""
+    typed: str | None = None
+
+
+def own_rule(name: str, rules: Sequence[Rule]) -> Rule | None:
+    """The rule about this tool alone, whatever its arguments."""
+    return next((rule for rule in rules if rule.tool == name and _plain(rule)), None)
+
+
+def _plain(rule: Rule) -> bool:
+    return not (rule.when or rule.source or rule.read_only or rule.fault)
+
+
+def place_for(tool: Tool, rules: Sequence[Rule]) -> int:
+    """Where a new rule about just this tool belongs: before what is about it, too, but never
+    before what keeps its calls back."""
+    about = [place for place, rule in enumerate(rules) if rule.covers(tool)]
+    back = [place for place in about if rules[place].action in KEEPS_BACK]
+    return max(back[-1] + 1 if back else 0, about[0] if about else len(rules))
+
+
+def when_called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> When:
+    """`rules` are those for always, in order, and `held` how each is bound now."""
+    person = tool.answered_by == "person"
+    when = When(tool.name, choices=("ask", "answer", "deny") if person else When.choices)
+    first = next((rule for rule in rules if rule.enabled and rule.covers(tool)), None)
+    rule = own_rule(tool.name, rules)
+    if rule is None or not rule.enabled or rule.action not in when.choices:
+        return When(tool.name, before=first.said if first else "", choices=when.choices)
+    before = first.said if first is not None and first is not rule else ""
+    stale = _asks_again(tool, rule, held[rules.index(rule)])
+    return When(tool.name, rule.action, rule.text, stale, before, when.choices)
+
+
+def _asks_again(tool: Tool, rule: Rule, held: Held) -> bool:
+    return rule.action in LETS_THROUGH and held is not None and held.get(tool.name) != "same"
+
+
+def called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> str:
+    """For the list, in a word or two: what the first rule does that is about every call of it."""
+    for rule, state in zip(rules, held, strict=True):
+        if not rule.enabled or rule.when or not rule.covers(tool):
+            continue
+        if rule.action == "ask" or _asks_again(tool, rule, state):
+            break
+        if rule.action == "run" and tool.answered_by == "person":
+            break
+        return WORDS[rule.action]
+    return "asks"
+
+
+def drawn_when(env: Environment, when: When) -> str:
+    """The field of the editor in its place."""
+    html = env.get_template("_tool_when.html").render(when=when)
+    return partial("when-called", "outerMorph", html)
+
+
+# The panel that tries a tool: what would run, its arguments, and the outcome.
+
+
+Mode = Literal["form", "json"]
+
+
+@dataclass(frozen=True)
+class PastArguments:
+    """A past call to fill the arguments from; `key` names it in a form."""
+
+    key: str
+    label: str
+
+
+@dataclass(frozen=True)
+class TryPanel:
+    """`tool` is None where what is on the screen is none, and `broken` says why. `name` is the one
+    it is saved under, "" for none. `others` are problems of no single field; `off` says that it is
+    switched off. `text` is the JSON of mode json. `seen` goes back with Run (engine/try_tool)."""
+
+    tool: Tool | None
+    name: str = ""
+    broken: str = ""
+    source: str = ""
+    mode: Mode = "form"
+    rows: tuple[FieldRow, ...] = ()
+    text: str = ""
+    others: tuple[Problem, ...] = ()
+    unsatisfied: bool = False
+    malformed: bool = False
+    off: bool = False
+    person: bool = False
+    lifts: bool = False
+    seen: str = ""
+    scratch: str = ""
+    past: Sequence[PastArguments] = ()
+
+    @property
+    def verdict(self) -> tuple[str, Tone]:
+        """In words, and the colour that goes with them."""
+        wrong = sum(bool(row.wrong) for row in flat_rows(self.rows))
+        wrong += sum(problem.kind in ("schema", "malformed") for problem in self.others)
+        if self.malformed:
+            return "cannot be read", "failed"
+        if wrong:
+            return f"{wrong} problem{'s' if wrong > 1 else ''}", "failed"
+        return "valid", "ran"
+
+
+@dataclass(frozen=True)
+class ResultOnWire:
+    """What one provider would be told. `copied` is the text to the letter, None if too long."""
+
+    name: str
+    tokens: tuple[Token, ...]
+    copied: str | None
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class TryOutcome:
+    """A try as it stands. `took` is set once it ended; `changed` is the cursor to ask behind."""
+
+    id: str
+    tool: str
+    source: str
+    started_ms: int
+    changed: int
+    progress: str
+    fraction: float | None
+    took_ms: int | None
+    result: ToolResult | None
+    wires: Sequence[ResultOnWire] = ()
+
+    @property
+    def running(self) -> bool:
+        return self.result is None
+
+    @property
+    def words(self) -> tuple[str, Tone]:
+        if self.result is None:
+            return "running", "live"
+        if self.result.is_error:
+            return self.result.kind.replace("_", " ") or "error", "failed"
+        return "ok", "ran"
+
+    @property
+    def line(self) -> str:
+        """`38 ms · 21 B · made up`"""
+        if self.result is None:
+            return ""
+        count = sum(len(content.text.encode("utf-8", "replace")) for content in self.result.content)
+        count += sum(len(content.data) * 3 // 4 for content in self.result.content)
+        words = [duration(self.took_ms or 0), size(count), self.source]
+        return " · ".join([*words, *(["made up"] if self.result.staged else [])])
+
+    @property
+    def pieces(self) -> list[tuple[Content, tuple[Token, ...]]]:
+        """Each piece of the result with its tokens: laid out where it is JSON."""
+        content = self.result.content if self.result is not None else ()
+        return [(one, tokens_of(one.text) if one.type == "text" else ()) for one in content]
+
+    @property
+    def copied(self) -> str | None:
+        text = self.result.text if self.result is not None else ""
+        return text if len(text) <= COPIED_LIMIT else None
+
+
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """JSON laid out with long strings cut; any other text as it came, up to a limit."""
+    if text.lstrip()[:1] in ("{", "["):
+        text = shortened(text)
+        if len(text) <= LAYOUT_LIMIT:
+            return laid_out(text)
+    rest = len(text) - LAYOUT_LIMIT
+    more = f"\n… {rest:,} more characters" if rest > 0 else ""
+    return (Token("raw", text[:LAYOUT_LIMIT] + more),)
+
+
+def indent_json(text: str) -> str:
+    """JSON text laid out for an editor; its digits stay."""
+    return "".join(token.text for token in laid_out(text))
+
+
+def result_on_wire(protocol: str, text: str, notes: Sequence[str]) -> ResultOnWire:
+    """One provider's words for the eye."""
+    copied = text if len(text) <= COPIED_LIMIT else None
+    return ResultOnWire(NAMES.get(protocol, protocol), tokens_of(text), copied, notes)
+
+
+def try_panel(env: Environment, panel: TryPanel, shown: TryOutcome | None = None) -> str:
+    """The whole panel, its id `try`."""
+    return env.get_template("_try.html").render(panel=panel, shown=shown)
+
+
+def try_page(env: Environment, panel: TryPanel, shown: TryOutcome | None, back: str) -> str:
+    """The panel as a page of its own, for who has no script."""
+    return env.get_template("try.html").render(panel=panel, shown=shown, back=back)
+
+
+def try_arguments(env: Environment, panel: TryPanel) -> str:
+    """The panel but its result, as pieces for htmx: the tool or the way to write has changed."""
+    html = env.get_template("_try_arguments.html").render(panel=panel)
+    return partial("try-arguments", "outerMorph", html)
+
+
+def try_checked(env: Environment, panel: TryPanel) -> str:
+    """The verdict and the sentence of each field, as pieces for htmx: no input is touched."""
+    pieces = [
+        partial("try-verdict", "outerMorph", _verdict(env, panel)),
+        partial("try-acts", "outerMorph", env.get_template("_try_acts.html").render(panel=panel)),
+    ]
+    macros = env.get_template("_fields.html").make_module()
+    for row in flat_rows(panel.rows):
+        pieces.append(partial(f"try-wrong-{row.number}", "outerMorph", macros.wrong("try", row)))  # type: ignore[attr-defined]
+    return "".join(pieces)
+
+
+def try_said(env: Environment, sentence: str, tone: str = "failed") -> str:
+    """Why what was asked could not be done, in the place of the verdict; in the tone `told` where
+    nothing went wrong."""
+    html = env.get_template("_try_verdict.html").render(panel=None, sentence=sentence, tone=tone)
+    return partial("try-verdict", "outerMorph", html)
+
+
+def try_result(env: Environment, shown: TryOutcome) -> str:
+    """What came of it, or how far it is, as a piece for htmx."""
+    html = env.get_template("_try_result.html").render(shown=shown)
+    return partial("try-result", "outerMorph", html)
+
+
+def _verdict(env: Environment, panel: TryPanel) -> str:
+    return env.get_template("_try_verdict.html").render(panel=panel, sentence="")
