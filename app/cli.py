@@ -103,36 +103,36 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _serve(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "serve",
         help="start the server and print its link",
         description="Start the server; prints one line with the link to open.",
     )
-    one.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    one.add_argument("--port", type=_port, default=8765, help="0 takes a free one (%(default)s)")
-    one.add_argument("--open", action="store_true", help="open the link in a browser")
-    one.add_argument("--no-token", action="store_true", help="no login; on loopback only")
-    one.add_argument(
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=_port, default=8765, help="0 takes a free one (%(default)s)")
+    parser.add_argument("--open", action="store_true", help="open the link in a browser")
+    parser.add_argument("--no-token", action="store_true", help="no login; on loopback only")
+    parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="a further Host to answer"
     )
-    one.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
-    _db(one)
+    parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    _db(parser)
 
 
 def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "run",
         help="one run without a browser",
         description="One run without a browser, saved as a session like any other. Precedence: "
         "deny, answer, allow, ask; a call that nothing decides ends the run with exit code 3.",
     )
-    one.add_argument("prompt")
-    one.add_argument("--profile", help="default: the simulator")
-    one.add_argument("--protocol", help=f"with --base-url: {', '.join(PROTOCOLS)}")
-    one.add_argument("--base-url", metavar="URL")
-    one.add_argument("--model")
-    one.add_argument("--system", default="", metavar="TEXT")
-    one.add_argument(
+    parser.add_argument("prompt")
+    parser.add_argument("--profile", help="default: the simulator")
+    parser.add_argument("--protocol", help=f"with --base-url: {', '.join(PROTOCOLS)}")
+    parser.add_argument("--base-url", metavar="URL")
+    parser.add_argument("--model")
+    parser.add_argument("--system", default="", metavar="TEXT")
+    parser.add_argument(
         "--tools",
         nargs="+",
         action="extend",
@@ -140,12 +140,12 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="FILE|GROUP",
         help="a word with / or . is a file; `examples` is the shipped group",
     )
-    one.add_argument("--tool-choice", default="auto", metavar="auto|required|none|NAME")
+    parser.add_argument("--tool-choice", default="auto", metavar="auto|required|none|NAME")
     for flag, words in (("allow", "run this tool's calls"), ("deny", "deny this tool's calls")):
-        one.add_argument(
+        parser.add_argument(
             f"--{flag}", nargs="+", action="extend", default=[], metavar="NAME|all", help=words
         )
-    one.add_argument(
+    parser.add_argument(
         "--answer",
         nargs="+",
         action="extend",
@@ -153,9 +153,9 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="NAME=TEXT",
         help="answer this tool's calls with TEXT",
     )
-    one.add_argument("--max-tokens", type=int, metavar="N", help="the most an answer may have")
-    one.add_argument("--temperature", type=float, metavar="X")
-    one.add_argument(
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="the most an answer may have")
+    parser.add_argument("--temperature", type=float, metavar="X")
+    parser.add_argument(
         "--param",
         action="append",
         default=[],
@@ -163,91 +163,95 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="a parameter of the request, by our name or the protocol's, such as seed=7; repeat "
         "for several",
     )
-    one.add_argument("--max-turns", type=int, default=10, metavar="N", help="(%(default)s)")
-    one.add_argument("--json", action="store_true", help="the session's events, one a line")
-    one.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
-    _db(one)
+    parser.add_argument("--max-turns", type=int, default=10, metavar="N", help="(%(default)s)")
+    parser.add_argument("--json", action="store_true", help="the session's events, one a line")
+    parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    _db(parser)
 
 
 def _decode(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "decode",
         help="decode recorded response bodies",
         description="Decode recorded response bodies (SSE, NDJSON or JSON, told by their bytes).",
     )
-    one.add_argument("protocol", help=", ".join(PROTOCOLS))
-    one.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    one.add_argument("--status", type=int, default=200, help="HTTP status (%(default)s)")
-    one.add_argument("--chunk", type=int, default=0, metavar="N", help="feed N bytes at a time")
-    one.add_argument("--json", action="store_true", help="one object a file")
+    parser.add_argument("protocol", help=", ".join(PROTOCOLS))
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--status", type=int, default=200, help="HTTP status (%(default)s)")
+    parser.add_argument("--chunk", type=int, default=0, metavar="N", help="feed N bytes at a time")
+    parser.add_argument("--json", action="store_true", help="one object a file")
 
 
 def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "simulate",
         help="the simulator alone, for other programs",
         description="The simulator alone. It takes any key. Base URLs: /anthropic, /openai/v1, "
         "/gemini, /ollama.",
     )
-    one.add_argument("--port", type=_port, default=0, help="0 takes a free one (%(default)s)")
-    one.add_argument(
+    parser.add_argument("--port", type=_port, default=0, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
         "--scenario",
         metavar="FILE",
         help="play this script, or coding-agent, which works with an agent's own tools: "
         "docs/scenarios.md",
     )
-    one.add_argument("--pace", type=float, default=1.0, help="1 is human, 0 at once (%(default)s)")
+    parser.add_argument(
+        "--pace", type=float, default=1.0, help="1 is human, 0 at once (%(default)s)"
+    )
 
 
 def _sessions(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser("sessions", help="list the sessions, newest first")
-    one.add_argument("--search", default="", metavar="TEXT")
-    one.add_argument("--json", action="store_true", help="one array of objects")
-    _db(one)
+    parser = commands.add_parser("sessions", help="list the sessions, newest first")
+    parser.add_argument("--search", default="", metavar="TEXT")
+    parser.add_argument("--json", action="store_true", help="one array of objects")
+    _db(parser)
 
 
 def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "lint",
         help="what each provider refuses or ignores of tools",
         description="Judge tools in any known form; one finding a line. Exit 1 where a request "
         "would be refused, 2 where a file holds no tool.",
     )
-    one.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    one.add_argument("--for", default="", dest="protocols", metavar="PROTOCOL,...", help="all")
-    one.add_argument(
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--for", default="", dest="protocols", metavar="PROTOCOL,...", help="all")
+    parser.add_argument(
         "--fix",
         action="store_true",
         help="write FILE anew, with the schemas rewritten that would be refused; shows the change "
         "and what of the meaning is lost, and keeps FILE.orig",
     )
-    one.add_argument("--json", action="store_true", help="one array of objects")
+    parser.add_argument("--json", action="store_true", help="one array of objects")
 
 
 def _verify(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "verify",
         help="decode every recording again and compare",
         description="Decode every recording again and compare it with the log, byte for byte and "
         "event for event; one difference a line. Where no server owns the database, the list and "
         "the search are built anew from the log. Exit 1 on a difference.",
     )
-    one.add_argument("--json", action="store_true", help="one object")
-    _db(one)
+    parser.add_argument("--json", action="store_true", help="one object")
+    _db(parser)
 
 
 def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "export",
         help="a session as a file",
         description="Write a session as a file, secrets masked; also while a server runs. What was "
         "masked, and what the form cannot say, is told on stderr.",
     )
-    one.add_argument("session", metavar="SESSION", help="its id, as `playground sessions` lists it")
-    one.add_argument(
+    parser.add_argument(
+        "session", metavar="SESSION", help="its id, as `playground sessions` lists it"
+    )
+    parser.add_argument(
         "--as", required=True, dest="form", metavar="FORM", help="a wrong one lists all"
     )
-    one.add_argument(
+    parser.add_argument(
         "--without",
         nargs="+",
         action="extend",
@@ -255,29 +259,31 @@ def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="WHAT",
         help="recordings, results, thinking, images",
     )
-    one.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
-    one.add_argument(
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
+    parser.add_argument(
         "--json", action="store_true", help="one object: file, media_type, text, notes, masked"
     )
-    one.add_argument("--env-file", type=Path, metavar="FILE", help="masks its values, not ./.env's")
-    _db(one)
+    parser.add_argument(
+        "--env-file", type=Path, metavar="FILE", help="masks its values, not ./.env's"
+    )
+    _db(parser)
 
 
 def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "import",
         help="bring a session, a request, a curl command or a HAR",
         description="Keep a session that was exported as jsonl or html, the body of a request "
         "(OpenAI, Anthropic, Gemini, Ollama), a curl command or an HTTP archive (HAR) to be read; "
         "nothing of it is run, asked or applied. Prints its new id.",
     )
-    one.add_argument("file", type=Path, metavar="FILE")
-    one.add_argument("--json", action="store_true", help="one object")
-    _db(one)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="one object")
+    _db(parser)
 
 
-def _db(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--db", type=Path, metavar="FILE", help="default: the user's data folder")
+def _db(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--db", type=Path, metavar="FILE", help="default: the user's data folder")
 
 
 def _port(text: str) -> int:

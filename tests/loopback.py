@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from app.commands.listening import GRACE_S, bound, port_of, server, url_host
+from app.commands.sockets import GRACE_S, bind_socket, port_of, server, url_host
 
 LOOK_S = 0.002
 
@@ -21,7 +21,7 @@ LOOK_S = 0.002
 @asynccontextmanager
 async def listening(app: ASGIApp, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[str]:
     """The base URL. At the end open answers may take as long as those of the program."""
-    sock = bound(host, 0)
+    sock = bind_socket(host, 0)
     one = server(app, log_config=None, **options)  # to set up the logging takes it longest
     one.lifespan = one.config.lifespan_class(one.config)
     await one.startup(sockets=[sock])

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from app import config
-from app.commands.remote import Remote
+from app.commands.run import RemoteServer
 from app.core.errors import BadInput, PlaygroundError
 from app.engine.engine import Engine
 from app.engine.import_session import import_session
@@ -57,7 +57,7 @@ def _no_url() -> str:
 async def _there(base_url: str, token: str, data: bytes) -> str:
     net = HttpClient()
     try:
-        answer = await Remote(net, base_url, token).send("/sessions/import", data)
+        answer = await RemoteServer(net, base_url, token).send("/sessions/import", data)
     finally:
         await net.aclose()
     return str(answer["id"])

@@ -1,21 +1,37 @@
-"""`playground lint`: what each provider would refuse or ignore of the tools in files."""
+"""`playground lint`: what each provider would refuse or ignore of the tools in files.
+
+With --fix the rewrites of `protocols/rewrite` are made in a file of JSON, and shown as a diff. The
+file as it was stays beside it. What would be refused all the same is not written.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from difflib import unified_diff
+from itertools import count
 from pathlib import Path
+from typing import Any
 
-from app.commands.lint_fix import Fixed, fixed
 from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS
+from app.exchange.dialect import json_schema
 from app.exchange.entry import UNANSWERED
 from app.exchange.found import Brought, Found
 from app.exchange.tool_import import read
-from app.protocols.lint import Finding, findings, of_group
+from app.protocols.lint import Finding, Fix, findings, of_group
+from app.protocols.rewrite import (
+    STRICT_PROTOCOLS,
+    Rewrite,
+    gemini_ready,
+    inline_refs,
+    strict_ready,
+    without_refused,
+)
 
 MOST_BYTES = 50 * 1024 * 1024
 ALL_TOOLS = "*"
@@ -23,7 +39,7 @@ ALL_TOOLS = "*"
 
 
 @dataclass(frozen=True)
-class Line:
+class LintLine:
     """A finding about a tool of a file."""
 
     file: str
@@ -31,23 +47,23 @@ class Line:
     finding: Finding
 
     def __str__(self) -> str:
-        one = self.finding
-        behind = f" [{one.protocol}]" if one.protocol else ""
-        said = " ".join(one.message.split())
-        return f"{self.file}:{self.tool}:{one.pointer}: {one.severity}: {said}{behind}"
+        finding = self.finding
+        behind = f" [{finding.protocol}]" if finding.protocol else ""
+        message = " ".join(finding.message.split())
+        return f"{self.file}:{self.tool}:{finding.pointer}: {finding.severity}: {message}{behind}"
 
 
 def main(arguments: argparse.Namespace) -> int:
     """0, 1 where a request would be refused, 2 where a file is no tool. With --json one array: a
     finding or, with `error`, what could not be read."""
     protocols = _protocols(arguments.protocols)
-    lines: list[Line] = []
+    lines: list[LintLine] = []
     failed: list[dict[str, str]] = []
     for path in arguments.files:
         try:
             brought = _read(path)
             if arguments.fix:
-                change = fixed(path, brought.tools, protocols)
+                change = fix_file(path, brought.tools, protocols)
                 _tell(path, change)
                 brought = _read(path) if change.diff else brought
         except BadInput as error:
@@ -59,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
                 name = tool.name or "a tool"
                 what = {"file": str(path), "tool": tool.name, "error": tool.problem}
                 failed.append(_complain(what, f"{path}: {name}: {tool.problem}"))
-        lines += judged(str(path), brought.tools, protocols)
+        lines += lint_tools(str(path), brought.tools, protocols)
     if arguments.json:
         told = [{"file": line.file, "tool": line.tool, **asdict(line.finding)} for line in lines]
         print(json.dumps([*told, *failed], ensure_ascii=False, indent=2))
@@ -114,34 +130,223 @@ def _note(path: Path, brought: Brought) -> None:
                 print(f"{path}:{tool.name}: {said}", file=sys.stderr)
 
 
-def judged(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[Line]:
+def lint_tools(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[LintLine]:
     """All lines about the tools of one file, in their order; what is about all of them last."""
     lines = []
-    for one in found:
-        if one.tool is None:
-            if one.refers:  # the file was read, and no request can be made of the tool
-                refused = Finding("refused", one.problem, one.pointer)
-                lines.append(Line(file, one.name, refused))
+    for item in found:
+        if item.tool is None:
+            if item.refers:  # the file was read, and no request can be made of the tool
+                refused = Finding("refused", item.problem, item.pointer)
+                lines.append(LintLine(file, item.name, refused))
             continue
-        form = one.form if one.protocol else None
-        told = findings(one.tool, protocols, form=form, form_protocol=one.protocol)
-        lines += [Line(file, one.tool.name, finding) for finding in told]
-    tools = [one.tool for one in found if one.tool is not None]
+        form = item.form if item.protocol else None
+        told = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+        lines += [LintLine(file, item.tool.name, finding) for finding in told]
+    tools = [item.tool for item in found if item.tool is not None]
     together: dict[Finding, None] = {}
     for protocol in protocols:
         for finding in of_group(tools, protocol):
             # Advice is the same for every protocol: said once.
             weak = finding.severity == "weak"
             together[replace(finding, protocol="") if weak else finding] = None
-    return [*lines, *(Line(file, ALL_TOOLS, finding) for finding in together)]
+    return [*lines, *(LintLine(file, ALL_TOOLS, finding) for finding in together)]
 
 
-def _tell(path: Path, change: Fixed) -> None:
+def _tell(path: Path, change: FileFix) -> None:
     """What was changed, on the error stream: the other one is for findings."""
-    said = [*change.diff, *(f"{path}:{one}" for one in change.told)]
+    said = [*change.diff, *(f"{path}:{sentence}" for sentence in change.told)]
     if change.kept:
         said.append(f"{path} was written anew; as it was it is kept in {change.kept}.")
     elif not change.told:
         said.append(f"{path}: nothing to rewrite.")
     for line in said:
         print(line, file=sys.stderr)
+
+
+# --fix ------------------------------------------------------------------------------------------
+
+
+_SCHEMA = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
+_SNAKE = {"parametersJsonSchema": "parameters_json_schema"}
+_SPELLINGS: tuple[tuple[int | str | None, tuple[str, str]], ...] = (
+    *((indent, (",", ": ")) for indent in (2, 4, "\t")),
+    (None, (", ", ": ")),
+    (None, (",", ":")),
+)
+
+
+@dataclass(frozen=True)
+class FileFix:
+    """`diff` are the lines of the change, () where nothing was changed; `told` says of each tool
+    what could not be kept or done, each beginning with the tool's name. `kept` is where the file
+    as it was stands now.
+    """
+
+    diff: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    kept: Path | None = None
+
+
+def fix_file(path: Path, found: Sequence[Found], protocols: Sequence[str]) -> FileFix:
+    """Rewrite the tools in the file that `protocols` would refuse, where a rewrite helps.
+
+    The file is written anew only if something changed. BadInput where it cannot be written.
+    """
+    wanted = [(item, _fixes(item, protocols)) for item in found if item.tool is not None]
+    wanted = [(item, fixes) for item, fixes in wanted if fixes]
+    if not wanted:
+        return FileFix()
+    before = path.read_bytes().decode("utf-8-sig")
+    try:
+        whole = json.loads(before)
+    except ValueError:
+        names = ", ".join(item.name for item, _ in wanted)
+        return FileFix(told=(f"{names}: only files of JSON are fixed; change this one by hand.",))
+    told: list[str] = []
+    for item, fixes in wanted:
+        told += _fix(whole, item, fixes, protocols)
+    after = _file_text(whole, before)
+    if json.loads(before) == whole:
+        return FileFix(told=tuple(told))
+    kept = _keep(path)
+    _replace(path, after)
+    lines = unified_diff(
+        before.splitlines(), after.splitlines(), str(path), f"{path} (fixed)", lineterm="", n=3
+    )
+    return FileFix(tuple(lines), tuple(told), kept)
+
+
+def _fixes(item: Found, protocols: Sequence[str]) -> list[Fix]:
+    """The rewrites that would help, in the order they are made."""
+    assert item.tool is not None
+    form = item.form if item.protocol else None
+    told = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+    needed = {finding.fix for finding in told if _is_asked(finding)}
+    order: tuple[Fix, ...] = ("inline", "gemini", "drop", "strict")
+    return [fix for fix in order if fix in needed]
+
+
+def _is_asked(finding: Finding) -> bool:
+    """What is refused now; a tool that is not strict is not made so. Refs that are dropped, too."""
+    return finding.severity == "refused" or (
+        finding.fix == "inline" and finding.severity == "ignored"
+    )
+
+
+def _fix(whole: Any, item: Found, fixes: Sequence[Fix], protocols: Sequence[str]) -> list[str]:
+    """Make the rewrites in `whole` that help; what is to be told of them."""
+    place = _holder(whole, item.form)
+    if place is None:
+        return [f"{item.name}: not found again in the file; change it by hand."]
+    entry, holder, key = place
+    assert item.tool is not None
+    before, tool, told = holder[key], item.tool, []
+    for fix in fixes:
+        made = _rewritten(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
+        holder[key] = made.parameters
+        known = json_schema(made.parameters) if fix == "gemini" else made.parameters
+        tool = replace(tool, parameters=known)
+        told += [f"{item.name}: {_worded(said)}" for said in made.lost]
+        told += [f"{item.name}: null now stands for absent at {where}." for where in made.nullable]
+    asked = _refusals(item, protocols).keys()
+    left = _refusals(replace(item, tool=tool, form=entry), protocols)
+    if asked and asked <= left.keys():
+        holder[key] = before
+        said = next(iter(left.values()))
+        return [f"{item.name}: not rewritten, it would be refused all the same: {said}"]
+    return told
+
+
+def _worded(said: str) -> str:
+    """A sentence of Rewrite.lost; that it is refused still is no loss of meaning."""
+    return said if said.startswith("Still refused: ") else f"could not keep: {said}"
+
+
+def _refusals(item: Found, protocols: Sequence[str]) -> dict[str, str]:
+    """Which protocols refuse the tool for its schema, and why."""
+    assert item.tool is not None
+    form = item.form if item.protocol else None
+    told = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+    return {
+        finding.protocol: finding.message
+        for finding in reversed(told)
+        if finding.severity == "refused" and finding.pointer.startswith("/parameters")
+    }
+
+
+def _rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str]) -> Rewrite:
+    match fix:
+        case "inline":
+            return inline_refs(schema)
+        case "gemini":
+            return gemini_ready(schema)
+        case "drop":
+            return without_refused(schema, protocols)
+    strict = [name for name in protocols if name in STRICT_PROTOCOLS]
+    return strict_ready(schema, strict[0] if len(strict) == 1 else "")
+
+
+def _holder(
+    whole: Any, form: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], str] | None:
+    """`form` in the file, the object of it that holds the schema, and the member it is under."""
+    todo = [whole]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, list):
+            todo.extend(value)
+        elif isinstance(value, dict):
+            if value == form:
+                inner = value.get("function")
+                holder = inner if isinstance(inner, dict) else value
+                for key in _SCHEMA:
+                    for name in (key, _SNAKE.get(key, key)):
+                        if isinstance(holder.get(name), dict):
+                            return value, holder, name
+            todo.extend(value.values())
+    return None
+
+
+def _file_text(whole: Any, before: str) -> str:
+    """The file anew, spelled as it was where that is one of the usual ways."""
+    old = json.loads(before)
+    for indent, separators in _SPELLINGS:
+        if _spelled(old, indent, separators) == before.strip():
+            return _spelled(whole, indent, separators) + "\n"
+    return _spelled(whole, *_SPELLINGS[0]) + "\n"
+
+
+def _spelled(value: Any, indent: int | str | None, separators: tuple[str, str]) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+
+
+def _keep(path: Path) -> Path:
+    """A copy of the file beside it, under a name that is free, with the rights the file has."""
+    names = (f"{path.name}.orig{number or ''}" for number in count())
+    try:
+        while True:
+            kept = path.with_name(next(names))
+            try:
+                with kept.open("xb") as file:
+                    file.write(path.read_bytes())
+            except FileExistsError:
+                continue
+            kept.chmod(path.stat().st_mode & 0o777)
+            return kept
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise BadInput(f"Cannot keep a copy of {path} ({why}); nothing was changed.") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write all of it or nothing, with the rights the file had."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        mode = path.stat().st_mode & 0o777
+        beside.write_text(text, encoding="utf-8")
+        beside.chmod(mode)
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        why = error.strerror or type(error).__name__
+        raise BadInput(f"Cannot write {path} ({why}); make it writable.") from error

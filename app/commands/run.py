@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import secrets
 import socket
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from app import config
-from app.commands.listening import SIGNALS, bound, port_of, serve, server
-from app.commands.remote import run_there, waiting_in
-from app.commands.told import STOPPED, Teller
-from app.commands.toolfiles import check_names, tools_of
-from app.core.errors import BadInput
+from app.commands.output import STOPPED, RunPrinter, parse_log_line
+from app.commands.sockets import SIGNALS, bind_socket, port_of, serve, server
+from app.core.errors import BadInput, PlaygroundError
+from app.core.events import (
+    CallChecked,
+    CallEnded,
+    CallInterrupted,
+    CallReturned,
+    ResponseEnded,
+    ResponseFailed,
+    RunPaused,
+    RunStopped,
+    Warned,
+)
 from app.core.rules import Rule, rules_from_flags
 from app.core.serialization import to_data
 from app.core.session import folded
-from app.core.settings import SIMULATOR_URL
+from app.core.settings import SIMULATOR_URL, Limits
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
-from app.net.client import is_loopback
+from app.exchange.tool_import import read
+from app.net.client import HttpClient, is_loopback
+from app.net.errors import NetworkError
 from app.net.keys import harden_process, origin
+from app.protocols.framing import Framer
 from app.schema import strict_json
 from app.simulator.app import simulator_app
 from app.store.database import database_path
@@ -108,7 +121,7 @@ class Ends:
 async def _run_here(
     db: Path, arguments: argparse.Namespace, asked: dict[str, Any], rules: Sequence[Rule]
 ) -> str:
-    with bound("127.0.0.1", 0) as sock:
+    with bind_socket("127.0.0.1", 0) as sock:
         return await _run_beside(sock, db, arguments, asked, rules)
 
 
@@ -128,24 +141,24 @@ async def _run_beside(
     serving = asyncio.create_task(serve(simulator, sock, lambda: None))
     try:
         library = [to_data(tool) for tool in await engine.library.tools()]
-        asked["tools"] = tools_of(library, arguments.tools)
+        asked["tools"] = tools_from_words(library, arguments.tools)
         settings = await settings_from(engine, asked)
         check_names(rules, [tool.name for tool in settings.tools])
         session_id = await engine.sessions.create(settings)
         await engine.rules.put(session_id, rules, settings.tools)
-        return await _told(engine, arguments, session_id)
+        return await _run_and_print(engine, arguments, session_id)
     finally:
         await engine.close()
         simulator.should_exit = True
         await serving
 
 
-async def _told(engine: Engine, arguments: argparse.Namespace, session_id: str) -> str:
+async def _run_and_print(engine: Engine, arguments: argparse.Namespace, session_id: str) -> str:
     """Run it to its rest, telling each event as it is saved; the state it rests in. Where this is
     cancelled the run is stopped, and STOPPED it is."""
-    teller = Teller(arguments.json, session_id)
+    teller = RunPrinter(arguments.json, session_id)
     try:
-        return await _run(engine, arguments.prompt, session_id, teller)
+        return await _prompt_and_wait(engine, arguments.prompt, session_id, teller)
     except asyncio.CancelledError:
         await engine.runner.stop(session_id)
         place = f" --db {engine.database.path}" if arguments.db is not None else ""
@@ -153,7 +166,7 @@ async def _told(engine: Engine, arguments: argparse.Namespace, session_id: str) 
         return STOPPED
 
 
-async def _run(engine: Engine, prompt: str, session_id: str, teller: Teller) -> str:
+async def _prompt_and_wait(engine: Engine, prompt: str, session_id: str, teller: RunPrinter) -> str:
     sessions, seq = engine.sessions, 0
     await engine.runner.prompt(session_id, prompt)
     while True:
@@ -230,7 +243,7 @@ def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, 
     if base_url.startswith(SIMULATOR_URL):
         return {}
     place = origin(base_url)
-    names = [one for one in keys_for(protocol, place) if environ.get(one, "").strip()]
+    names = [name for name in keys_for(protocol, place) if environ.get(name, "").strip()]
     if not names:
         return {}
     if place.startswith("http:") and not is_loopback(place):
@@ -238,3 +251,168 @@ def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, 
         print(f"playground: {sentence}", file=sys.stderr)
         return {"key_name": ""}
     return {"key_name": names[0]}
+
+
+# The tools a command line names -----------------------------------------------------------------
+
+
+def tools_from_words(library: Sequence[Mapping[str, Any]], words: Sequence[str]) -> list[Any]:
+    """The tools that --tools names, as whole definitions; a word with / or . is a file."""
+    found: list[Any] = []
+    for word in words:
+        if "/" in word or "." in word:
+            found += read_tools(Path(word))
+            continue
+        group = [tool for tool in library if tool["group"] == word]
+        if not group:
+            raise BadInput(f"There is no group of tools {word!r}; `examples` is the shipped one.")
+        found += group
+    return found
+
+
+def read_tools(path: Path) -> list[Any]:
+    """The tools of a file in any known form; relative paths in it count from where it stands."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise BadInput(
+            f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
+        ) from error
+    brought = read(text, os.path.abspath(path))
+    for said in (brought.problem, *(tool.problem for tool in brought.tools)):
+        if said:
+            raise BadInput(f"{path}: {said}")
+    if brought.more:
+        raise BadInput(f"{path} holds more than {len(brought.tools):,} tools; split it.")
+    if not brought.tools:
+        raise BadInput(f"{path} holds servers and no tools; bring it on the page, at Import.")
+    return [to_data(tool.tool) for tool in brought.tools]
+
+
+def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:
+    """A rule for a tool that is not there is a slip of the pen, and is said so."""
+    for rule in rules:
+        if rule.tool != "*" and rule.tool not in names:
+            there = ", ".join(names) or "none"
+            raise BadInput(f"{rule.words}: there is no tool {rule.tool!r} here; there is {there}.")
+
+
+# A run through the server that owns the database ------------------------------------------------
+
+
+RESTS = (
+    CallChecked,
+    CallEnded,
+    CallInterrupted,
+    CallReturned,
+    ResponseEnded,
+    ResponseFailed,
+    RunPaused,
+    RunStopped,
+    Warned,
+)
+"""Events after which a session may rest."""
+
+LIMITS = Limits(idle_s=120.0, wall_s=24 * 3600.0, max_stream_bytes=1024 * 1024 * 1024)
+
+
+class RemoteServer:
+    """The server's JSON face."""
+
+    def __init__(self, net: HttpClient, base_url: str, token: str) -> None:
+        self._net = net
+        self._base_url = base_url
+        self._headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON answer; PlaygroundError with the server's own sentence."""
+        sent = b"" if body is None else json.dumps(body).encode()
+        return await self._ask(method, path, sent, "application/json")
+
+    async def send(self, path: str, lines: bytes) -> Any:
+        """The JSON answer to JSON Lines."""
+        return await self._ask("POST", path, lines, "application/x-ndjson")
+
+    async def _ask(self, method: str, path: str, sent: bytes, kind: str) -> Any:
+        headers = {**self._headers, "content-type": kind}
+        try:
+            async with self._net.open(
+                method, self._base_url + path, headers, sent, LIMITS
+            ) as answer:
+                status = answer.status
+                data = b"".join([piece async for piece in answer.chunks()])
+        except NetworkError as trouble:
+            raise PlaygroundError(f"The server that owns the database: {trouble}") from trouble
+        value = json.loads(data)
+        if status >= 400:
+            sentence = str(value.get("error", f"The server answered {status}."))
+            raise BadInput(sentence) if status in (404, 413, 422) else PlaygroundError(sentence)
+        return value
+
+    async def events(self, session_id: str) -> AsyncIterator[dict[str, Any]]:
+        """The log of a session as it grows."""
+        headers = {**self._headers, "accept": "text/event-stream"}
+        url = f"{self._base_url}/sessions/{session_id}/events?after=0"
+        framer = Framer()
+        async with self._net.open("GET", url, headers, b"", LIMITS) as answer:
+            async for data in answer.chunks():
+                for frame in framer.feed(data):
+                    if frame.kind == "sse":
+                        yield json.loads(frame.data)
+
+
+def _rule_data(rule: Rule) -> dict[str, str]:
+    """What a command line can say of a rule, in the words of the JSON contract."""
+    return {"tool": rule.tool, "action": rule.action, "text": rule.text, "words": rule.words}
+
+
+async def run_there(
+    base_url: str,
+    token: str,
+    arguments: argparse.Namespace,
+    asked: Mapping[str, Any],
+    rules: Sequence[Rule],
+) -> str:
+    """Run it on the server, with `rules` for this session; the state it rests in. Where this is
+    cancelled the run is stopped there, and STOPPED it is."""
+    net = HttpClient()
+    try:
+        remote = RemoteServer(net, base_url, token)
+        tools = tools_from_words(await remote.ask("GET", "/tools"), arguments.tools)
+        check_names(rules, [tool["name"] for tool in tools])
+        body = {**asked, "tools": tools, "rules": [_rule_data(rule) for rule in rules]}
+        session_id = (await remote.ask("POST", "/sessions", body))["id"]
+        teller = RunPrinter(arguments.json, session_id)
+        try:
+            return await _run_on_server(remote, arguments.prompt, session_id, teller)
+        except asyncio.CancelledError:
+            await remote.ask("POST", f"/sessions/{session_id}/stop")
+            teller.stopped(f"at {base_url}/sessions/{session_id}")
+            return STOPPED
+    finally:
+        await net.aclose()
+
+
+async def _run_on_server(
+    remote: RemoteServer, prompt: str, session_id: str, teller: RunPrinter
+) -> str:
+    await remote.ask("POST", f"/sessions/{session_id}/prompts", {"text": prompt})
+    async for line in remote.events(session_id):
+        logged = parse_log_line(line)
+        teller.tell(logged)
+        if isinstance(logged.event, RESTS):
+            folded = await remote.ask("GET", f"/sessions/{session_id}")
+            if folded["state"] != "running" and folded["seq"] == logged.seq:
+                teller.rest(folded["state"], waiting_in(folded))
+                return str(folded["state"])
+    raise PlaygroundError("The server ended before the run did.")
+
+
+def waiting_in(folded: Mapping[str, Any]) -> list[str]:
+    """The calls that need a person, as `name (id)`."""
+    return [
+        f"{call['name']} ({call['id']})"
+        for call in folded["calls"]
+        if call["status"] in ("waiting", "interrupted")
+    ]

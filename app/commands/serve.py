@@ -10,12 +10,15 @@ import os
 import secrets
 import socket
 import sys
-from contextlib import suppress
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from html import escape
 from pathlib import Path
+from threading import Thread
 
 from app import config
-from app.commands.listening import bound, ended_by_signals, port_of, serve, server, url_host
-from app.commands.opening import opened
+from app.commands.sockets import bind_socket, ended_by_signals, port_of, serve, server, url_host
 from app.core.errors import BadInput
 from app.engine.engine import Engine
 from app.engine.recorded_model import tape
@@ -48,7 +51,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     db = database_path(arguments.db or config.default_db())
     if (owner := owner_of(db)) is not None:  # said before the port is: it says more
         raise busy_error(db, owner)
-    sock = bound(arguments.host, arguments.port)
+    sock = bind_socket(arguments.host, arguments.port)
     try:
         await _serve_on(sock, db, arguments)
     finally:
@@ -87,7 +90,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             ),
             allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
         )
-        one = server(app, limit_concurrency=500, timeout_keep_alive=30)
+        instance = server(app, limit_concurrency=500, timeout_keep_alive=30)
         ending: list[asyncio.Task[None]] = []
         opening: list[asyncio.Task[None]] = []
         warming: list[asyncio.Task[None]] = []
@@ -103,8 +106,8 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             if arguments.open:
                 opening.append(asyncio.create_task(_open(link, db)))
 
-        with ended_by_signals(one, leaving):
-            await serve(one, sock, ready)
+        with ended_by_signals(instance, leaving):
+            await serve(instance, sock, ready)
             await asyncio.gather(*ending, *warming)
             for task in opening:
                 task.cancel()
@@ -115,7 +118,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
 
 
 async def _open(link: str, db: Path) -> None:
-    with opened(link, db):
+    with open_browser(link, db):
         await asyncio.sleep(OPENED_S)
 
 
@@ -142,3 +145,35 @@ def _own_name(host: str) -> list[str]:
     A loopback name that is named here would also answer to pages of its https.
     """
     return [] if host in ("0.0.0.0", "::", "", *LOOPBACK_NAMES) else [host]
+
+
+# Opening the link -------------------------------------------------------------------------------
+# A command line can be read by every user of the machine, so that the browser is given the path of
+# a private file, which sends it on. Threat 17 of docs/safety.md.
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={link}"><title>Playground</title>
+<p><a href="{link}">Open the playground</a></p>
+"""
+
+
+@contextmanager
+def open_browser(link: str, beside: Path) -> Iterator[None]:
+    """A browser goes to `link` by a file beside the database `beside`, which is there as long as
+    the block lasts. A browser that cannot be started, or a file not made, is no error: the link
+    is printed."""
+    page = beside.with_name(beside.name + ".open.html").absolute()
+    try:
+        page.unlink(missing_ok=True)
+        descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(PAGE.format(link=escape(link)))
+        # Some browsers return only when they are closed.
+        Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        page.unlink(missing_ok=True)

@@ -35,11 +35,11 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         found = asyncio.run(_sessions(path, arguments.search))
     if arguments.json:
-        print(json.dumps([_data(one) for one in found]))
+        print(json.dumps([_data(session) for session in found]))
         return 0
-    for one in found:
-        when = datetime.fromtimestamp(one.updated_ms / 1000).strftime("%Y-%m-%d %H:%M")
-        print(f"{one.id}  {when}  {one.state:<11}  {config.one_line(one.title)}")
+    for session in found:
+        when = datetime.fromtimestamp(session.updated_ms / 1000).strftime("%Y-%m-%d %H:%M")
+        print(f"{session.id}  {when}  {session.state:<11}  {config.one_line(session.title)}")
     return 0
 
 
@@ -58,5 +58,10 @@ async def _sessions(path: Path, search: str) -> list[Summary]:
         await database.close()
 
 
-def _data(one: Summary) -> dict[str, object]:
-    return {"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms}
+def _data(session: Summary) -> dict[str, object]:
+    return {
+        "id": session.id,
+        "title": session.title,
+        "state": session.state,
+        "updated": session.updated_ms,
+    }

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from app.commands.listening import bound, ended_by_signals, port_of, serve, server
+from app.commands.sockets import bind_socket, ended_by_signals, port_of, serve, server
 from app.core.errors import BadInput
 from app.simulator import coding
 from app.simulator.app import ENDS, simulator_app
@@ -15,12 +15,12 @@ from app.simulator.scenario import Script, scenario
 
 def main(arguments: argparse.Namespace) -> int:
     """Serve until stopped; 0 then."""
-    script = None if arguments.scenario is None else named(arguments.scenario)
+    script = None if arguments.scenario is None else load_scenario(arguments.scenario)
     asyncio.run(_simulate(arguments, script))
     return 0
 
 
-def named(given: str) -> Script:
+def load_scenario(given: str) -> Script:
     """The scenario in a file, or the one of this name; a file of the same name goes first."""
     if given == coding.NAME and not Path(given).exists():
         return coding.CodingAgent()
@@ -33,13 +33,13 @@ def named(given: str) -> Script:
 
 
 async def _simulate(arguments: argparse.Namespace, script: Script | None) -> None:
-    sock = bound("127.0.0.1", arguments.port)
+    sock = bind_socket("127.0.0.1", arguments.port)
     base = f"http://127.0.0.1:{port_of(sock)}"
 
     def ready() -> None:
         bases = ", ".join(base + path for path in dict.fromkeys(end.base for end in ENDS))
         print(f"Simulator on {base} (base URLs {bases})", flush=True)
 
-    one = server(simulator_app(pace=arguments.pace, scenario=script))
-    with sock, ended_by_signals(one, lambda: None):
-        await serve(one, sock, ready)
+    instance = server(simulator_app(pace=arguments.pace, scenario=script))
+    with sock, ended_by_signals(instance, lambda: None):
+        await serve(instance, sock, ready)

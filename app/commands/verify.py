@@ -22,7 +22,7 @@ def main(arguments: argparse.Namespace) -> int:
     path = readable_database(arguments.db or config.default_db())
     found: list[Difference] = []
 
-    def told(difference: Difference) -> None:
+    def report(difference: Difference) -> None:
         found.append(difference)
         if not arguments.json:
             print(config.one_line(difference.line), flush=True)
@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
             owner = True
         except StoreBusy:
             owner = False
-        done = asyncio.run(_verified(path, told, owner))
+        done = asyncio.run(_verified(path, report, owner))
     if arguments.json:
         print(
             json.dumps({**asdict(done), "differences": [_data(difference) for difference in found]})
@@ -53,8 +53,12 @@ async def _verified(path: Path, told: OnDifference, owner: bool) -> Verified:
         await database.close()
 
 
-def _data(one: Difference) -> dict[str, object]:
-    return {"session": one.session, "recording": one.recording, "says": one.says}
+def _data(difference: Difference) -> dict[str, object]:
+    return {
+        "session": difference.session,
+        "recording": difference.recording,
+        "says": difference.says,
+    }
 
 
 def _summary(done: Verified) -> str:

@@ -1,7 +1,7 @@
 """Faults in how an answer travels: replaced by an error, cut, stalled, split at odd places.
 
 The last part is below HTTP and needs a server that hands its connection over, as
-`commands/listening` does (an extension of the ASGI scope).
+`commands/sockets` does (an extension of the ASGI scope).
 https://asgi.readthedocs.io/en/latest/extensions.html
 """
 

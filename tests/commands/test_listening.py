@@ -15,7 +15,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.commands.listening import PATIENCE_S, bound, port_of, serve, server
+from app.commands.sockets import PATIENCE_S, bind_socket, port_of, serve, server
 from app.simulator.fault_transport import SOCKET
 from tests.loopback import listening
 
@@ -35,7 +35,7 @@ async def _broken(scope: Scope, receive: Receive, send: Send) -> None:
 async def test_a_dropped_connection_is_no_word_on_stderr(
     app: object, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with bound("127.0.0.1", 0) as sock:
+    with bind_socket("127.0.0.1", 0) as sock:
         one = server(app)  # type: ignore[arg-type]
         serving = asyncio.create_task(serve(one, sock, lambda: None))
         async with asyncio.timeout(30):
@@ -59,7 +59,7 @@ async def _method(scope: Scope, receive: Receive, send: Send) -> None:
 async def test_an_upgrade_is_a_request_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-    with bound("127.0.0.1", 0) as sock:
+    with bind_socket("127.0.0.1", 0) as sock:
         one = server(_method)
         serving = asyncio.create_task(serve(one, sock, lambda: None))
         async with asyncio.timeout(30):

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from app.commands.opening import opened
+from app.commands.serve import open_browser
 from tests.served import served
 
 
@@ -52,9 +52,9 @@ def test_a_link_planted_in_the_way_is_not_followed(
     target, page = tmp_path / "target", tmp_path / "a.db.open.html"
     target.write_text("mine")
     page.symlink_to(target)
-    with opened("http://127.0.0.1:1/?token=t", tmp_path / "a.db"):
+    with open_browser("http://127.0.0.1:1/?token=t", tmp_path / "a.db"):
         assert not page.is_symlink()
         assert "token=t" in page.read_text()
     assert (target.read_text(), page.exists()) == ("mine", False)
-    with opened("http://127.0.0.1:1/", tmp_path / "gone" / "a.db"):
+    with open_browser("http://127.0.0.1:1/", tmp_path / "gone" / "a.db"):
         pass  # the link was printed: no error

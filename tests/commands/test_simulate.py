@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.commands.simulate import named
+from app.commands.simulate import load_scenario
 from app.simulator.coding import CodingAgent
 from app.simulator.scenario import Scenario
 from tests.commands.conftest import Typed
@@ -57,9 +57,9 @@ def test_a_scenario_may_be_one_of_the_simulators_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert isinstance(named("coding-agent"), CodingAgent)
+    assert isinstance(load_scenario("coding-agent"), CodingAgent)
     (tmp_path / "coding-agent").write_text('{"turns": [{"text": "a"}]}')
-    assert isinstance(named("coding-agent"), Scenario)
+    assert isinstance(load_scenario("coding-agent"), Scenario)
 
 
 def test_the_example_of_the_documentation_plays_as_it_says(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands.told import Teller
+from app.commands.output import RunPrinter
 from app.core.events import CallDecided, Logged
 
 
@@ -17,5 +17,5 @@ from app.core.events import CallDecided, Logged
     ],
 )
 def test_who_decided(event: CallDecided, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Teller(False, "s1").tell(Logged(1, 0, event))
+    RunPrinter(False, "s1").tell(Logged(1, 0, event))
     assert capsys.readouterr().out == said

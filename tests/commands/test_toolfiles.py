@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.commands.toolfiles import read_tools, tools_of
+from app.commands.run import read_tools, tools_from_words
 from app.core.errors import BadInput
 from app.exchange.tool_import import read
 from tests.tables import each_row
@@ -61,7 +61,7 @@ def test_paths_count_from_the_file(
 @each_row("words", [["nobody"], ["./no.json"], ["none/"]])
 def test_what_is_not_there_is_said(words: list[str]) -> None:
     with pytest.raises(BadInput):
-        tools_of([MOCK | {"group": ""}], words)
+        tools_from_words([MOCK | {"group": ""}], words)
 
 
 def test_a_python_file_is_its_functions(tmp_path: Path) -> None:
@@ -89,6 +89,6 @@ def test_a_file_of_more_tools_than_are_read_is_refused_whole(
     path = tmp_path / "many.json"
     path.write_text(json.dumps([MOCK | {"name": name} for name in "abc"]))
     assert len(read_tools(path)) == 3
-    monkeypatch.setattr("app.commands.toolfiles.read", partial(read, most=2))
+    monkeypatch.setattr("app.commands.run.read", partial(read, most=2))
     with pytest.raises(BadInput, match=r"many\.json holds more than 2 tools"):
         read_tools(path)

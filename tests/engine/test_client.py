@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.commands.listening import bound, port_of
+from app.commands.sockets import bind_socket, port_of
 from app.core.decide import next_commands
 from app.core.errors import Conflict, Refused
 from app.core.events import (
@@ -231,7 +231,7 @@ async def test_without_a_key_nothing_is_sent(tmp_path: Path) -> None:
 
 
 async def test_a_refused_connection_names_the_place(tmp_path: Path) -> None:
-    sock = bound("127.0.0.1", 0)
+    sock = bind_socket("127.0.0.1", 0)
     port = port_of(sock)
     sock.close()
     async with running(tmp_path) as engine:

@@ -32,7 +32,7 @@ and then each begun MiB of its body; a connection that takes longer is closed.""
 _PIECE = 1 << 20
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A listening socket; PlaygroundError with a sentence where the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # By its protocol asyncio knows it for TCP, and sets TCP_NODELAY on what it accepts.
@@ -181,27 +181,27 @@ class _Connection(HttpToolsProtocol):
             self.transport.close()
 
 
-async def serve(one: uvicorn.Server, sock: socket.socket, ready: Callable[[], None]) -> None:
+async def serve(instance: uvicorn.Server, sock: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until `should_exit`; `ready` is called once connections are taken."""
     # Signals are the command's affair: uvicorn would die of the very signal it has seen to.
-    one.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
-    task = asyncio.create_task(one.serve(sockets=[sock]))
-    while not one.started and not task.done():
+    instance.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
+    task = asyncio.create_task(instance.serve(sockets=[sock]))
+    while not instance.started and not task.done():
         await asyncio.sleep(READY_S)
-    if one.started:
+    if instance.started:
         ready()
     await task
 
 
 @contextmanager
-def ended_by_signals(one: uvicorn.Server, leaving: Callable[[], None]) -> Iterator[None]:
+def ended_by_signals(instance: uvicorn.Server, leaving: Callable[[], None]) -> Iterator[None]:
     """SIGTERM or Ctrl-C: `leaving` is called, and the server ends; a second one ends it all now."""
     loop = asyncio.get_running_loop()
 
     def end() -> None:
-        if one.should_exit:
+        if instance.should_exit:
             os._exit(1)  # acknowledged events are saved; tools end with this process
-        one.should_exit = True
+        instance.should_exit = True
         leaving()
 
     for number in SIGNALS:

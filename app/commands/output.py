@@ -1,4 +1,4 @@
-"""A run as lines: for a reader, or for a script."""
+"""Output of a run as lines: for a reader, or for a script."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STOPPED = "stopped"
 """What a run comes to that is ended by Ctrl-C; no state of a session."""
 
 
-class Teller:
+class RunPrinter:
     """Tells each event once, in order."""
 
     def __init__(self, as_json: bool, session_id: str) -> None:
@@ -123,7 +123,7 @@ class Teller:
         print(f"playground: {one_line(text)}", file=sys.stderr)
 
 
-def logged_of(line: dict[str, object]) -> Logged:
+def parse_log_line(line: dict[str, object]) -> Logged:
     """The Logged of a line of the log as scripts read it."""
     from_line = dict(line)
     seq, at_ms, kind = (from_line.pop(name) for name in ("seq", "at_ms", "kind"))
