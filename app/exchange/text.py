@@ -74,8 +74,7 @@ def json_lines(text: str) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, parse(line, MOST_BYTES, MOST_KEYS)
             except InvalidJSON as error:
-                said = str(error).partition(": ")[2]
-                yield number, Unreadable(f"Line {number} is no sound JSON: {said}")
+                yield number, Unreadable(f"Line {number} is not sound JSON: {error.problem}.")
 
 
 def toml_value(text: str) -> Any:

@@ -323,7 +323,7 @@ class IncrementalReader:
             short = len(literal) <= _SHORT and literal.lstrip("-").isdigit()
             value = int(literal) if short else parse(literal)
         except InvalidJSON as error:
-            return self._bad(at, str(error).partition(": ")[2].removesuffix("."))
+            return self._bad(at, error.problem)
         return self._walker.scalar(value, at)
 
     def _in_word(self, text: str, place: int) -> tuple[int, Problem | None]:

@@ -52,14 +52,15 @@ _SYNTAX = (
 
 
 class InvalidJSON(ValueError):
-    """The text is no sound JSON. `offset` is the character, from 0, or -1 where the text is too
-    large to look for it; `str` a sentence."""
+    """The text is not sound JSON. `offset` is the character, from 0, or -1 where the text is too
+    large to look for it; `problem` is what is wrong, without the place; `str` a sentence."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         line, column = line_column(text, offset)
         where = f"Line {line}, column {column}" if offset >= 0 else "Somewhere in this large text"
         super().__init__(f"{where}: {what}.")
         self.offset = offset
+        self.problem = what
 
 
 def line_column(text: str, offset: int) -> tuple[int, int]:
@@ -68,7 +69,7 @@ def line_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> Any:
-    """The value of one strict JSON text; Unsound otherwise, never another exception.
+    """The value of one strict JSON text; InvalidJSON otherwise, never another exception.
 
     `most_bytes` and `most_keys` are for texts that hold more than a call's arguments, such as
     images, or a whole library of tools.

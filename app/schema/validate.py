@@ -36,8 +36,15 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 
 
-def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...]:
-    """All that keeps `value` from satisfying `schema`, at most MAX_PROBLEMS; () if nothing.
+WHOLE = "The arguments object"
+"""What a problem calls the whole value, where nothing else is said."""
+
+
+def schema_problems(
+    schema: Mapping[str, Any], value: Any, whole: str = WHOLE
+) -> tuple[Problem, ...]:
+    """All that keeps `value`, called `whole`, from satisfying `schema`, at most MAX_PROBLEMS; ()
+    if nothing.
 
     Bounded in time and memory; never raises. A schema that cannot be used is one problem.
     """
@@ -58,15 +65,20 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> tuple[Problem, ...
     except (ValueError, RecursionError) as error:
         message = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
         return (Problem("schema", message),)
-    return _problems(schema, value, errors, validator if work <= _FIXED_STEPS else None)
+    fixer = validator if work <= _FIXED_STEPS else None
+    return _problems(schema, value, errors, fixer, whole)
 
 
 def _problems(
-    schema: Mapping[str, Any], value: Any, errors: list[Any], fixer: schema_checks.Validator | None
+    schema: Mapping[str, Any],
+    value: Any,
+    errors: list[Any],
+    fixer: schema_checks.Validator | None,
+    whole: str,
 ) -> tuple[Problem, ...]:
     problems: dict[Problem, None] = {}  # an ordered set: branches of a schema say the same twice
     for number, error in enumerate(errors):
-        group = list(problems_of(error, schema))
+        group = list(problems_of(error, schema, whole=whole))
         if fixer is not None and number < _FIXED_PROBLEMS and error.kind.name in _FIXABLE:
             fix = _fix(value, error, fixer)
             group = [replace(problem, fix=fix) for problem in group]
@@ -135,14 +147,15 @@ def _replaced(root: Any, place: list[str | int], value: Any) -> Any:
     return copy
 
 
-def parse_tool_json(text: str) -> dict[str, Any]:
-    """The JSON object of a tool as typed; BadTool with line and column where it is none."""
+def parse_tool_json(text: str, what: str = "A tool") -> dict[str, Any]:
+    """The JSON object of a tool as typed; BadTool with line and column where it is none. `what`
+    is what must be an object, for the sentence."""
     try:
         value = parse(text)
     except InvalidJSON as error:
         raise BadTool(f"{error} Correct it there.") from None
     if not isinstance(value, dict):
-        raise BadTool(f"A tool is a JSON object, not {kind_of(value)}; begin with {{.")
+        raise BadTool(f"{what} is a JSON object, not {kind_of(value)}; begin with {{.")
     return value
 
 
@@ -268,13 +281,15 @@ _LENGTHS = (
 )
 
 
-def problems_of(error: Any, root: Mapping[str, Any], at: Place = ()) -> Iterator[Problem]:
+def problems_of(
+    error: Any, root: Mapping[str, Any], at: Place = (), whole: str = WHOLE
+) -> Iterator[Problem]:
     """The problems one validation error stands for: one, or one for each key too many.
 
     `at` is where the value that was validated stands in the arguments.
     """
     place: Place = (*at, *error.instance_path)
-    where = pointer(place) or "The arguments object"
+    where = pointer(place) or whole
     # An error of a schema that is `false` has the schema itself as its place.
     steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
     expected = _at(root, steps)

@@ -119,11 +119,7 @@ def _at_their_fields(
 
 def misfits(schema: Mapping[str, Any], value: object) -> tuple[Problem, ...]:
     """What keeps `value` from being a result by `schema`, as a person reads it."""
-    found = schema_problems(schema, value)
-    return tuple(
-        replace(one, message=one.message.replace("The arguments object", "The answer", 1))
-        for one in found
-    )
+    return schema_problems(schema, value, "The answer")
 
 
 def _lacking(schema: object, value: object) -> tuple[Problem, ...]:

@@ -84,7 +84,7 @@ async def _done(site: Site, session_id: str, work: Callable[[History], T]) -> T:
     try:
         return await asyncio.to_thread(site.engine.workspace.history, session_id, folder, work)
     except Trouble as trouble:
-        sentence = str(trouble).partition(": ")[2]
+        sentence = trouble.sentence
         match trouble.code:
             case "E2":
                 raise Conflict(sentence) from None
@@ -105,8 +105,7 @@ def _page(history: History, session_id: str, title: str, path: str, number: int)
         try:
             before, after = (history.bytes_of(one) for one in (change.before, change.after))
         except Trouble as trouble:
-            said = str(trouble).partition(": ")[2]
-            return FilesPage(*page, path=change.path, number=number, said=said)
+            return FilesPage(*page, path=change.path, number=number, said=trouble.sentence)
         if b"\0" in before[:8192] + after[:8192]:
             said = "These are no texts, so there is no difference to show."
             return FilesPage(*page, path=change.path, number=number, said=said)

@@ -122,7 +122,7 @@ FORMATS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         OWN + "\n\n{broken\n" + json.dumps(json.loads(MCP)) + "\n",
         [
             ("ask", "our own form", "person"),
-            ("", "JSON Lines", "Line 3 is no sound JSON"),
+            ("", "JSON Lines", "Line 3 is not sound JSON"),
             ("read_file", "MCP", "mock"),
         ],
     ),

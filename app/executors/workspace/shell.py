@@ -92,7 +92,8 @@ class Running:
             await asyncio.wait((reader, reason), timeout=_LAST_WORDS_S)
             if reason.done() and reason.result():
                 said = json.loads(reason.result())["broken"]
-                raise Trouble("E13", f"Nothing was run, for the sandbox was not made: {said}.")
+                sentence = f"Nothing was run, for the sandbox was not made: {said}."
+                raise Trouble("E13", sentence, reason=said)
             return code
         finally:
             reader.cancel()
@@ -212,7 +213,7 @@ async def sandbox(folder: Path) -> str:
             code = await one.follow(lambda _: None)
             return "" if code == 0 else f"a trial ended with exit code {code}"
     except Trouble as trouble:
-        return str(trouble).partition("was not made: ")[2].rstrip(".") or str(trouble)
+        return trouble.reason or str(trouble)
     except (OSError, TimeoutError) as error:
         return f"{type(error).__name__} {error}".strip()
 

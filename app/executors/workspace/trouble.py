@@ -24,8 +24,12 @@ CODES: Mapping[str, str] = {
 
 
 class Trouble(Exception):
-    """One of CODES, with a sentence that says what to do; becomes an error result."""
+    """One of CODES, with a sentence that says what to do; becomes an error result.
 
-    def __init__(self, code: str, sentence: str) -> None:
+    `reason` is why the system refused, where somebody wants it without the sentence around it."""
+
+    def __init__(self, code: str, sentence: str, reason: str = "") -> None:
         super().__init__(f"{code} {CODES[code]}: {sentence}")
         self.code = code
+        self.sentence = sentence
+        self.reason = reason

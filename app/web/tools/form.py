@@ -247,10 +247,9 @@ def _json_text(value: Any) -> str:
 
 def _json_field(text: str, pointer: str) -> dict[str, Any]:
     try:
-        return parse_tool_json(text)
+        return parse_tool_json(text, "The value of this field")
     except BadTool as error:
-        said = str(error).replace("A tool is a JSON object", "Here stands a JSON object")
-        raise BadTool(said, pointer) from error
+        raise BadTool(str(error), pointer) from error
 
 
 def _schema(text: str) -> Any:
