@@ -63,22 +63,24 @@ async def asked_of_forks(
         return await fork(engine, session_id, place, change=change, text=text, title=title)
 
     forks = (forked(row, title) for row, title in zip(rows, titles, strict=True))
-    made = await asyncio.gather(*forks, return_exceptions=True)
-    if failed := [outcome for outcome in made if isinstance(outcome, BaseException)]:
-        for outcome in made:
+    outcomes = await asyncio.gather(*forks, return_exceptions=True)
+    if failed := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
+        for outcome in outcomes:
             if isinstance(outcome, str):
                 await engine.runner.delete(outcome)
         raise failed[0]
-    return await _together(engine, [outcome for outcome in made if isinstance(outcome, str)], text)
+    return await _together(
+        engine, [outcome for outcome in outcomes if isinstance(outcome, str)], text
+    )
 
 
 async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
     """One tag on all of them, by which the list finds them together."""
-    told = engine.keys.redactor().redact_text(title_of(text))  # masked first, and cut after
-    seen = "".join(character for character in told if character.isprintable())
+    title = engine.keys.redactor().redact_text(title_of(text))  # masked first, and cut after
+    printable = "".join(character for character in title if character.isprintable())
     for session_id in ids if len(ids) > 1 else ():
         await manage_sessions.tag(
-            engine, session_id, [clip(f"asked: {seen}", manage_sessions.LONGEST_TAG)]
+            engine, session_id, [clip(f"asked: {printable}", manage_sessions.LONGEST_TAG)]
         )
     return ids
 
@@ -94,13 +96,13 @@ def settings_at(session: Session, place: ForkPlace) -> Settings:
 
 async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list[Settings]:
     """Each row's, on `base`; BadInput names the row that is wrong."""
-    made = []
+    all_settings = []
     for number, row in enumerate(rows, 1):
         try:
-            made.append(await settings_from(engine, row, base))
+            all_settings.append(await settings_from(engine, row, base))
         except PlaygroundError as error:
             raise BadInput(f"Model {number}: {error}") from error
-    return made
+    return all_settings
 
 
 def titles_for(all_settings: Sequence[Settings], text: str) -> list[str]:

@@ -78,8 +78,8 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
         anyway = _check_run(
             session, call, None if arguments is None else edited, anyway=asked.anyway
         )
-    if said := unstageable(session, call, asked.fault):
-        raise Refused(said)
+    if message := unstageable(session, call, asked.fault):
+        raise Refused(message)
     return CallDecided(
         call.id,
         decision,
@@ -112,8 +112,8 @@ def _decision(asked: DecisionRequest) -> Decision:
     if asked.fault:
         row = known(asked.fault)
         if asked.text or asked.is_error or asked.images:
-            said = "is staged with words of its own: leave out text, is_error and images."
-            raise BadInput(f"{_capitalized(row.title)} {said}")
+            advice = "is staged with words of its own: leave out text, is_error and images."
+            raise BadInput(f"{_capitalized(row.title)} {advice}")
         if asked.decision not in ("", row.decision):
             raise Refused(f"{_capitalized(row.title)} {OTHER_WAY[row.runs]}")
         return row.decision
@@ -326,19 +326,21 @@ class CallChecks:
         if work.cancelled():
             return
         async with self._sessions.holding(session_id) as live:
-            for held, found in zip(seen, work.result(), strict=True):
+            for held, checked in zip(seen, work.result(), strict=True):
                 call = live.session.call(held.id)
                 stands = call.status == "decided" and call.decided == held.decided
-                if stands and not live.session.stopped and found and found.code != call.code:
-                    await self._take_back(live, held, found)
+                if stands and not live.session.stopped and checked and checked.code != call.code:
+                    await self._take_back(live, held, checked)
             await self._then(live, [held.id for held in seen])
 
-    async def _take_back(self, live: LiveSession, seen: HeldCall, found: Checked) -> None:
-        call, rule = live.session.call(seen.id), seen.decided.rule
+    async def _take_back(self, live: LiveSession, held: HeldCall, checked: Checked) -> None:
+        call, rule = live.session.call(held.id), held.decided.rule
         why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
         await self._sessions.append(live, [CallReturned(call.id, "rule", why)])
         await self._ruling.know_all(live.session)
-        await self._sessions.append(live, [checked_event(live.session, call, found, self._ruling)])
+        await self._sessions.append(
+            live, [checked_event(live.session, call, checked, self._ruling)]
+        )
 
     async def again(self, session_id: str, rule_id: str) -> None:
         """Look anew at the calls that wait only because what answers them is not what the rule is
@@ -404,14 +406,14 @@ class CallChecks:
             for call_id in call_ids:
                 del batch.works[call_id], batch.left[call_id], self._open[session_id, call_id]
 
-    async def _write(self, live: LiveSession, found: Mapping[str, Checked]) -> None:
+    async def _write(self, live: LiveSession, checks: Mapping[str, Checked]) -> None:
         session = live.session
         if session.stopped:
             return
         await self._ruling.know_all(session)
-        calls = (session.call(call_id) for call_id in found)
+        calls = (session.call(call_id) for call_id in checks)
         events = [
-            checked_event(session, call, found[call.id], self._ruling)
+            checked_event(session, call, checks[call.id], self._ruling)
             for call in calls
             if call.status == "proposed" and session.current(call)
         ]

@@ -79,9 +79,9 @@ async def fork(
     """
     wish = _Wish(place, settings, change, text, asked, title, go)
     async with engine.sessions.holding(session_id) as live:
-        made, events = await _checked(engine, live, wish)
-        child = await engine.sessions.fork(live, made, events, _title(title) or live.title)
-    await _begin(engine, child, wish, made)
+        fork_cut, events = await _checked(engine, live, wish)
+        child = await engine.sessions.fork(live, fork_cut, events, _title(title) or live.title)
+    await _begin(engine, child, wish, fork_cut)
     return child
 
 
@@ -106,28 +106,28 @@ async def _checked(engine: Engine, live: LiveSession, wish: _Wish) -> tuple[Cut,
     if wish.asked is not None and not place.call:
         raise Refused("Only of a call it can be said what becomes of it; name the call.")
     _title(wish.title)
-    made, log = await _cut(engine, live, place)
-    had, foreign = made.session.settings, theirs(live.session, made.seq, own=live.own)
+    fork_cut, log = await _cut(engine, live, place)
+    had, foreign = fork_cut.session.settings, theirs(live.session, fork_cut.seq, own=live.own)
     assert had is not None
     if settings is None:
         settings = harmless(engine, had) if foreign else had
         if wish.change is not None:
             settings = await settings_from(engine, wish.change(settings), settings)
     events: list[Event] = [SettingsChanged(settings)] if settings != had else []
-    events.append(made.forked(foreign=foreign))
+    events.append(fork_cut.forked(foreign=foreign))
     if text is not None:
-        events.append(_prompt(text, _prompt_at(live.session, place), made))
-    begins = _begun(log, made, events)
+        events.append(_prompt(text, _prompt_at(live.session, place), fork_cut))
+    begins = _begun(log, fork_cut, events)
     if wish.asked is not None:
         _check_decision(begins, place.call, wish.asked)
-    if not wish.go and not made.reopened and next_commands(begins):
+    if not wish.go and not fork_cut.reopened and next_commands(begins):
         events.append(RunPaused("fork"))
-    return made, events
+    return fork_cut, events
 
 
-async def _begin(engine: Engine, child: str, wish: _Wish, made: Cut) -> None:
+async def _begin(engine: Engine, child: str, wish: _Wish, fork_cut: Cut) -> None:
     await engine.runner.advance(child)
-    if made.reopened and (wish.asked is not None or not wish.go):
+    if fork_cut.reopened and (wish.asked is not None or not wish.go):
         await _decide(engine, child, wish.place.call, wish.asked, go=wish.go)
 
 
@@ -146,13 +146,15 @@ class ForkStanding:
 async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> ForkStanding:
     """How `session_id` stands at `place`; nothing is made. Refused as `fork` refuses it."""
     async with engine.sessions.holding(session_id) as live:
-        made, _ = await _cut(engine, live, place)
-        had = made.session.settings
+        fork_cut, _ = await _cut(engine, live, place)
+        had = fork_cut.session.settings
         assert had is not None
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
         prompt = next((prompt for prompt in prompts if prompt.number == place.prompt), None)
-        settings = harmless(engine, had) if theirs(live.session, made.seq, own=live.own) else had
-        session = live.session if place.call else made.session
+        settings = (
+            harmless(engine, had) if theirs(live.session, fork_cut.seq, own=live.own) else had
+        )
+        session = live.session if place.call else fork_cut.session
         return ForkStanding(session, settings, prompt, live.title, live.own)
 
 
@@ -170,20 +172,20 @@ async def what_if(
     one is refused there is none."""
     place = ForkPlace(call=call)
     wishes = [_Wish(place, None, change, None, asked, title, go) for asked in answers]
-    made: list[str] = []
+    children: list[str] = []
     try:
         async with engine.sessions.holding(session_id) as live:
             cuts = [await _checked(engine, live, wish) for wish in wishes]
-            for taken, events in cuts:
+            for fork_cut, events in cuts:
                 named = _title(title) or live.title
-                made.append(await engine.sessions.fork(live, taken, events, named))
-        for child, wish, (taken, _) in zip(made, wishes, cuts, strict=True):
-            await _begin(engine, child, wish, taken)
+                children.append(await engine.sessions.fork(live, fork_cut, events, named))
+        for child, wish, (fork_cut, _) in zip(children, wishes, cuts, strict=True):
+            await _begin(engine, child, wish, fork_cut)
     except PlaygroundError:
-        for child in made:
+        for child in children:
             await engine.runner.delete(child)
         raise
-    return made
+    return children
 
 
 async def _cut(engine: Engine, live: LiveSession, place: ForkPlace) -> tuple[Cut, Sequence[Logged]]:
@@ -195,9 +197,9 @@ async def _cut(engine: Engine, live: LiveSession, place: ForkPlace) -> tuple[Cut
     return cut(log, live.id, _seq(live.session, place), chosen), log
 
 
-def _begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:
+def _begun(log: Sequence[Logged], fork_cut: Cut, events: Sequence[Event]) -> Session:
     try:
-        return begun(log, made, events)
+        return begun(log, fork_cut, events)
     except IllegalEvent as error:
         raise Refused(
             f"The fork cannot begin so: {error} Fork there without a text, or at another place."
@@ -224,13 +226,13 @@ def _seq(session: Session, place: ForkPlace) -> int:
     return session.seq if place.seq is None else place.seq
 
 
-def _prompt(text: str, was: Prompt | None, made: Cut) -> PromptAdded:
+def _prompt(text: str, was: Prompt | None, fork_cut: Cut) -> PromptAdded:
     """What is said there now, by whom it was said: with the images of what stood there, and in its
     form where the text is the same."""
     images = was.images if was is not None else ()
-    if made.reopened:
+    if fork_cut.reopened:
         raise Refused("Calls are open there; fork without a text and decide them in the fork.")
-    last = made.session.last_item
+    last = fork_cut.session.last_item
     if isinstance(last, Prompt) and (was is None or was.role == last.role):
         raise Refused("A prompt without an answer stands there; fork from that prompt instead.")
     if not text.strip() and not images:

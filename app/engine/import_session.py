@@ -48,18 +48,18 @@ async def import_session(engine: Engine, data: bytes) -> str:
     elif data.lstrip().startswith(b'{"playground"'):
         reads = _read
     try:
-        kept = await asyncio.to_thread(reads, engine, data)
+        bundle = await asyncio.to_thread(reads, engine, data)
     except Unreadable as error:
         raise BadInput(str(error)) from None
-    await engine.log.append(_batch(kept))
+    await engine.log.append(_batch(bundle))
     engine.sessions.ring_list()
-    return kept.session.id
+    return bundle.session.id
 
 
 def _read(engine: Engine, data: bytes) -> Kept:
     """Without the keys of this place, should the file hold one; all else stays as it is."""
-    kept = read(data, new_id(), _check_readable)
-    return redacted(kept, engine.keys.secrets(), shapes=False).kept
+    bundle = read(data, new_id(), _check_readable)
+    return redacted(bundle, engine.keys.secrets(), shapes=False).kept
 
 
 def _check_readable(session: Session) -> None:
@@ -71,23 +71,30 @@ def _check_readable(session: Session) -> None:
 
 def _read_request(engine: Engine, data: bytes) -> Kept:
     """Whatever of it looks like a key is masked: it was never made to be kept."""
-    brought = read_requests(data.decode("utf-8", "replace"))
-    if not brought.requests:
-        raise BadInput(f"{brought.problem} Bring {WHAT}.")
-    pasted, now = _sound(brought.requests[0]), engine.sessions.clock()
-    made = retold(pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now)
-    for note in (*brought.notes, *made.notes):
-        made.tell("brought", note)
+    imported = read_requests(data.decode("utf-8", "replace"))
+    if not imported.requests:
+        raise BadInput(f"{imported.problem} Bring {WHAT}.")
+    pasted, now = _sound(imported.requests[0]), engine.sessions.clock()
+    converted = retold(pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now)
+    for note in (*imported.notes, *converted.notes):
+        converted.tell("brought", note)
     recordings = {}
-    if made.response:
-        number, digest = len(made.session.turns), hashlib.sha256(made.response).hexdigest()
-        piece = Piece(pasted.at_ms or now, made.response)
+    if converted.response:
+        number, digest = (
+            len(converted.session.turns),
+            hashlib.sha256(converted.response).hexdigest(),
+        )
+        piece = Piece(pasted.at_ms or now, converted.response)
         recordings[number] = Recording(number, [piece], True, (), digest)
     prompts = (
-        item.text for item in made.session.items if isinstance(item, Prompt) and item.role == "user"
+        item.text
+        for item in converted.session.items
+        if isinstance(item, Prompt) and item.role == "user"
     )
-    kept = Kept(made.session, title_of(next(prompts, "")), made.log, recordings, created_ms=now)
-    return redacted(kept, engine.keys.secrets()).kept
+    bundle = Kept(
+        converted.session, title_of(next(prompts, "")), converted.log, recordings, created_ms=now
+    )
+    return redacted(bundle, engine.keys.secrets()).kept
 
 
 def _sound(pasted: Pasted) -> Pasted:
@@ -99,8 +106,8 @@ def _sound(pasted: Pasted) -> Pasted:
     if isinstance(left.get("thinking"), dict) and word not in extra:
         extra[word] = left.pop("thinking")
     setup = replace(setup, params=params, extra=extra)
-    told = [f"Left out, for no session could be set up so: {', '.join(left)}."] if left else []
-    return replace(pasted, setup=setup, notes=(*pasted.notes, *told))
+    notes = [f"Left out, for no session could be set up so: {', '.join(left)}."] if left else []
+    return replace(pasted, setup=setup, notes=(*pasted.notes, *notes))
 
 
 def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
@@ -113,24 +120,24 @@ def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
     return next(same, unnamed_profile(host[:60], pasted.protocol, pasted.base_url))
 
 
-def _batch(kept: Kept) -> WriteBatch:
+def _batch(bundle: Kept) -> WriteBatch:
     """Written in one go: the whole of it, or nothing."""
     chunks = []
-    for number, recording in kept.recordings.items():
+    for number, recording in bundle.recordings.items():
         start = 0
         for piece in recording.pieces:
             chunks.append(Chunk(number, start, piece.at_ms, piece.data))
             start += len(piece.data)
     ends = [
         Closed(number, recording.clean, recording.masked, recording.sha256)
-        for number, recording in kept.recordings.items()
+        for number, recording in bundle.recordings.items()
         if recording.clean or recording.masked or recording.sha256
     ]
-    cut_off(kept.session)
-    summary = summary_of(kept.session, kept.title, kept.created_ms, own=False)
+    cut_off(bundle.session)
+    summary = summary_of(bundle.session, bundle.title, bundle.created_ms, own=False)
     summary = replace(summary, parent="", parent_seq=0)  # no session of ours is its parent
     return WriteBatch(
-        kept.session.id, kept.log, chunks, None, summary, True, ends=ends, tags=kept.tags
+        bundle.session.id, bundle.log, chunks, None, summary, True, ends=ends, tags=bundle.tags
     )
 
 

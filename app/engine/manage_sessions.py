@@ -34,23 +34,23 @@ async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
 async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str, ...]:
     """`tags` are all that the session has from now on; as they are kept. BadInput where there are
     too many or one is too long."""
-    kept = tuple(
+    clean_tags = tuple(
         sorted({" ".join(engine.keys.redactor().redact_text(tag).split()) for tag in tags})
     )
-    kept = tuple(name for name in kept if name)
-    if len(kept) > MOST_TAGS:
+    clean_tags = tuple(name for name in clean_tags if name)
+    if len(clean_tags) > MOST_TAGS:
         raise BadInput(f"A session has at most {MOST_TAGS} tags; take one away first.")
     if long := next(
-        (name for name in kept if len(name) > LONGEST_TAG or not name.isprintable()), ""
+        (name for name in clean_tags if len(name) > LONGEST_TAG or not name.isprintable()), ""
     ):
         raise BadInput(
             f"A tag has 1 to {LONGEST_TAG} characters that can be seen; {long[:50]!r} is no tag."
         )
     async with engine.sessions.holding(session_id) as live:
-        await log.set_tags(engine.database, session_id, kept)
-        live.tags = kept
+        await log.set_tags(engine.database, session_id, clean_tags)
+        live.tags = clean_tags
     engine.sessions.ring_list()
-    return kept
+    return clean_tags
 
 
 async def purge(engine: Engine, session_ids: Sequence[str]) -> None:

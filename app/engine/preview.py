@@ -82,13 +82,13 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
     failed, kept_back = prepared.failed, cannot_go_back(ahead)
     if wire and failed is not None and failed.failure != "bad_request":
         failed = None  # it is only to be looked at: no key is needed for that
-    said = (*says, *_stand_ins(ahead, choice), *([note] if note else []))
+    sentences = (*says, *_stand_ins(ahead, choice), *([note] if note else []))
     assert ahead.settings is not None
     return Preview(
         ahead.settings.profile,
         prepared.sent,
         (*untold, *prepared.notes),
-        said,
+        sentences,
         failed.message if failed is not None else kept_back.message if kept_back else "",
     )
 

@@ -72,7 +72,7 @@ class Listing:
     total_ms: int | None = None
 
 
-Told = TypeVar("Told", Tested, Listing)
+Report = TypeVar("Report", Tested, Listing)
 Mask = Callable[[str], str]
 
 
@@ -236,8 +236,8 @@ class Providers:
         )
         ended = next((logged for logged in read.events if isinstance(logged, ResponseEnded)), None)
         if ended is None or read.trouble is not None:
-            said, words = _failed(read, profile, mask)
-            return replace(tested, sentence=said, words=words or tested.words)
+            sentence, words = _failed(read, profile, mask)
+            return replace(tested, sentence=sentence, words=words or tested.words)
         if tested.words:
             return replace(tested, ok=True, sentence="It answers.")
         spent = " within the few tokens of a test" if ended.reason == "length" else ""
@@ -249,27 +249,27 @@ class Providers:
         mask = self._keys.redactor().redact_text
         listing = Listing(False, "", url=url, status=read.status, total_ms=read.total_ms)
         if read.trouble is not None or read.status is None or read.status >= 400:
-            said, words = _failed(read, profile, mask)
+            sentence, words = _failed(read, profile, mask)
             if read.status in (404, 405):
-                said = "It has no list of models there; type the model's name. " + said
-            return replace(listing, sentence=said, words=words)
+                sentence = "It has no list of models there; type the model's name. " + sentence
+            return replace(listing, sentence=sentence, words=words)
         try:
             value = json.loads(read.body.decode("utf-8"))
         except (ValueError, RecursionError):
             kind = mask(read.kind)[:80]
             called = f" but {kind}" if kind else ""
-            said = f"What came is no JSON{called}: check that the base URL is the API's own."
-            return replace(listing, sentence=said, words=_shown(read.body))
-        found = tuple(_short(model, mask) for model in protocol_codec.models(value) if model.id)[
+            sentence = f"What came is no JSON{called}: check that the base URL is the API's own."
+            return replace(listing, sentence=sentence, words=_shown(read.body))
+        models = tuple(_short(model, mask) for model in protocol_codec.models(value) if model.id)[
             :MOST_MODELS
         ]
-        if not found:
-            said = "The answer names no model: check that the base URL is the API's own."
+        if not models:
+            sentence = "The answer names no model: check that the base URL is the API's own."
             if isinstance(value, dict) and any(value.get(key) == [] for key in ("data", "models")):
-                said = "It has no model yet." + _start(profile, " ")
-            return replace(listing, sentence=said, words=_shown(read.body))
-        count = "1 model" if len(found) == 1 else f"{len(found)} models"
-        return replace(listing, ok=True, sentence=f"{count}.", models=found)
+                sentence = "It has no model yet." + _start(profile, " ")
+            return replace(listing, sentence=sentence, words=_shown(read.body))
+        count = "1 model" if len(models) == 1 else f"{len(models)} models"
+        return replace(listing, ok=True, sentence=f"{count}.", models=models)
 
 
 def _tiny(profile: Profile, model: str) -> ModelRequest:
@@ -298,18 +298,18 @@ def _take(read: _ResponseRead, data: bytes) -> None:
 def _failed(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str]:
     """Our sentence about a request that failed, and the provider's own words."""
     if read.trouble is not None and not read.trouble.began:
-        said = read.trouble.sentence(mask)
+        sentence = read.trouble.sentence(mask)
         if read.trouble.failure == "unreachable":
-            said += _start(profile, " ")
-        return said, ""
-    told = next((logged for logged in read.events if isinstance(logged, ResponseFailed)), None)
-    if told is None:
+            sentence += _start(profile, " ")
+        return sentence, ""
+    failure = next((logged for logged in read.events if isinstance(logged, ResponseFailed)), None)
+    if failure is None:
         return "The provider sent no answer.", ""
-    said = read.trouble.sentence(mask) if read.trouble is not None else mask(told.message)
-    if profile.key_name and said.endswith(KEY_ADVICE):
-        said = said.removesuffix(KEY_ADVICE) + f"Check {profile.key_name}."
-    words = told.error if isinstance(told.error, str) else json.dumps(told.error)
-    return said, mask(words)[:MOST_WORDS] if told.error is not None else ""
+    sentence = read.trouble.sentence(mask) if read.trouble is not None else mask(failure.message)
+    if profile.key_name and sentence.endswith(KEY_ADVICE):
+        sentence = sentence.removesuffix(KEY_ADVICE) + f"Check {profile.key_name}."
+    words = failure.error if isinstance(failure.error, str) else json.dumps(failure.error)
+    return sentence, mask(words)[:MOST_WORDS] if failure.error is not None else ""
 
 
 def _start(profile: Profile, before: str) -> str:
@@ -324,16 +324,16 @@ def _short(model: ModelInfo, mask: Mask) -> ModelInfo:
     return replace(model, id=mask(model.id)[:300], name=mask(model.name)[:300])
 
 
-def _masked(told: Told, mask: Mask) -> Told:
+def _masked(report: Report, mask: Mask) -> Report:
     """Every text of it masked once more, whatever part of this file wrote it."""
     texts: dict[str, Any] = {
-        field.name: mask(getattr(told, field.name))
-        for field in fields(told)
-        if isinstance(getattr(told, field.name), str)
+        field.name: mask(getattr(report, field.name))
+        for field in fields(report)
+        if isinstance(getattr(report, field.name), str)
     }
-    if isinstance(told, Tested):
-        texts["notes"] = tuple(mask(note) for note in told.notes)
-    return replace(told, **texts)
+    if isinstance(report, Tested):
+        texts["notes"] = tuple(mask(note) for note in report.notes)
+    return replace(report, **texts)
 
 
 def _shown(body: bytearray) -> str:

@@ -175,9 +175,9 @@ class ProviderClient:
         )
         if profile.recorded:
             again = sum(turn.request.body == sent.body for turn in session.turns)
-            told = {"x-playground-again": str(again)}
-            sent = replace(sent, headers=join_headers(sent.headers, told))
-            request = replace(request, headers=join_headers(request.headers, told))
+            again_header = {"x-playground-again": str(again)}
+            sent = replace(sent, headers=join_headers(sent.headers, again_header))
+            request = replace(request, headers=join_headers(request.headers, again_header))
         own_key = protocol_codec.key_header(key, profile.quirks) if key else {}
         headers = join_headers(request.headers, profile.headers, own_key)
         return PreparedRequest(
@@ -356,7 +356,7 @@ class ResponseRecorder:
         self._doubts = StreamingValidation(prepared.tools, prepared.sent.protocol)
         self._calls: list[str] = []
         self._server_calls = 0
-        self._told_ms = 0  # when something was said last
+        self._last_said_ms = 0  # when something was said last
         self._events: list[Event] = []
         self._times: list[int] = []
         self._sources: list[Source] = []
@@ -426,7 +426,7 @@ class ResponseRecorder:
         masked = replace(
             started, headers=headers, request_id=self._redactor.redact_text(started.request_id)
         )
-        self._told_ms = at_ms
+        self._last_said_ms = at_ms
         self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
         self._is_error = started.status >= 400
         self._masked = self._redactor.redact_stream(decoded=not self._is_error)
@@ -442,16 +442,18 @@ class ResponseRecorder:
         """A recording answers, and says which tools came to something else when it was made."""
         if others:
             names = " and ".join(unquote(name)[:80] for name in others.split(",")[:8])
-            said = f"This answer was recorded after another call or result of {names}."
-            self._take_in(Warned("left_recording", said), at_ms, 0, 0)
+            message = f"This answer was recorded after another call or result of {names}."
+            self._take_in(Warned("left_recording", message), at_ms, 0, 0)
 
-    def _check_type(self, told: str, at_ms: int) -> None:
+    def _check_type(self, content_type: str, at_ms: int) -> None:
         """A stream was asked for; the bytes alone decide how it is read."""
-        kind = told.partition(";")[0].strip().lower()
+        kind = content_type.partition(";")[0].strip().lower()
         if kind != self._prepared.expects:
             called = f"is called {kind[:80]}" if kind else "has no content type"
-            said = f"The answer {called}, though a stream was asked for; it is read by its bytes."
-            self._take_in(Warned("content_type", said), at_ms, 0, 0)
+            message = (
+                f"The answer {called}, though a stream was asked for; it is read by its bytes."
+            )
+            self._take_in(Warned("content_type", message), at_ms, 0, 0)
 
     def _bytes(self, data: bytes, at_ms: int) -> None:
         if not data or self._decoder is None:
@@ -459,20 +461,20 @@ class ResponseRecorder:
         self._held.add_bytes(data, at_ms)
         heard = self._decoder.hear(data)
         if heard:
-            self._told_ms = at_ms
+            self._last_said_ms = at_ms
         self._heard(heard, at_ms)
 
     def _spans(self) -> Sequence[tuple[int, int]]:
         """What of the bytes that are kept is masked; what came before an answer began is not."""
-        kept = self._held.saved
+        saved = self._held.saved
         spans = self._masked.ranges
         if self._held.masked:
             spans = merge_spans(spans, self._held.masked)
-        return tuple((start, min(end, kept)) for start, end in spans if start < kept)
+        return tuple((start, min(end, saved)) for start, end in spans if start < saved)
 
     def _quiet_s(self, at_ms: int) -> float:
         """Seconds since anything was said, where that is too long; else 0."""
-        quiet_s = (at_ms - self._told_ms) / 1000
+        quiet_s = (at_ms - self._last_said_ms) / 1000
         most_s = ALIVE_FACTOR * self._prepared.limits.idle_s
         return quiet_s if self._decoder is not None and quiet_s > most_s else 0.0
 
@@ -541,8 +543,8 @@ class ResponseRecorder:
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
         """Say, before the end, what of the tool choice was ignored."""
         choice = self._prepared.sent.choice
-        for said in ignored(choice, self._calls, event.reason, self._server_calls):
-            self._add(Warned("choice_ignored", said), at_ms, start, end)
+        for message in ignored(choice, self._calls, event.reason, self._server_calls):
+            self._add(Warned("choice_ignored", message), at_ms, start, end)
 
     def _failed(self, event: ResponseFailed) -> ResponseFailed:
         """With what the decoder could not know: the headers, the key's name."""
@@ -572,11 +574,11 @@ class ResponseRecorder:
 
 def _only_alive(at_ms: int, quiet_s: float) -> Received:
     """The end of an answer that consists of signs of life by now."""
-    said = (
+    message = (
         f"The provider sent nothing but signs of life for {quiet_s:.0f} s; retry, or raise the "
         "limit of silence under Providers."
     )
-    return Received(at_ms, trouble=NetworkError("timeout", said, began=True), ended=True)
+    return Received(at_ms, trouble=NetworkError("timeout", message, began=True), ended=True)
 
 
 def _with_cause(
@@ -714,14 +716,14 @@ def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
     read, wrote = usage.input_tokens, written(protocol, usage)
     if read is None or wrote is None:
         return None
-    cached, kept = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    cached, cache_writes = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     thought = usage.reasoning_tokens or 0
-    counted = {"cache_read_tokens": cached, "cache_write_tokens": kept}
+    counted = {"cache_read_tokens": cached, "cache_write_tokens": cache_writes}
     match protocol:
         case "anthropic":
-            read += cached + kept  # its input_tokens are those beside the cache
+            read += cached + cache_writes  # its input_tokens are those beside the cache
             long = _whole(usage.raw.get("cache_creation"), "ephemeral_1h_input_tokens")
-            if 0 < long <= kept:
+            if 0 < long <= cache_writes:
                 counted["cache_write_1h_tokens"] = long
         case "gemini":
             read += _whole(usage.raw, "toolUsePromptTokenCount")
@@ -732,8 +734,8 @@ def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
 
 
 def _whole(value: Any, name: str) -> int:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    count = value.get(name) if isinstance(value, Mapping) else None
+    return count if isinstance(count, int) and not isinstance(count, bool) else 0
 
 
 def _at_a_boundary(pattern: str, url: str) -> bool:

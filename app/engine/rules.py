@@ -93,10 +93,10 @@ class RuleStore:
         now = self._clock()
         new = [replace(rule, id=self._new_id(), here=session_id, since_ms=now) for rule in rules]
         self.check(new)
-        kept = [await self.bound(rule, tools) for rule in new]
+        bound_rules = [await self.bound(rule, tools) for rule in new]
         async with self._writing:
-            if kept or self.listed(session_id):
-                await self._keep(session_id, kept)
+            if bound_rules or self.listed(session_id):
+                await self._keep(session_id, bound_rules)
 
     async def add(
         self,
@@ -133,8 +133,8 @@ class RuleStore:
         async with self._writing:
             before = self.rule(session_id, rule_id)
             rules = self.listed(session_id)
-            kept = [rule for rule in rules if rule is not before]
-            await self._keep(session_id, self._anew(session_id, kept))
+            remaining = [rule for rule in rules if rule is not before]
+            await self._keep(session_id, self._anew(session_id, remaining))
             while len(self._deleted) >= MOST_DELETED:
                 del self._deleted[next(iter(self._deleted))]
             place = rules.index(before)
@@ -207,10 +207,10 @@ class RuleStore:
         NotFound where it is too long ago; BadInput where the list is full.
         """
         async with self._writing:
-            found = self._deleted.get((session_id, rule_id))
-            if found is None:
+            deleted = self._deleted.get((session_id, rule_id))
+            if deleted is None:
                 raise NotFound("This rule is not kept any more; write it again.")
-            rule, place, after = found
+            rule, place, after = deleted
             rules = self.listed(session_id)
             least = _restore_place(rule, place, after, rules)
             here = rule.here if session_id != ALWAYS else ""
@@ -219,10 +219,10 @@ class RuleStore:
             del self._deleted[session_id, rule_id]
         if least == min(place, len(rules)):
             return rule, ""
-        said = rules[least - 1].said
+        words = rules[least - 1].said
         return (
             rule,
-            f"It stands after the rule “{said}” now, which keeps back what it may be about.",
+            f"It stands after the rule “{words}” now, which keeps back what it may be about.",
         )
 
     async def hand(self, session_id: str, rule_id: str, other: str) -> Rule:
@@ -233,10 +233,10 @@ class RuleStore:
             rule = replace(before, here=here, since_ms=self._clock())
             # Into the other first: where writing fails, it stands in both, and holds no less.
             await self._insert(other, rule, None)
-            kept = [
+            remaining = [
                 other_rule for other_rule in self.listed(session_id) if other_rule is not before
             ]
-            await self._keep(session_id, self._anew(session_id, kept))
+            await self._keep(session_id, self._anew(session_id, remaining))
         return rule
 
     async def move(self, session_id: str, rule_id: str, place: int) -> None:
@@ -249,10 +249,10 @@ class RuleStore:
 
     def rule(self, session_id: str, rule_id: str) -> Rule:
         """NotFound where the list has none of that id."""
-        found = next((rule for rule in self.listed(session_id) if rule.id == rule_id), None)
-        if found is None:
+        match = next((rule for rule in self.listed(session_id) if rule.id == rule_id), None)
+        if match is None:
             raise NotFound("There is no such rule any more; look at the list again.")
-        return found
+        return match
 
     async def bound(self, rule: Rule, tools: Iterable[Tool]) -> Rule:
         """`rule` bound to those of `tools` that it is about, as they are at this moment; to one
@@ -262,7 +262,7 @@ class RuleStore:
             return replace(rule, bound=None)
         tools = tuple(tools)
         here = {tool.name for tool in tools}
-        kept = {
+        elsewhere = {
             name: print_
             for name, print_ in (rule.bound or {}).items()
             if name not in here and rule.tool in ("*", name)
@@ -271,7 +271,7 @@ class RuleStore:
         codes = await asyncio.gather(*(self._code(tool) for tool in covered))
         pairs = zip(covered, codes, strict=True)
         known = {tool.name: content(tool, code) for tool, code in pairs if code is not None}
-        return replace(rule, bound=kept | known)
+        return replace(rule, bound=elsewhere | known)
 
     async def holding(
         self, rules: Sequence[Rule], tools: Sequence[Tool]
@@ -299,19 +299,19 @@ class RuleStore:
         """The same by what an open connection has told, where there is one."""
         try:
             async with asyncio.timeout(BIND_S):
-                told = await self._executors.known("", tool, "{}")
+                checked = await self._executors.known("", tool, "{}")
         except TimeoutError:
             return None
-        return told.code if told is not None else await self._code(tool)
+        return checked.code if checked is not None else await self._code(tool)
 
     async def _exchange(self, session_id: str, before: Rule, rule: Rule, here: str = "") -> Rule:
         """`rule` in the place of `before`; in the session `here` it may decide what waits."""
         rules = self.listed(session_id)
-        kept = self._anew(session_id, (rule if old is before else old for old in rules))
+        changed = self._anew(session_id, (rule if old is before else old for old in rules))
         place = rules.index(before)
-        kept[place] = replace(kept[place], here=here or kept[place].here)
-        await self._keep(session_id, kept)
-        return kept[place]
+        changed[place] = replace(changed[place], here=here or changed[place].here)
+        await self._keep(session_id, changed)
+        return changed[place]
 
     async def _insert(self, session_id: str, rule: Rule, place: int | None) -> None:
         rules = list(self.listed(session_id))
@@ -463,8 +463,8 @@ def _when(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or len(value) > 20:
         raise BadInput("when is an object of at most 20 tests: a JSON pointer, and a test for it.")
     for pointer, test in value.items():
-        if said := pointer_fault(pointer):
-            raise BadInput(said)
+        if message := pointer_fault(pointer):
+            raise BadInput(message)
         if isinstance(test, Mapping) and len(test) == 1:
             ((name, wanted),) = test.items()
             text = name in ("prefix", "glob") and not isinstance(wanted, str)

@@ -106,10 +106,10 @@ class Servers:
         Conflict where another has its name.
         """
         async with self._changing:
-            kept = {other.name: accepted for other, accepted in await self._library.servers()}
-            if server.name != original and server.name in kept:
+            saved = {other.name: accepted for other, accepted in await self._library.servers()}
+            if server.name != original and server.name in saved:
                 raise Conflict(f"There is a server {server.name!r} already; choose another name.")
-            await self._library.save_server(server, kept.get(original, Accepted()), self._clock())
+            await self._library.save_server(server, saved.get(original, Accepted()), self._clock())
             if original and original != server.name:
                 await self._library.delete_server(original)
         await self._mcp.stop(original or server.name)
@@ -149,19 +149,19 @@ class Servers:
         async with self._changing:
             server, accepted = await self._named(name)
             listed = {entry.name: entry for entry in self._mcp.peer(server).listed or ()}
-            taken: list[Listed] = []
+            entries: list[Listed] = []
             for tool, print_ in chosen:
-                found = listed.get(tool)
-                if found is None or found.fingerprint != print_ or found.fault:
+                listed_tool = listed.get(tool)
+                if listed_tool is None or listed_tool.fingerprint != print_ or listed_tool.fault:
                     raise Conflict(f"{name} has another {tool} now; look at its tools again.")
-                taken.append(found)
-            if not taken:
+                entries.append(listed_tool)
+            if not entries:
                 raise BadInput("Choose the tools to take.")
             tools = self._checked_tools(
-                server, taken, [entry.tool for entry in await self._library.entries()]
+                server, entries, [entry.tool for entry in await self._library.entries()]
             )
             await self._library.save_all(tools, self._clock())
-            prints = {listed.name: listed.fingerprint for listed in taken}
+            prints = {listed.name: listed.fingerprint for listed in entries}
             await self._keep(server, replace(accepted, tools={**accepted.tools, **prints}))
             return [tool.name for tool in tools]
 
@@ -190,11 +190,11 @@ class Servers:
         return server
 
     def _checked_tools(
-        self, server: Server, taken: Sequence[Listed], library: Sequence[Tool]
+        self, server: Server, entries: Sequence[Listed], library: Sequence[Tool]
     ) -> list[Tool]:
         names = {tool.name for tool in library}
-        made: list[Tool] = []
-        for listed in taken:
+        tools: list[Tool] = []
+        for listed in entries:
             own = own_tool(library, server.name, listed.name)
             name = own.name if own else legal_name(listed.name, server.name, names)
             names.add(name)
@@ -203,8 +203,8 @@ class Servers:
                 raise BadInput(
                     f"{listed.name} holds the value of a key of yours and was not taken."
                 )
-            made.append(tool)
-        return made
+            tools.append(tool)
+        return tools
 
     async def _shown(
         self, server: Server, accepted: Accepted, tools: Sequence[Tool]
@@ -244,12 +244,12 @@ def offered(
     name: str, accepted: Accepted, listed: Sequence[Listed] | None, library: Sequence[Tool]
 ) -> tuple[OfferedTool, ...]:
     """The tools of a server in the order of its list, then those it no longer has."""
-    found = [_offered(name, accepted, entry, library) for entry in listed or ()]
+    offers = [_offered(name, accepted, entry, library) for entry in listed or ()]
     there = {entry.name for entry in listed or ()}
     lost: Mark = "same" if listed is None else "gone"
     rest = [tool for tool in accepted.tools if tool not in there]
     return (
-        *found,
+        *offers,
         *(OfferedTool(tool, lost, None, own_tool(library, name, tool)) for tool in rest),
     )
 
@@ -331,9 +331,9 @@ def _check_secrets(server: Server, honest: Collection[str]) -> None:
     """BadInput where a literal looks like a key: keys go by the names of their variables."""
     for name, value in literal_keys(server):
         if value not in honest:
-            said = f"The value of {name}" if name else "One of its values"
+            place = f"The value of {name}" if name else "One of its values"
             raise BadInput(
-                f"{said} looks like a key. Write ${{NAME}} in its place and set NAME in the"
+                f"{place} looks like a key. Write ${{NAME}} in its place and set NAME in the"
                 " environment of the playground: keys are not kept here."
             )
 

@@ -76,13 +76,13 @@ def _arguments(text: str) -> dict[str, Any]:
 def _distinct(
     schema: Any, arguments: Mapping[str, Any], first: int, number: int, *, checked: bool
 ) -> str:
-    found: dict[str, None] = {}  # an ordered set
+    distinct: dict[str, None] = {}  # an ordered set
     for step in range(_MOST_SEEDS):
         value = _echoing(sample(schema, first + step), arguments, schema if checked else None)
-        found[value if isinstance(value, str) and not checked else as_json(value)] = None
-        if len(found) > number:
+        distinct[value if isinstance(value, str) and not checked else as_json(value)] = None
+        if len(distinct) > number:
             break
-    return list(found)[number % len(found)]
+    return list(distinct)[number % len(distinct)]
 
 
 def _echoing(value: Any, arguments: Mapping[str, Any], schema: Any) -> Any:

@@ -56,8 +56,8 @@ def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     """The same for every attempt at the same thing: who has had its effect before can tell, and
     who reads other arguments, which a person edited, is not told that it has. What is spelled in
     another way is the same."""
-    said = hashlib.sha256(canonical(arguments).encode()).hexdigest()[:16]
-    return f"{session_id}/{call_id}/{said}"
+    fingerprint = hashlib.sha256(canonical(arguments).encode()).hexdigest()[:16]
+    return f"{session_id}/{call_id}/{fingerprint}"
 
 
 class ProgressSaver:
@@ -220,13 +220,13 @@ class ToolRuns:
             raise Conflict(f"{MOST_BEHIND} calls are in the background already; stop one of them.")
         task_id = call.task_id
         title = f"{call.name} {call.arguments}"[:TITLE]
-        said = (
+        message = (
             f"It goes on in the background as task {task_id}; its result comes with a later "
             "message. Do not call it again for that."
         )
         events: list[Event] = [
             TaskStarted(task_id, call_id, title),
-            CallEnded(call_id, text_result(said)),
+            CallEnded(call_id, text_result(message)),
         ]
         await self._sessions.append(live, events)
         running.behind = task_id
@@ -434,8 +434,8 @@ class FaultStaging:
         def fits(text: str) -> bool:
             return schema is not None and _satisfies(schema, text)
 
-        made = staged(self.fault, scene(session, call), real, fits=fits, most=most)
-        return CallEnded(ended.call_id, made, real=real)
+        result = staged(self.fault, scene(session, call), real, fits=fits, most=most)
+        return CallEnded(ended.call_id, result, real=real)
 
 
 def _redact_result(call_id: str, result: ToolResult, redactor: Redactor) -> ToolResult:

@@ -218,8 +218,8 @@ class ToolTries:
 
         def report(text: str, fraction: float | None = None, output: str = "") -> None:
             printed = output.strip().rpartition("\n")[2]  # its last line stands for the words
-            said = printed or text or tool_try.progress
-            tool_try.progress, tool_try.fraction = self._redactor().redact_text(said), fraction
+            words = printed or text or tool_try.progress
+            tool_try.progress, tool_try.fraction = self._redactor().redact_text(words), fraction
             tool_try.ring()
 
         tool_try.work = asyncio.ensure_future(self._executors.run(invocation, report))
@@ -236,9 +236,9 @@ class ToolTries:
         tool_try.ring()
 
     def _masked(self, result: ToolResult) -> ToolResult:
-        told = redact_event(CallEnded("1.1", result), self._redactor())
-        assert isinstance(told, CallEnded)
-        return told.result
+        event = redact_event(CallEnded("1.1", result), self._redactor())
+        assert isinstance(event, CallEnded)
+        return event.result
 
     def _keep(self, tool_try: Try) -> None:
         over = [key for key, old in self._tries.items() if old.result is not None]
@@ -257,9 +257,9 @@ class ToolTries:
         rested = [scratch for scratch in self._scratches if scratch not in busy]
         for scratch in rested[: max(0, len(self._scratches) - MOST_SCRATCHES + 1)]:
             await self._forget(scratch)
-        made = self._new_id()
-        self._scratches[made] = 0
-        return made
+        new_scratch = self._new_id()
+        self._scratches[new_scratch] = 0
+        return new_scratch
 
     def _sweep(self) -> None:
         """Folders that a killed program left; the database, and so its folder, is ours alone."""

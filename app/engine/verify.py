@@ -85,8 +85,11 @@ class Verified:
     mended: int | None = None
 
 
-async def verify(database: Database, told: OnDifference, *, mending: bool = False) -> Verified:
-    """Look at all sessions, deleted ones too; each difference is `told` as it is found.
+async def verify(
+    database: Database, on_difference: OnDifference, *, mending: bool = False
+) -> Verified:
+    """Look at all sessions, deleted ones too; each difference is given to
+    `on_difference` as it is found.
 
     `mending` writes the projections anew; only the owner of the database may.
     """
@@ -97,13 +100,13 @@ async def verify(database: Database, told: OnDifference, *, mending: bool = Fals
     def tell(differences: Iterable[Difference]) -> None:
         for difference in differences:
             done.differences += 1
-            told(difference)
+            on_difference(difference)
 
     for (session_id,) in await database.rows(_ALL):
-        found, unlike = await _looked(database, log, session_id)
-        if found is not None:
-            _count(done, found)
-            tell(found.differences)
+        check, unlike = await _looked(database, log, session_id)
+        if check is not None:
+            _count(done, check)
+            tell(check.differences)
         tell(Difference(session_id, 0, say) for say in unlike.says)
         right, mended = [*right, *unlike.right], mended + bool(unlike.right)
     differs = await search_differs(database)
@@ -127,8 +130,8 @@ async def _looked(
     # Whatever stands in the file: one session that nobody can read must not hide the others.
     except Exception as error:
         what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-        told = f"cannot be looked at: {what}"
-        return SessionCheck(differences=[Difference(session_id, 0, told)]), Stale()
+        message = f"cannot be looked at: {what}"
+        return SessionCheck(differences=[Difference(session_id, 0, message)]), Stale()
     finally:
         await database.rows("COMMIT")
 
@@ -142,18 +145,18 @@ async def _compare_session(
     closed = await log.recordings(session_id)
     if summary is None and not (events or chunks or closed):
         return None, Stale()
-    found = check_session(session_id, events, chunks, closed)
+    check = check_session(session_id, events, chunks, closed)
     if summary is None:
-        return found, Stale(["it is not in the list, though something of it is kept"])
-    session = found.session
+        return check, Stale(["it is not in the list, though something of it is kept"])
+    session = check.session
     if session is None or session.settings is None:
-        return found, Stale()
+        return check, Stale()
     if not summary.own:
         cut_off(session)
     folded = summary_of(session, "", summary.created_ms, own=summary.own)
     if summary.updated_ms in _last_times(events):
         folded = replace(folded, updated_ms=summary.updated_ms)
-    return found, await find_stale(database, folded, called_tools(events))
+    return check, await find_stale(database, folded, called_tools(events))
 
 
 def _last_times(events: Sequence[Logged]) -> set[int]:
@@ -166,13 +169,13 @@ def _last_times(events: Sequence[Logged]) -> set[int]:
     return times
 
 
-def _count(done: Verified, found: SessionCheck) -> None:
+def _count(done: Verified, check: SessionCheck) -> None:
     done.sessions += 1
-    done.recordings += found.recordings
-    done.events += found.events
-    done.masked_bytes += found.masked_bytes
-    done.unhashed += found.unhashed
-    done.unended += found.unended
+    done.recordings += check.recordings
+    done.events += check.events
+    done.masked_bytes += check.masked_bytes
+    done.unhashed += check.unhashed
+    done.unended += check.unended
 
 
 # One session: its recordings are decoded again and compared with its log. Pure. What
@@ -220,25 +223,25 @@ def check_session(
     session_id: str, log: Sequence[Logged], chunks: Sequence[Chunk], closed: Mapping[int, Closed]
 ) -> SessionCheck:
     """All differences between the whole `log` of a session and its recordings."""
-    found = SessionCheck()
+    check = SessionCheck()
     try:
-        found.session = fold(session_id, log)
+        check.session = fold(session_id, log)
     except IllegalEvent as error:
-        found.differences.append(Difference(session_id, 0, f"the log cannot be read: {error}"))
+        check.differences.append(Difference(session_id, 0, f"the log cannot be read: {error}"))
     seqs = (place for place, logged in enumerate(log, 1) if logged.seq != place)
     if place := next(seqs, 0):
-        found.differences.append(Difference(session_id, 0, f"event {place} is missing"))
+        check.differences.append(Difference(session_id, 0, f"event {place} is missing"))
     if not log:
-        found.differences.append(Difference(session_id, 0, "all of its events are missing"))
+        check.differences.append(Difference(session_id, 0, "all of its events are missing"))
     answers = _answers(log)
     bodies: dict[int, list[Chunk]] = {number: [] for number in answers}
     for chunk in chunks:
         bodies.setdefault(chunk.recording, []).append(chunk)
-    found.recordings = len(bodies)
+    check.recordings = len(bodies)
     for number, pieces in sorted(bodies.items()):
-        said = _compare_recording(answers.get(number), pieces, closed.get(number), found)
-        found.differences += [Difference(session_id, number, sentence) for sentence in said]
-    return found
+        sentences = _compare_recording(answers.get(number), pieces, closed.get(number), check)
+        check.differences += [Difference(session_id, number, sentence) for sentence in sentences]
+    return check
 
 
 def _answers(log: Sequence[Logged]) -> dict[int, _Answer]:
@@ -263,23 +266,23 @@ def _answers(log: Sequence[Logged]) -> dict[int, _Answer]:
 
 
 def _compare_recording(
-    answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, found: SessionCheck
+    answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, check: SessionCheck
 ) -> Iterator[str]:
     """What differs in one recording, a sentence each; `found` counts what was looked at."""
     if not all(isinstance(piece.data, bytes) for piece in pieces):
         yield "holds a piece that is no bytes"
         return
     data = b"".join(piece.data for piece in pieces)
-    yield from _bytes_differ(pieces, data, closed, found)
+    yield from _bytes_differ(pieces, data, closed, check)
     if answer is None:
         yield f"holds {len(data)} bytes of a request that the log does not know"
         return
     if not answer.ended:
-        found.unended += 1
+        check.unended += 1
     elif closed is None:
         yield "ended by the log, but how its bytes ended was not written"
     elif not closed.sha256:
-        found.unhashed += 1
+        check.unhashed += 1
     clean = closed.clean if closed is not None else False
     try:
         again = _again(answer, data, clean)
@@ -288,12 +291,12 @@ def _compare_recording(
         return
     logged = [_Fact.of(logged) for logged in answer.logged]
     decoded = [_Fact(start, end, event) for start, end, event in again]
-    found.events += len(again)
+    check.events += len(again)
     yield from _facts_differ(_joined(logged), _joined(decoded), answer, clean)
 
 
 def _bytes_differ(
-    pieces: Sequence[Chunk], data: bytes, closed: Closed | None, found: SessionCheck
+    pieces: Sequence[Chunk], data: bytes, closed: Closed | None, check: SessionCheck
 ) -> Iterator[str]:
     offset = 0
     for piece in pieces:
@@ -305,7 +308,7 @@ def _bytes_differ(
     if closed.sha256 and (digest := hashlib.sha256(data).hexdigest()) != closed.sha256:
         yield f"its {len(data)} bytes have SHA-256 {digest}, but {closed.sha256} was written"
     for start, end in closed.masked:
-        found.masked_bytes += end - start
+        check.masked_bytes += end - start
         if data[start:end] != b"*" * (end - start):
             yield f"bytes {start} to {end} are marked as masked, but hold something else than stars"
 
