@@ -22,8 +22,7 @@ from app.engine.responses import SIMULATED_PATHS, join_headers
 from app.net.client import HttpClient, ProviderResponse, is_loopback
 from app.net.errors import NetworkError
 from app.net.keys import Keys
-from app.protocols.addresses import joined
-from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest
+from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest, join_url
 from app.protocols.errors import KEY_ADVICE
 from app.protocols.registry import codec
 
@@ -135,7 +134,7 @@ class Providers:
             request = protocol_codec.encode(_tiny(profile, model))
         except BadInput as error:
             return Tested(False, str(error), model=model)
-        url = joined(base_url, request.path)
+        url = join_url(base_url, request.path)
         missing = self._keys.missing(profile)
         if missing:
             return Tested(False, missing, model=model, url=url)
@@ -151,7 +150,7 @@ class Providers:
             request = protocol_codec.encode(_tiny(profile, profile.model or "any"))
         except BadInput as error:
             return Listing(False, str(error))
-        url = joined(base_url, protocol_codec.models_path)
+        url = join_url(base_url, protocol_codec.models_path)
         missing = self._keys.missing(profile)
         if missing:
             return Listing(False, missing, url=url)

@@ -44,8 +44,7 @@ from app.engine.stream_redaction import StreamRedactor
 from app.net.client import HttpClient, is_loopback
 from app.net.errors import NetworkError, rate_limits
 from app.net.keys import Keys
-from app.protocols.addresses import joined
-from app.protocols.base import Codec, Decoder, ReadItem, SideText, WireRequest
+from app.protocols.base import Codec, Decoder, ReadItem, SideText, WireRequest, join_url
 from app.protocols.errors import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE, asked_wait
 from app.protocols.registry import codec
 from app.protocols.summary import is_server_call
@@ -160,7 +159,7 @@ class ProviderClient:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name
         shown = protocol_codec.key_header("$" + key_name, profile.quirks) if key_name else {}
-        redactor, url = self._keys.redactor(), joined(base_url, request.path)
+        redactor, url = self._keys.redactor(), join_url(base_url, request.path)
         sent = RequestSent(
             recording,
             profile.protocol,

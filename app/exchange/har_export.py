@@ -17,7 +17,7 @@ from app import __version__
 from app.core.session import Session, Turn
 from app.exchange.bundle import Kept, Recording, Written
 from app.exchange.naming import file_name
-from app.protocols.addresses import parts_of
+from app.protocols.base import url_parts
 
 PHRASES: Mapping[int, str] = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
@@ -79,7 +79,7 @@ def _entry(turn: Turn, recording: Recording | None, page: str) -> dict[str, Any]
 
 def _request(turn: Turn) -> dict[str, Any]:
     sent = turn.request
-    query = parse_qsl(parts_of(sent.url).query, keep_blank_values=True)
+    query = parse_qsl(url_parts(sent.url).query, keep_blank_values=True)
     kind = {name.lower(): value for name, value in sent.headers.items()}.get("content-type", "")
     return {
         "method": sent.method,

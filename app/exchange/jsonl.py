@@ -24,7 +24,7 @@ from app.core.settings import PROTOCOLS
 from app.exchange.bundle import Kept, Piece, Recording, Written
 from app.exchange.naming import file_name
 from app.exchange.requests_export import HEADER_NAME
-from app.protocols.addresses import parts_of
+from app.protocols.base import url_parts
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of a file that is read; larger ones are refused before any of it is looked at."""
@@ -176,7 +176,7 @@ def logged_of(line: dict[str, Any]) -> Logged:
         raise BadInput(f"{wrong}.")
     if isinstance(event, RequestSent) and event.protocol not in PROTOCOLS:
         raise BadInput(f"this version does not speak {event.protocol[:40]!r}.")
-    if isinstance(event, RequestSent) and not parts_of(event.url).netloc:
+    if isinstance(event, RequestSent) and not url_parts(event.url).netloc:
         raise BadInput(f"{event.url[:80]!r} is no address.")
     if isinstance(event, RequestSent | ResponseStarted):
         odd = [name for name in event.headers if not HEADER_NAME.fullmatch(name)]

@@ -17,7 +17,7 @@ from app.core.limits import written
 from app.core.session import Call, Prompt, Session, Turn
 from app.exchange.bundle import Kept, Written
 from app.exchange.naming import file_name
-from app.protocols.addresses import parts_of
+from app.protocols.base import url_parts
 
 INTERNAL, CLIENT = 1, 3
 ERROR = 2
@@ -95,7 +95,7 @@ def _run(session: Session, run: Sequence[Prompt | Turn]) -> Iterator[dict[str, A
 
 
 def _chat(session: Session, turn: Turn, parent: str) -> dict[str, Any]:
-    sent, place = turn.request, parts_of(turn.request.url)
+    sent, place = turn.request, url_parts(turn.request.url)
     about: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": _provider(turn),

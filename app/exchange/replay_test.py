@@ -19,7 +19,7 @@ from app.exchange.naming import file_name, one_line, remark
 from app.exchange.replay_read import calls_of
 from app.exchange.requests_export import asked
 from app.exchange.sdk_script import literal
-from app.protocols.addresses import parts_of
+from app.protocols.base import url_parts
 
 HEAD = '''"""{title}: the calls of a recorded session, as a test.
 
@@ -161,7 +161,7 @@ def _required(turn: Turn, name: str, given: Any) -> Mapping[str, Any] | str:
 
 def _request(turn: Turn) -> Mapping[str, str]:
     one = asked(turn.request, turn.settings.profile, turn.number)
-    parts = parts_of(one.url)
+    parts = url_parts(one.url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     return {"protocol": one.protocol, "path": path, "body": one.body}
 

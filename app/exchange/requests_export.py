@@ -18,8 +18,7 @@ from app.core.providers import SHIPPED
 from app.core.session import Session, Turn
 from app.core.settings import Profile, Protocol
 from app.exchange.bundle import DEFAULT_BASE
-from app.protocols.addresses import parts_of
-from app.protocols.base import WireRequest
+from app.protocols.base import WireRequest, url_parts
 from app.protocols.parameters import extra_told_to, supported_params
 from app.protocols.registry import codec
 
@@ -138,7 +137,7 @@ def keyed(value: str, key_name: str) -> bool:
 def base(asked: Asked) -> tuple[str, str, Mapping[str, str]] | None:
     """(base URL, query, what its path says by name) for the official package of its protocol;
     None where the path is not the one that the package asks."""
-    parts = parts_of(asked.url)
+    parts = url_parts(asked.url)
     found = re.search(ENDS.get(asked.protocol, "$^") + "$", parts.path)
     if found is None:
         return None

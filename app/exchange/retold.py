@@ -30,7 +30,7 @@ from app.exchange.entry import UNANSWERED
 from app.exchange.pasted import Answered, Pasted, Result, Said
 from app.exchange.text import Unreadable
 from app.exchange.tool_import import read
-from app.protocols.addresses import joined
+from app.protocols.base import join_url
 from app.protocols.registry import codec
 
 MOST_PARTS = 1_000
@@ -145,7 +145,7 @@ def _answer(
 ) -> None:
     """A turn; `told` is whether the bytes are those that truly came, and are kept."""
     number = len(made.session.turns) + 1
-    url = joined(settings.profile.base_url, pasted.path)
+    url = join_url(settings.profile.base_url, pasted.path)
     sent = RequestSent(number, pasted.protocol, "POST", url, {}, body, settings.model)
     status = pasted.status if told else 200
     _add(made, at_ms, sent)

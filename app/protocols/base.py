@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit
 
 from app.core.events import WireEvent
 from app.core.messages import ModelRequest
@@ -35,7 +37,7 @@ ReadItem = tuple[int, int, WireEvent | SideText]
 
 @dataclass(frozen=True)
 class WireRequest:
-    """`path` is what `address.joined` puts behind the profile's base URL; `headers` hold no key.
+    """`path` is what `join_url` puts behind the profile's base URL; `headers` hold no key.
 
     `body` is UTF-8 JSON. `notes` are sentences about what the protocol could not say and was left
     out or changed. `expects` is the media type of the stream that was asked for, or "".
@@ -125,3 +127,65 @@ def model_entries(value: Any, member: str) -> list[Mapping[str, Any]]:
     entries = items if isinstance(items, list) else []
     objects = (entry for entry in entries if isinstance(entry, Mapping))
     return [entry for entry in objects if any(entry.get(key) for key in ("id", "name", "model"))]
+
+
+# Addresses: a provider's base URL and a protocol's path joined. Pure text; checks nothing.
+
+
+_ENDPOINT = re.compile(
+    r"/chat/completions$"
+    r"|(?<=/v1)/messages$"
+    r"|(?<=/api)/chat$"
+    r"|(?:(?<=/v1)|(?<=/openai))/responses$"
+    r"|/models/[^/]+:(?:streamG|g)enerateContent$"
+)
+"""Whole addresses that people paste from a provider's examples: the base is what stands before."""
+_VERSION = re.compile(r"v\d+[a-z]*\d*")
+_GOOGLE = re.compile(r"(?:.*\.)?googleapis\.com(?::\d+)?")
+
+
+def join_url(base_url: str, path: str) -> str:
+    """`path` behind `base_url`.
+
+    A query of the base URL (Azure's `?api-version=`) goes behind the path. What the base URL ends
+    with and the path begins with stands once: people write `https://api.anthropic.com/v1` as well
+    as `https://api.anthropic.com`, or paste the whole address of an endpoint.
+    """
+    base, _, query = base_url.partition("?")
+    path, _, own_query = path.partition("?")
+    scheme, mark, rest = base.partition("://")
+    host, _, before = (rest if mark else base).strip().partition("/")
+    above = _ENDPOINT.sub("", f"/{before}".rstrip("/"))
+    segments = above.split("/")[1:]
+    steps = path.split("/")[1:]
+    own = {part for part in own_query.split("&") if part} | {"alt=sse"}
+    queries = [own_query, *(part for part in query.split("&") if part not in own)]
+    if segments and _names_version(host, segments[-1], steps[0]):
+        steps = steps[1:]
+    else:
+        steps = steps[_overlap(segments, steps) :]
+    whole = "/".join([(scheme + mark if mark else "") + host, *segments, *steps])
+    whole_query = "&".join(query for query in queries if query)
+    return whole + (f"?{whole_query}" if whole_query else "")
+
+
+def url_parts(url: str) -> SplitResult:
+    """Its parts, host and port among them; none at all where it is no address."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.hostname, parts.port
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+    return parts
+
+
+def _names_version(host: str, last: str, first: str) -> bool:
+    """Whether the base names a version of Google's own instead of that of the path."""
+    versions = _VERSION.fullmatch(last) and _VERSION.fullmatch(first)
+    return bool(versions and _GOOGLE.fullmatch(host))
+
+
+def _overlap(segments: list[str], steps: list[str]) -> int:
+    """How many segments the base ends with that the path begins with."""
+    most = min(len(segments), len(steps))
+    return next((n for n in range(most, 0, -1) if segments[-n:] == steps[:n]), 0)

@@ -1,6 +1,8 @@
-"""What each provider will refuse or ignore of a tool, and where models stumble. Pure.
+"""Checks tools before they are sent: what each provider will refuse or ignore. Pure.
 
-Knows no encoder: the tables say what each sends, and tests/simulator proves that they agree.
+`findings` checks a tool by itself, `of_group` several in one request, `acceptance_matrix` sums up
+who takes a tool. The rules are in `lint_rules`, `lint_weak` and the protocols' own modules; the
+tests of the simulator prove that they agree with its refusals.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.core import provider_limits as limits
 from app.core.settings import PROTOCOLS
 from app.core.tools import Tool
-from app.protocols import lint_forms, openai_lint
+from app.protocols import openai_schema
 from app.protocols.anthropic import lint as anthropic_lint
 from app.protocols.gemini import lint as gemini_lint
-from app.protocols.lint_group import of_group
 from app.protocols.lint_rules import (
     Assessment,
     Finding,
@@ -23,8 +25,9 @@ from app.protocols.lint_rules import (
     Severity,
     ToolAcceptance,
     Verdict,
+    nodes,
 )
-from app.protocols.lint_weak import weak_spots
+from app.protocols.lint_weak import too_many, twins, weak_spots
 from app.protocols.ollama import lint as ollama_lint
 
 __all__ = [
@@ -62,7 +65,7 @@ def findings(
     result: list[Finding] = []
     for protocol in protocols:
         if form is not None and protocol == form_protocol:
-            result += lint_forms.lint_form(tool, form, protocol)
+            result += lint_form(tool, form, protocol)
         else:
             result += of_protocol(tool, protocol)
     result += weak_spots(tool)
@@ -98,9 +101,9 @@ def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:
         case "openai_chat":
             who = "A server without the quirk custom_tools"
             yield from _without_custom(sent_tool, protocol, who, _CUSTOM_QUIRK)
-            yield from openai_lint.lint_tool(sent_tool, protocol)
+            yield from openai_schema.lint_tool(sent_tool, protocol)
         case "openai_responses":
-            yield from openai_lint.lint_tool(sent_tool, protocol)
+            yield from openai_schema.lint_tool(sent_tool, protocol)
         case "gemini":
             yield from gemini_lint.lint_tool(sent_tool)
         case "ollama":
@@ -180,3 +183,154 @@ def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
         return Assessment("yes", "Strict mode takes the schema.")
     fixable = all(finding.fix for finding in against)
     return Assessment("partly" if fixable else "no", against[0].message)
+
+
+# A tool as a file in a protocol's own form has it: checked as if that file were sent.
+
+
+_EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+def lint_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
+    """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form."""
+    match protocol:
+        case "anthropic":
+            yield from _anthropic(form)
+        case "openai_chat":
+            if "type" not in form:
+                message = 'OpenAI needs "type" of every tool: "function" or "custom".'
+                yield Finding("refused", message, "", protocol, source=openai_schema.NO_SCHEMA)
+            inner = form.get("custom", form.get("function", form))
+            yield from _openai(tool, inner if isinstance(inner, Mapping) else {}, protocol)
+        case "openai_responses":
+            yield from _openai(tool, form, protocol)
+        case "gemini":
+            yield from gemini_lint.lint_form(form, _raw(form, "name"))
+
+
+def _raw(form: Mapping[str, Any], key: str) -> str:
+    """The text as the file has it: our own form may have a name that was made legal."""
+    value = form.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _anthropic(form: Mapping[str, Any]) -> Iterator[Finding]:
+    for key in form:
+        if key not in anthropic_lint.MEMBERS:
+            message = f"Anthropic knows no member {str(key)[:80]!r} of a tool."
+            yield Finding("refused", message, "", "anthropic", source=anthropic_lint.MEMBERS_SOURCE)
+    if form.get("defer_loading") and form.get("cache_control"):
+        message = (
+            "Anthropic caches no tool that is deferred: leave out cache_control or defer_loading."
+        )
+        yield Finding("refused", message, "", "anthropic", source=anthropic_lint.UNCACHED)
+    name, about = _raw(form, "name"), _raw(form, "description")
+    tool = SentTool(name, about, form.get("input_schema"), bool(form.get("strict")))
+    yield from anthropic_lint.lint_tool(tool)
+
+
+def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
+    """Where Responses is told nothing of strict it makes a schema strict by itself."""
+    schema = form.get("parameters")
+    schema = _EMPTY if schema is None else schema
+    strict, freeform = form.get("strict") is True, tool.format is not None
+    name, about = _raw(form, "name"), _raw(form, "description")
+    yield from openai_schema.lint_tool(SentTool(name, about, schema, strict, freeform), protocol)
+
+
+# Several tools in one request: their number, equal names, strict ones.
+
+
+TWICE = "https://github.com/continuedev/continue/issues/10200"
+TOO_MANY_OPENAI = "https://github.com/vishalmysore/Tools4AI/issues/16"
+TOO_MANY_GEMINI = "https://github.com/google-gemini/gemini-cli/issues/19083"
+OPTIONAL = "https://github.com/elie222/inbox-zero/issues/2323"
+FORCED = "https://github.com/googleapis/python-genai/issues/2133"
+
+MANY_LETTERS = 3000
+"""Between what was taken and what was refused there: 240 values of one word, and of two."""
+_REFUSES_TWINS = ("anthropic", "openai_responses", "gemini")
+
+
+def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
+    """The findings about `tools` in one request by `protocol`; their own are not among them."""
+    result = [*_twice(tools, protocol), *_limits(tools, protocol)]
+    result += [replace(finding, protocol=protocol) for finding in too_many(tools)]
+    return [*result, *(replace(finding, protocol=protocol) for finding in twins(tools))]
+
+
+def _twice(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
+    names = [tool.name for tool in tools]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        is_refused = protocol in _REFUSES_TWINS
+        message = f"The name {name!r} stands twice: " + (
+            "the request is refused." if is_refused else "nobody can tell which is called."
+        )
+        severity: Severity = "refused" if is_refused else "weak"
+        yield Finding(severity, message, "/name", protocol, source=TWICE, inferred=True)
+
+
+def _limits(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
+    match protocol:
+        case "openai_chat" | "openai_responses":
+            most = limits.OPENAI_MOST_TOOLS
+            yield from _too_many(tools, most, "OpenAI", protocol, TOO_MANY_OPENAI)
+        case "gemini":
+            most = limits.GEMINI_MOST_TOOLS
+            yield from _too_many(tools, most, "Gemini", protocol, TOO_MANY_GEMINI)
+            yield from _states(tools)
+        case "anthropic":
+            yield from _strict_ones(tools)
+
+
+def _too_many(
+    tools: Sequence[Tool], most: int, who: str, protocol: str, source: str
+) -> Iterator[Finding]:
+    if len(tools) > most:
+        message = f"{who} takes {most} tools in a request, not {len(tools)}."
+        yield Finding("refused", message, "", protocol, source=source)
+
+
+def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
+    strict = [tool for tool in tools if tool.strict]
+    counts = [anthropic_lint.count_parameters(nodes(tool.parameters)) for tool in strict]
+    optional, unions = sum(count for count, _ in counts), sum(count for _, count in counts)
+    for count, most, what, source in (
+        (len(strict), limits.ANTHROPIC_MOST_STRICT, "strict tools", anthropic_lint.MANY),
+        (
+            optional,
+            limits.ANTHROPIC_MOST_OPTIONAL,
+            "optional parameters of strict tools",
+            OPTIONAL,
+        ),
+        (
+            unions,
+            limits.ANTHROPIC_MOST_UNIONS,
+            "parameters of several types in strict tools",
+            anthropic_lint.LIMITS,
+        ),
+    ):
+        if count > most:
+            message = f"Anthropic takes {most} {what} in a request, not {count}."
+            yield Finding("refused", message, "/strict", "anthropic", source=source)
+
+
+def _states(tools: Sequence[Tool]) -> Iterator[Finding]:
+    """What Gemini compiles of all the schemas together; a tool that is too large by itself has a
+    finding of its own."""
+    counts = [limits.items_in_all(tool.parameters) for tool in tools]
+    count, most = sum(counts), limits.GEMINI_MOST_ITEMS
+    if count > most and max(counts) <= most:
+        message = f"Gemini takes lists of about {most} items in all in a request, not {count:,}: "
+        message += "lower their maxItems, or leave some out."
+        yield Finding("refused", message, "", "gemini", source=gemini_lint.STATES, inferred=True)
+    letters = sum(
+        len(value)
+        for tool in tools
+        for node in nodes(tool.parameters)
+        for value in gemini_lint.texts_of(node.keys.get("enum"))
+    )
+    if letters > MANY_LETTERS:
+        message = f"The enums of these tools have {letters:,} letters: Gemini may refuse a forced "
+        message += "choice (mode ANY) among them as too complex; allow fewer tools or shorten them."
+        yield Finding("weak", message, "", "gemini", source=FORCED, inferred=True)

@@ -1,6 +1,6 @@
 """What a rule of lint is: a row that says of one place in a schema what a provider does with it.
 
-The rows of each provider are in `NAME/lint.py` and `openai_lint`.
+The rows of each provider are in `NAME/lint.py` and `openai_schema.py`.
 """
 
 from __future__ import annotations

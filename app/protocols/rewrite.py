@@ -1,4 +1,4 @@
-"""Safe rewrites of a schema: ready for strict mode, ready for Gemini, without `$ref`. Pure.
+"""Rewrites a schema safely: for strict mode, for Gemini, or without `$ref`. Pure.
 
 What cannot be kept is listed; nothing raises, and the work is bounded by the caps of
 `schema_checks` and `rewrite_parts`. The input passes `schema_checks`, and so does the output.
@@ -10,21 +10,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.core import provider_limits as limits
 from app.core.settings import PROTOCOLS
+from app.protocols import openai_schema
+from app.protocols.anthropic import lint
 from app.protocols.gemini.lint import too_many_items
 from app.protocols.gemini.rewrite import Gemini
+from app.protocols.lint_rules import SentTool
 from app.protocols.rewrite_parts import (
+    ANNOTATIONS,
     MOST_NODES,
     Losses,
     SchemaTooLarge,
+    add_to_description,
     branches_of,
+    exclude_each_other,
     inline,
+    kind_of,
+    merge_all_of,
+    same,
+    spread_any_of,
+    types_of,
     without_items,
     without_patterns,
 )
-from app.protocols.rewrite_strict import Strict
 from app.schema import schema_checks
-from app.schema.keywords import is_local, pointer, resolve
+from app.schema.keywords import Place, all_subschemas, is_local, pointer, resolve
 
 STRICT_PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
 _UNCHANGED = "Nothing was changed"
@@ -182,3 +193,223 @@ def _null_fits(root: Mapping[str, Any], schema: Mapping[str, Any], seen: dict[in
             if not any(_takes_null(root, branch, seen) for branch in several):
                 return False
     return all(_takes_null(root, branch, seen) for branch in branches_of(schema, "allOf"))
+
+
+# Strict mode takes closed objects, with every property required, and a few keywords.
+
+
+_NOWHERE = (
+    *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
+    *("patternProperties", "propertyNames", "minProperties", "maxProperties", "uniqueItems"),
+    *("contains", "minContains", "maxContains", "prefixItems", "additionalItems"),
+    *("unevaluatedProperties", "unevaluatedItems", "minLength", "maxLength"),
+)
+_NOT_ANTHROPIC = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems"),
+)
+_ANYTHING = ("string", "number", "boolean", "null")
+_ROOT_ONLY = ("anyOf", "oneOf", "enum", "const")
+_DEFINITIONS = ("$defs", "definitions")
+
+
+class Strict:
+    """One rewrite for `protocols`, of those that have a strict mode."""
+
+    def __init__(self, protocols: tuple[str, ...], losses: Losses) -> None:
+        self.losses = losses
+        self.anthropic = "anthropic" in protocols
+        self.openai = bool({"openai_chat", "openai_responses"} & set(protocols))
+        self.nullable: list[Place] = []
+        formats = set(lint.FORMATS) & set(openai_schema.FORMATS)
+        self.formats = formats if self.openai else set(lint.FORMATS)
+
+    def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        root = dict(schema)
+        if _has_ref_beside(root):
+            try:
+                root = inline(root, self.losses)
+            except SchemaTooLarge:
+                self.losses.add("The schema is too large with its references written out", ())
+        root = self.folded(root, ())
+        for key in _ROOT_ONLY:
+            if key in root:
+                self.losses.add(f"{key} at the top level is dropped", ())
+                del root[key]
+        definitions = {key: root[key] for key in _DEFINITIONS if isinstance(root.get(key), Mapping)}
+        result = self.of({**root, "type": "object"}, ())
+        for key, schemas in definitions.items():
+            result[key] = {name: self.of(inner, (key, name)) for name, inner in schemas.items()}
+        self.still_refused(result)
+        return result
+
+    def still_refused(self, schema: Mapping[str, Any]) -> None:
+        """What no rewrite can help, by the very rules of lint."""
+        tool = SentTool("x", "", schema, strict=True)
+        findings = [*lint.lint_tool(tool)] if self.anthropic else []
+        findings += [*openai_schema.lint_tool(tool, "openai_chat")] if self.openai else []
+        for finding in findings:
+            if finding.severity == "refused":
+                self.losses.add(f"Still refused: {finding.message.rstrip('.')}", ())
+
+    def of(self, schema: Any, place: Place) -> dict[str, Any]:
+        if schema is False:
+            self.losses.add("What takes no value at all is no longer refused", place)
+        if not isinstance(schema, Mapping):
+            return self.anything({}, place)
+        node = self.folded({k: v for k, v in schema.items() if k not in _DEFINITIONS}, place)
+        if "$ref" in node:
+            beside = sorted(node.keys() - {"$ref", *ANNOTATIONS})
+            if beside:
+                self.losses.add(f"{', '.join(beside)} beside $ref is no longer checked", place)
+            return {"$ref": node["$ref"]}
+        dropped = self.drop(node, place)
+        self.choices(node, place)
+        if "anyOf" not in node:
+            node = self.typed(node, place)
+        kinds = types_of(node) if "type" in node else frozenset()
+        if "object" in kinds:
+            self.close(node, place)
+        if "array" in kinds:
+            node["items"] = self.of(node.get("items", {}), (*place, "items"))
+        return add_to_description(node, dropped)
+
+    def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        node, complete = merge_all_of(schema)
+        if not complete:
+            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+        return node
+
+    def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
+        """Take out what strict mode refuses; what is told to the model instead."""
+        dropped: dict[str, Any] = {}
+        words = (*_NOWHERE, *(_NOT_ANTHROPIC if self.anthropic else ()))
+        if isinstance(node.get("items"), list):
+            words = (*words, "items")
+        for key in words:
+            if key in node:
+                value = node.pop(key)
+                if key == "uniqueItems" and value is False:
+                    continue
+                if key == "minLength" and value == 0:
+                    continue
+                self.losses.add(f"{key} is no longer checked", place)
+                if not isinstance(value, Mapping | list):
+                    dropped[key] = value
+        if self.anthropic and node.get("minItems", 0) not in (0, 1):
+            dropped["minItems"] = node.pop("minItems")
+            self.losses.add("minItems is no longer checked", place)
+        if "default" in node:
+            dropped["default"] = node.pop("default")
+        if "format" in node and node["format"] not in self.formats:
+            dropped["format"] = node.pop("format")
+            self.losses.add("format is no longer checked", place)
+        if not self.keeps_pattern(str(node.get("pattern", ""))):
+            dropped["pattern"] = node.pop("pattern")
+            self.losses.add("pattern is no longer checked", place)
+        return dropped
+
+    def keeps_pattern(self, pattern: str) -> bool:
+        if self.anthropic and limits.ANTHROPIC_UNCOMPILED.search(pattern):
+            return False
+        return not self.openai or limits.openai_takes(pattern)
+
+    def choices(self, node: dict[str, Any], place: Place) -> None:
+        """`oneOf` becomes `anyOf`, which is the same where the choices exclude each other."""
+        if "oneOf" in node:
+            several = list(branches_of(node, "oneOf"))
+            del node["oneOf"]
+            if "anyOf" in node:
+                self.losses.add("oneOf beside anyOf is dropped", place)
+            else:
+                if not exclude_each_other(several):
+                    self.losses.add("A value may fit several choices of what was oneOf", place)
+                node["anyOf"] = several
+        if "anyOf" not in node:
+            return
+        several = spread_any_of(node, self.losses, place)
+        node["anyOf"] = [
+            self.of(branch, (*place, "anyOf", index)) for index, branch in enumerate(several)
+        ]
+
+    def typed(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
+        """`node` with a type: that of its values, of its keywords, or every simple one."""
+        if "type" in node:
+            return node
+        if "const" in node:
+            return {"type": kind_of(node["const"]), **node}
+        values = node.get("enum")
+        if isinstance(values, list) and values:
+            kinds = list(dict.fromkeys(map(kind_of, values)))
+            return {"type": kinds[0] if len(kinds) == 1 else kinds, **node}
+        for key, kind in (("properties", "object"), ("required", "object"), ("items", "array")):
+            if key in node:
+                self.losses.add(f"Nothing but {'an ' + kind} is taken", place)
+                return {"type": kind, **node}
+        return self.anything(node, place)
+
+    def anything(self, node: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        self.losses.add("Lists and objects are no longer taken", place)
+        return {"type": list(_ANYTHING), **node}
+
+    def close(self, node: dict[str, Any], place: Place) -> None:
+        """Every property required, null for one that was optional, and no others."""
+        value = node.get("properties")
+        properties = dict(value) if isinstance(value, Mapping) else {}
+        required = dict.fromkeys(
+            name for name in node.get("required") or () if isinstance(name, str)
+        )
+        for name in required:
+            if name not in properties:
+                self.losses.add(f"{name!r} is required and was not described", place)
+                properties[name] = {}
+        if node.get("additionalProperties") is not False:
+            self.losses.add("Properties that are not named are no longer taken", place)
+        members: dict[str, Any] = {}
+        for name, prop in properties.items():
+            below = (*place, "properties", name)
+            if prop is False and name not in required:
+                continue  # closed, nobody can give it
+            members[name] = self.of(prop, below)
+            if name not in required and not takes_null(members[name]):
+                members[name] = nullable(members[name])
+                self.nullable.append(below)
+            elif name not in required:
+                self.nullable.append(below)
+        node["properties"], node["required"] = members, list(members)
+        node["additionalProperties"] = False
+
+
+def takes_null(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema that was made here takes null; one behind a `$ref` is taken not to."""
+    if "$ref" in schema or ("type" in schema and "null" not in types_of(schema)):
+        return False
+    if "anyOf" in schema and not any(map(takes_null, branches_of(schema, "anyOf"))):
+        return False
+    return schema.get("const") is None and None in schema.get("enum", (None,))
+
+
+def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """`schema` or null."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    if "type" not in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    result = dict(schema)
+    kinds = result["type"] if isinstance(result["type"], list) else [result["type"]]
+    result["type"] = [*kinds, *(() if "null" in kinds else ("null",))]
+    if "const" in result:
+        only = result.pop("const")
+        result["enum"] = [value for value in result.get("enum", [only]) if same(value, only)]
+    if "enum" in result:
+        result["enum"] = [*(value for value in result["enum"] if value is not None), None]
+    return result
+
+
+def _has_ref_beside(schema: Mapping[str, Any]) -> bool:
+    """A `$ref` with a neighbour, or within allOf."""
+    for _, node in all_subschemas(schema):
+        if isinstance(node, Mapping) and "$ref" in node and len(node) > 1:
+            return True
+        if any(isinstance(each, Mapping) and "$ref" in each for each in branches_of(node, "allOf")):
+            return True
+    return False

@@ -41,7 +41,7 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.protocols.addresses import parts_of
+from app.protocols.base import url_parts
 from app.protocols.framing import Frame, Framer
 from app.protocols.registry import CODECS
 from app.render.filters import clip, duration, plural
@@ -213,7 +213,7 @@ class Section:
 
     @property
     def path(self) -> str:
-        return parts_of(self.url).path or "/"
+        return url_parts(self.url).path or "/"
 
     def at(self, place: int) -> Row | None:
         """The row that byte `place` of the recording is in; None before the first frame."""

@@ -26,11 +26,11 @@ from app.protocols.gemini import server as gemini
 from app.protocols.ollama import server as ollama
 from app.protocols.openai_chat import server as openai_chat
 from app.protocols.openai_responses import server as openai_responses
-from app.protocols.reply import ModelReply
 from app.protocols.server import (
     CUT,
     BadRequest,
     IdSource,
+    ModelReply,
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,

@@ -15,8 +15,7 @@ from typing import Any
 
 from app.core.messages import ModelRequest
 from app.core.tools import Tool
-from app.protocols.reply import ModelReply, ReplyBlock, call
-from app.protocols.server import words_of
+from app.protocols.server import ModelReply, ReplyBlock, call, words_of
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.model import fitted, history_of
 from app.simulator.fake_model.properties import mapping, type_of

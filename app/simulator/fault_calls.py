@@ -14,8 +14,14 @@ from datetime import date
 from typing import Any
 
 from app.core.messages import MessagePart, ModelRequest, arguments_object
-from app.protocols.reply import ModelReply, ReplyBlock, call
-from app.protocols.server import OutgoingFrame, ProviderServer, encoded
+from app.protocols.server import (
+    ModelReply,
+    OutgoingFrame,
+    ProviderServer,
+    ReplyBlock,
+    call,
+    encoded,
+)
 from app.simulator.fake_model.plan import Background, forced_call
 from app.simulator.fault_transport import Twist
 

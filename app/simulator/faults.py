@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.core.errors import BadInput
-from app.protocols.reply import ModelReply
-from app.protocols.server import ProviderServer
+from app.protocols.server import ModelReply, ProviderServer
 from app.simulator import fault_calls as calls
 from app.simulator import fault_transport as transport
 from app.simulator.fault_calls import Change

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
-from app.protocols.reply import ModelReply, ReplyBlock, call
+from app.protocols.server import ModelReply, ReplyBlock, call
 from app.simulator.faults import Injected, by_name
 
 _OVER = "The scenario is over: it has no turn {number}. Start a new session to play it again."

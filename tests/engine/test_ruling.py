@@ -18,7 +18,7 @@ from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.executors.executor import Checked, Invocation, Report
-from app.protocols.reply import ModelReply, call
+from app.protocols.server import ModelReply, call
 from app.simulator.scenario import Scenario, ScenarioTurn
 from tests.engine.running import begun, events_of, rested, running, until
 

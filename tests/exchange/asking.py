@@ -13,7 +13,7 @@ from app.core.session import Session
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
 from app.exchange.bundle import Kept, Piece, Recording
-from app.protocols.addresses import joined
+from app.protocols.base import join_url
 from app.protocols.registry import CODECS
 from app.protocols.server import IdSource
 from app.simulator.fake_model.model import reply
@@ -47,7 +47,7 @@ class Kind(Talk):
         number = len(self.session.turns) + 1
         profile = self.settings.profile
         shown = CODECS[self.protocol].key_header("$PLAYGROUND_TOKEN", profile.quirks)
-        url = joined("http://127.0.0.1:1234/sim" + PATHS[self.protocol], sent.path)
+        url = join_url("http://127.0.0.1:1234/sim" + PATHS[self.protocol], sent.path)
         body = sent.body.decode()
         self.bodies.append(json.loads(body))
         headers = {**sent.headers, **profile.headers, **shown}

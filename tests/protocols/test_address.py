@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.protocols.addresses import joined, parts_of
+from app.protocols.base import join_url, url_parts
 from tests.tables import each_row
 
 GOOGLE = "https://generativelanguage.googleapis.com"
@@ -49,10 +49,10 @@ ROUTER = "https://r.example/api/v1"
     ],
 )
 def test_base_and_path_make_one_address(base: str, path: str, url: str) -> None:
-    assert joined(base, path) == url
+    assert join_url(base, path) == url
 
 
 def test_what_is_no_address_has_no_parts() -> None:
-    assert parts_of("https://a.example:81/b?c").port == 81
+    assert url_parts("https://a.example:81/b?c").port == 81
     for odd in ("http://[", "http://a:99999/", "http://a:b/", "http://[::g]/", ""):
-        assert parts_of(odd).geturl() == ""
+        assert url_parts(odd).geturl() == ""

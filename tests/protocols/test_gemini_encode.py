@@ -12,7 +12,7 @@ from app.core.messages import Message, MessagePart, ModelRequest, model_request
 from app.core.reducer import fold
 from app.core.settings import Profile
 from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.protocols.addresses import joined
+from app.protocols.base import join_url
 from app.protocols.gemini.encode import SKIP_VALIDATOR, key_header
 from app.protocols.registry import codec
 from tests.factories import Log, settings
@@ -91,7 +91,7 @@ def test_the_model_stands_in_the_path(
 def test_a_base_url_may_end_in_the_version() -> None:
     path = encoded("gemini", wanted(model="x", stream=False))[1].path
     for base in ("https://g.example", "https://g.example/v1beta/", "https://g.example/v1beta"):
-        assert joined(base, path) == "https://g.example/v1beta/models/x:generateContent"
+        assert join_url(base, path) == "https://g.example/v1beta/models/x:generateContent"
 
 
 def test_the_key_travels_in_a_header_of_its_own() -> None:

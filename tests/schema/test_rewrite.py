@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.protocols.anthropic.lint import lint_tool as of_anthropic
 from app.protocols.gemini.lint import lint_form
 from app.protocols.lint_rules import SentTool
-from app.protocols.openai_lint import lint_tool as of_openai
+from app.protocols.openai_schema import lint_tool as of_openai
 from app.protocols.rewrite import (
     Rewrite,
     gemini_ready,

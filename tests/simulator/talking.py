@@ -31,8 +31,7 @@ from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Settings
 from app.core.tools import Content, ToolChoice, ToolResult, text_result
 from app.protocols.base import WireRequest
 from app.protocols.registry import CODECS
-from app.protocols.reply import ModelReply
-from app.protocols.server import IdSource, ParsedRequest, ProviderServer
+from app.protocols.server import IdSource, ModelReply, ParsedRequest, ProviderServer
 from app.simulator.app import ENDS
 from tests.factories import Log, settings
 

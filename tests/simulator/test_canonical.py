@@ -13,7 +13,7 @@ from app.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, Task
 from app.core.settings import Settings
 from app.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
 from app.protocols.registry import CODECS
-from app.protocols.reply import ModelReply, ReplyBlock, call
+from app.protocols.server import ModelReply, ReplyBlock, call
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row

@@ -9,8 +9,16 @@ from app.core.events import PartEnded, ResponseEnded, ResponseFailed
 from app.core.messages import ModelRequest
 from app.core.tools import Tool, ToolChoice
 from app.protocols.registry import CODECS
-from app.protocols.reply import ModelReply, ReplyBlock, call
-from app.protocols.server import IdSource, OutgoingFrame, ParsedRequest, ProviderServer, pieces
+from app.protocols.server import (
+    IdSource,
+    ModelReply,
+    OutgoingFrame,
+    ParsedRequest,
+    ProviderServer,
+    ReplyBlock,
+    call,
+    pieces,
+)
 from app.simulator.app import ENDS
 from app.simulator.fake_model.model import reply
 from app.simulator.faults import by_name

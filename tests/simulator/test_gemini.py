@@ -17,8 +17,7 @@ from app.core.tools import ToolChoice
 from app.protocols.errors import asked_wait
 from app.protocols.gemini.decode import CODEC
 from app.protocols.gemini.server import END, error, frames, whole
-from app.protocols.reply import ModelReply, ReplyBlock, call
-from app.protocols.server import IdSource, ParsedRequest
+from app.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
 from app.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS

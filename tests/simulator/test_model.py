@@ -6,7 +6,7 @@ import json
 
 from app.core.messages import Message, MessagePart
 from app.core.tools import ToolChoice
-from app.protocols.reply import ModelReply
+from app.protocols.server import ModelReply
 from app.simulator.fake_model.model import reply as model_reply
 from tests.bounded import within
 from tests.simulator.factories import SHELF, TODAY, TWO, asking, called, results, user

@@ -10,7 +10,7 @@ from __future__ import annotations
 from app.core.messages import Message, MessagePart
 from app.core.tools import Content, ToolResult, text_result
 from app.protocols.registry import CODECS
-from app.protocols.reply import ModelReply, ReplyBlock, call
+from app.protocols.server import ModelReply, ReplyBlock, call
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row
 

@@ -10,8 +10,7 @@ import pytest
 from app.core.tools import ToolChoice
 from app.protocols.ollama.request import parse
 from app.protocols.ollama.server import frames, whole
-from app.protocols.reply import ModelReply, ReplyBlock
-from app.protocols.server import BadRequest, IdSource, ParsedRequest
+from app.protocols.server import BadRequest, IdSource, ModelReply, ParsedRequest, ReplyBlock
 from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.protocols.openai_chat.server import END
-from app.protocols.reply import ModelReply, ReplyBlock, call
-from app.protocols.server import IdSource
+from app.protocols.server import IdSource, ModelReply, ReplyBlock, call
 from app.protocols.summary import decode
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}

@@ -9,8 +9,7 @@ import pytest
 
 from app.protocols.openai_responses.request import parse
 from app.protocols.openai_responses.server import END
-from app.protocols.reply import ModelReply, ReplyBlock, call
-from app.protocols.server import IdSource, ParsedRequest
+from app.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
 from tests.tables import each_row
 
 STAMP = IdSource("s", 7)

@@ -9,7 +9,7 @@ from typing import Any
 from app.core.faults import FAULTS, scene, staged
 from app.core.tools import Tool, ToolResult, text_result
 from app.protocols.registry import CODECS
-from app.protocols.reply import ModelReply
+from app.protocols.server import ModelReply
 from app.simulator.fake_model.answers import elsewhere, odd, passing, read_result
 from app.simulator.fake_model.model import reply
 from tests.factories import WEATHER

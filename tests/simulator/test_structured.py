@@ -11,7 +11,7 @@ import pytest
 
 from app.core.messages import Message
 from app.core.tools import Tool, ToolChoice
-from app.protocols.reply import ModelReply
+from app.protocols.server import ModelReply
 from app.simulator.app import ENDS
 from app.simulator.fake_model.model import is_final
 from app.simulator.fake_model.model import reply as model_reply

@@ -42,6 +42,12 @@ MATRIX = "recordings of rig, anthropic/strict_schema_matrix (docs/wire.md, secti
 LIMITS = "recordings of rig, anthropic/strict_schema_limits (docs/wire.md, section 1)"
 MANY = "https://github.com/camel-ai/camel/pull/4171"
 COMPLEX = "https://github.com/genkit-ai/genkit/issues/5230"
+MEMBERS_SOURCE = "Anthropic API reference: Messages, tools"
+MEMBERS = (
+    *("type", "name", "description", "input_schema", "strict", "eager_input_streaming"),
+    *("input_examples", "defer_loading", "allowed_callers", "cache_control"),
+)
+UNCACHED = "https://github.com/Wei-Shaw/sub2api/issues/4990"
 
 
 def _odd_pattern(node: Node) -> bool:

@@ -24,7 +24,6 @@ from app.protocols.anthropic.request_tools import (
     choice_of,
     tools_of,
 )
-from app.protocols.reply import tokens
 from app.protocols.server import (
     BadRequest,
     Citation,
@@ -32,6 +31,7 @@ from app.protocols.server import (
     compact,
     encoded,
     object_of,
+    tokens,
     words_of,
 )
 

@@ -12,7 +12,6 @@ import jsonschema_rs
 
 from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
-from app.protocols import lint_forms
 from app.protocols.anthropic import lint
 from app.protocols.server import Citation, words_of
 from app.schema.keywords import all_schemas, at_pointer, inner
@@ -26,7 +25,7 @@ _ROOT = Citation("recordings of rig, anthropic/strict_schema_matrix (docs/wire.m
 _TOP = Citation("https://github.com/anthropics/claude-code/issues/44788")
 _KEYS = Citation("https://github.com/anthropics/claude-code/issues/79418")
 _DEFERRED = Citation("https://github.com/microsoft/vscode/issues/311946")
-_UNCACHED = Citation(lint_forms.UNCACHED)
+_UNCACHED = Citation(lint.UNCACHED)
 _MANY_CACHED = Citation("https://github.com/agentjido/req_llm/issues/480")
 _INVALID = Citation("https://github.com/Dokploy/mcp/issues/74")
 
@@ -52,7 +51,7 @@ def tools_of(value: Any) -> tuple[Tool, ...]:
 
 def _tool(entry: Mapping[str, Any], place: str) -> Tool:
     for key in entry:
-        if key not in lint_forms.ANTHROPIC_MEMBERS:
+        if key not in lint.MEMBERS:
             raise _REFERENCE.refusal(f"{place}.{key}: Extra inputs are not permitted")
     name, schema = entry.get("name"), entry.get("input_schema")
     if not isinstance(name, str):

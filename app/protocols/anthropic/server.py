@@ -12,20 +12,22 @@ from random import Random
 from typing import Any
 
 from app.protocols.anthropic.request import count, parse, signature_of
-from app.protocols.reply import ModelReply, ReplyBlock, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
     IdSource,
+    ModelReply,
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,
+    ReplyBlock,
     SideEndpoint,
     Tag,
     compact,
     delta_pause,
     encoded,
     pieces,
+    tokens,
 )
 
 MODELS = ("claude-simulated-1", "claude-simulated-1-mini")

@@ -26,8 +26,15 @@ from app.protocols.gemini.request_tools import (
     typed,
     wrong_type,
 )
-from app.protocols.reply import tokens
-from app.protocols.server import BadRequest, ParsedRequest, compact, encoded, object_of, words_of
+from app.protocols.server import (
+    BadRequest,
+    ParsedRequest,
+    compact,
+    encoded,
+    object_of,
+    tokens,
+    words_of,
+)
 
 TAKES = re.compile(
     r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"

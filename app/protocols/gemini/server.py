@@ -14,14 +14,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.protocols.gemini.request import COUNTING, SIGNED_BY, TAKES, count, is_three, parse
-from app.protocols.reply import ModelReply, ReplyBlock
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
     IdSource,
+    ModelReply,
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,
+    ReplyBlock,
     SideEndpoint,
     Tag,
     compact,

@@ -13,8 +13,7 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.reply import tokens
-from app.protocols.server import BadRequest, ParsedRequest, compact
+from app.protocols.server import BadRequest, ParsedRequest, compact, tokens
 from app.protocols.server import object_of as json_object
 
 ROUTES = "https://github.com/ollama/ollama/blob/main/server/routes.go (ChatHandler)"

@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.protocols.ollama.request import NO_TOOLS, ROUTES, parse
-from app.protocols.reply import ModelReply, ReplyBlock, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
     IdSource,
+    ModelReply,
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,
+    ReplyBlock,
     SideEndpoint,
     Tag,
     compact,
@@ -27,6 +28,7 @@ from app.protocols.server import (
     encoded,
     object_of,
     pieces,
+    tokens,
 )
 
 MODELS = ("simulated:8b", "simulated-mini:1b", f"simulated{NO_TOOLS}")

@@ -27,8 +27,7 @@ from app.protocols.openai_chat.request_tools import (
     unsupported,
     wrong_type,
 )
-from app.protocols.reply import tokens
-from app.protocols.server import ParsedRequest, compact, object_of, words_of
+from app.protocols.server import ParsedRequest, compact, object_of, tokens, words_of
 
 _KNOWN = words_of(
     """model messages tools tool_choice parallel_tool_calls stream stream_options temperature top_p

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.provider_limits import OPENAI_LONGEST_NAME, OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.protocols import openai_lint, openai_schema
+from app.protocols import openai_schema
 from app.protocols.server import BadRequest, Citation, compact
 
 # What the provider says when it refuses a request, and where that is known from.
@@ -22,7 +22,7 @@ UNANSWERED = Citation("https://github.com/BerriAI/litellm/issues/10083")
 NO_CALL = Citation("https://github.com/miurla/morphic/issues/136")
 OTHER_CALL = Citation("docs/wire.md, section 2: results answer the calls before", inferred=True)
 TOO_MANY = Citation("https://github.com/vishalmysore/Tools4AI/issues/16")
-NAMES = Citation(openai_lint.NAMES["openai_chat"])
+NAMES = Citation(openai_schema.NAMES["openai_chat"])
 MAX_TOKENS = Citation("https://github.com/sipeed/picoclaw/issues/16")
 ONLY_DEFAULT = Citation("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
 TOOL_CONTENT = Citation("recordings of pydantic-ai, test_multimodal_tool_return_matrix")

@@ -11,20 +11,23 @@ from random import Random
 from typing import Any
 
 from app.protocols.openai_chat.request import parse
-from app.protocols.reply import ModelReply, ReplyBlock, raw_input, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
     IdSource,
+    ModelReply,
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,
+    ReplyBlock,
     SideEndpoint,
     Tag,
     compact,
     delta_pause,
     encoded,
     pieces,
+    raw_input,
+    tokens,
 )
 
 MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")

@@ -29,8 +29,15 @@ from app.protocols.openai_responses.request_input import (
     unsupported,
     wrong_type,
 )
-from app.protocols.reply import tokens
-from app.protocols.server import BadRequest, Citation, ParsedRequest, compact, object_of, words_of
+from app.protocols.server import (
+    BadRequest,
+    Citation,
+    ParsedRequest,
+    compact,
+    object_of,
+    tokens,
+    words_of,
+)
 
 _KNOWN = words_of(
     """background client_metadata context_management conversation include input instructions

@@ -14,13 +14,13 @@ from typing import Any
 from app.core.messages import Message, MessagePart, Role
 from app.core.provider_limits import OPENAI_LONGEST_NAME
 from app.core.tools import Content
-from app.protocols import openai_lint
+from app.protocols import openai_schema
 from app.protocols.server import BadRequest, compact, words_of
 
 # What the provider says when it refuses a request, and where that is known from.
 
 REFERENCE = "OpenAI API reference: create a response"
-NAMES = openai_lint.NAMES["openai_responses"]
+NAMES = openai_schema.NAMES["openai_responses"]
 NO_OUTPUT = "https://github.com/openai/codex/issues/93"
 NO_CALL = "https://github.com/continuedev/continue/issues/10092"
 NO_FOLLOWER = "https://github.com/continuedev/continue/issues/8933"

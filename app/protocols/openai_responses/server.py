@@ -16,19 +16,21 @@ from app.core.messages import arguments_object
 from app.protocols.openai_chat import server
 from app.protocols.openai_responses.request import parse
 from app.protocols.openai_responses.request_input import sealed
-from app.protocols.reply import ModelReply, ReplyBlock, tokens
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
     IdSource,
+    ModelReply,
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,
+    ReplyBlock,
     SideEndpoint,
     Tag,
     delta_pause,
     encoded,
     pieces,
+    tokens,
 )
 
 _STATUSES = {"stop": "completed", "calls": "completed", "error": "failed"}

@@ -18,8 +18,7 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.reply import ModelReply, ReplyBlock, call, shorten
-from app.protocols.server import words_of
+from app.protocols.server import ModelReply, ReplyBlock, call, shorten, words_of
 from app.schema.keywords import Place
 from app.schema.satisfy import satisfying
 from app.simulator.fake_model.answers import (

@@ -18,7 +18,7 @@ from app.engine.preview import WIRES, preview, profile_on
 from app.engine.responses import SIMULATED_PATHS, join_headers
 from app.exchange import curl_export, sdk_script
 from app.exchange.requests_export import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
-from app.protocols.addresses import joined
+from app.protocols.base import join_url
 from app.protocols.registry import codec
 from app.render.code import Form, ShownCode, code_fragment
 from app.render.fragments import partial
@@ -133,6 +133,6 @@ def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, 
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     key = codec(profile.protocol).key_header("$" + name, profile.quirks) if name else {}
     headers = join_headers(request.headers, profile.headers, key)
-    url, body = joined(base, request.path), request.body.decode("utf-8")
+    url, body = join_url(base, request.path), request.body.decode("utf-8")
     sent = RequestSent(turn.number, profile.protocol, request.method, url, headers, body)
     return sent, request.notes
