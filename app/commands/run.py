@@ -30,7 +30,7 @@ from app.core.events import (
 )
 from app.core.rules import Rule, rules_from_flags
 from app.core.serialization import to_data
-from app.core.session import folded
+from app.core.session import session_data
 from app.core.settings import SIMULATOR_URL, Limits
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
@@ -178,7 +178,7 @@ async def _prompt_and_wait(engine: Engine, prompt: str, session_id: str, teller:
             teller.tell(logged)
         if state != "running":
             async with sessions.holding(session_id) as live:
-                teller.rest(state, waiting_in(folded(live.session)))
+                teller.rest(state, waiting_in(session_data(live.session)))
             return state
         await sessions.wait(position, sessions.list_version, 60.0)
 

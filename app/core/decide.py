@@ -105,7 +105,7 @@ def next_commands(
         return [_ask(session)]
     if item.end is None:
         # By what held when it was sent, too: a change of settings sends nothing by itself.
-        most = min(one.limits.max_retries for one in (session.settings, item.settings))
+        most = min(settings.limits.max_retries for settings in (session.settings, item.settings))
         left = session.retries < most
         return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
     commands = list(_call_commands(session, item, rules, denied))
@@ -392,7 +392,7 @@ JUDGED: frozenset[EndReason] = frozenset({"stop", "calls", "other"})
 """A reply that was cut by a limit, refused or is only paused is not judged."""
 
 
-def ignored(
+def ignored_tool_choice(
     choice: ToolChoice, calls: Sequence[str], reason: EndReason, server_calls: int = 0
 ) -> list[str]:
     """What of `choice` was ignored by a reply with `calls` (the tools' names) that ended so.

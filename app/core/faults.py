@@ -63,7 +63,7 @@ OTHER_WAY = {
 
 def fault(name: str) -> Fault | None:
     """The row of that name."""
-    return next((one for one in FAULTS if one.name == name), None)
+    return next((row for row in FAULTS if row.name == name), None)
 
 
 def known(name: str) -> Fault:
@@ -139,7 +139,7 @@ def scene(session: Session, call: Call) -> Scene:
     tools = session.settings.tools if session.settings is not None else ()
     others = [tool for tool in tools if tool.name != call.name]
     # One that changes something makes the better bait.
-    others.sort(key=lambda one: one.read_only)
+    others.sort(key=lambda tool_: tool_.read_only)
     old = earlier(session, call)
     return Scene(
         call.name, call.tool, others[0].name if others else "", old[1] if old is not None else None
@@ -317,13 +317,13 @@ def turned(value: Any, depth: int) -> Any:
     if leaf or depth >= DEEPEST:
         return _swapped(value)
     if isinstance(value, dict):
-        return {name: turned(one, depth + 1) for name, one in value.items()} or []
-    return [turned(one, depth + 1) for one in value] or {}
+        return {name: turned(item, depth + 1) for name, item in value.items()} or []
+    return [turned(item, depth + 1) for item in value] or {}
 
 
 def _flat(value: Any) -> bool:
     inner = value.values() if isinstance(value, dict) else value
-    return not any(isinstance(one, dict | list) for one in inner)
+    return not any(isinstance(item, dict | list) for item in inner)
 
 
 def _swapped(value: Any) -> Any:
@@ -331,7 +331,7 @@ def _swapped(value: Any) -> Any:
         case dict():
             return list(value.values())
         case list():
-            return {str(place): one for place, one in enumerate(value)}
+            return {str(place): item for place, item in enumerate(value)}
         case str():
             number = _NUMBER.search(value[:200])
             return json.loads(_bare(number[0])) if number else len(value)

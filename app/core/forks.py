@@ -67,7 +67,7 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
     if session.settings is None:
         raise Refused("A fork takes over at least the session's settings.")
     current = {call.id for call in session.current_calls}
-    if lost := [one for one in chosen if one not in current]:
+    if lost := [call_id for call_id in chosen if call_id not in current]:
         raise Refused(
             f"Call {lost[0]} cannot be decided any more: its answer did not come to a good end."
         )
@@ -83,7 +83,7 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
 def theirs(session: Session, seq: int, *, own: bool) -> bool:
     """Whether what stands at event `seq` is somebody else's word: all of what they wrote, and what
     was taken over of it up to where it was forked."""
-    return not own or any(one.foreign and seq < at for at, one in session.forks)
+    return not own or any(fork.foreign and seq < at for at, fork in session.forks)
 
 
 def begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:

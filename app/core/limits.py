@@ -40,8 +40,8 @@ def raised(session: Session) -> bool:
         return False
     if session.paused == "max_calls":
         return beyond_calls(session, session.turn) is None
-    found = (one for one in _of_run(session) if isinstance(one, RunPaused))
-    return all(one.limit != session.paused for one in found)
+    found = (pause for pause in _of_run(session) if isinstance(pause, RunPaused))
+    return all(pause.limit != session.paused for pause in found)
 
 
 def continued(session: Session) -> bool:
@@ -75,7 +75,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
         yield RunPaused("max_turns", f"{said}; Continue allows as many again.")
     if limits.max_run_tokens:
         used = [turn_tokens(turn) for turn in run]
-        total = sum(one or 0 for one in used)
+        total = sum(count or 0 for count in used)
         if total >= limits.max_run_tokens:
             said = f"{total:,} tokens of {limits.max_run_tokens:,} were used{began}"
             yield RunPaused("max_run_tokens", f"{said}; Continue allows as many again.")
@@ -132,7 +132,7 @@ def repeats_no_more(session: Session) -> bool:
 
 
 def _before_halt(session: Session) -> Settings:
-    return [one for seq, one in session.settings_at if seq < session.halted_seq][-1]
+    return [settings for seq, settings in session.settings_at if seq < session.halted_seq][-1]
 
 
 def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | None:
@@ -157,7 +157,7 @@ def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, in
     named = (most, [turn.number for turn in run])
     if turn.repeats is not None and turn.repeats[0] == named:
         return turn.repeats[1]
-    times = Counter(key for one in run if one is not turn for key in _keys(one))
+    times = Counter(key for earlier in run if earlier is not turn for key in _keys(earlier))
     found: deque[tuple[Call, int]] = deque()
     for call, key in zip(turn.calls, _keys(turn), strict=True):
         if times[key] >= most:
@@ -193,14 +193,14 @@ def _alike(turn: Turn) -> int:
     return turn.alike
 
 
-def made_before(session: Session, call: Call) -> bool:
+def repeats_recent_call(session: Session, call: Call) -> bool:
     """Whether one of the two turns before made the same call: a model that goes in circles."""
     turns = (turn for turn in reversed(session.turns[: call.turn - 1]) if not turn.dropped)
     key = _key(call)
-    return any(key in _made(turn) for turn in islice(turns, 2))
+    return any(key in _turn_keys(turn) for turn in islice(turns, 2))
 
 
-def _made(turn: Turn) -> frozenset[int]:
+def _turn_keys(turn: Turn) -> frozenset[int]:
     """The keys of the turn's calls. It is over, so they are put together once."""
     if turn.made is None:
         turn.made = frozenset(_keys(turn))
@@ -212,7 +212,11 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
     assert session.settings is not None
     if session.settings.limits.continue_on_error:
         return None
-    failed = (one for one in turn.standing.of("failed") if one.id not in session.forgiven)
+    failed = (
+        failed_call
+        for failed_call in turn.standing.of("failed")
+        if failed_call.id not in session.forgiven
+    )
     if (call := next(failed, None)) is None:
         return None
     said = f"{call.name} failed, and the run does not go on after an error"

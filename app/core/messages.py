@@ -115,7 +115,7 @@ def _messages(session: Session) -> Iterator[Message]:
         # Before the prompt that the same request brings, if there is one: what is asked comes last.
         until = _sent_seq(session.items[place:]) if over and not _dropped(item) else 0
         while over and (until is None or over[0].ended_seq < until):
-            yield Message("user", _told(over.pop(0)))
+            yield Message("user", _task_message(over.pop(0)))
         if isinstance(item, Prompt):
             word = item.form.get("role")
             word = word if isinstance(word, str) else ""
@@ -128,7 +128,7 @@ def _messages(session: Session) -> Iterator[Message]:
             if item.end is not None and item.calls:
                 yield Message("results", tuple(_result(call) for call in item.calls))
     for task in over:
-        yield Message("user", _told(task))
+        yield Message("user", _task_message(task))
 
 
 def _prompt_parts(prompt: Prompt) -> tuple[MessagePart, ...]:
@@ -186,7 +186,7 @@ def _over(session: Session) -> list[Task]:
     return sorted(ended, key=lambda task: task.ended_seq)
 
 
-def _told(task: Task) -> tuple[MessagePart, ...]:
+def _task_message(task: Task) -> tuple[MessagePart, ...]:
     """What came of a call in the background, as the model reads it; the call's own result, which
     stands before, has told it the task."""
     said = f"[Task {task.id}, which went on in the background, is over: "
@@ -368,7 +368,7 @@ def cannot_go_back(session: Session) -> RunPaused | None:
         if turn.dropped or turn.end is None or not left_out(turn):
             continue
         if not origin(turn, session.settings) and _sealed_among(turn):
-            return RunPaused("left_out", _said(turn))
+            return RunPaused("left_out", _left_out_message(turn))
     return None
 
 
@@ -378,7 +378,7 @@ def _sealed_among(turn: Turn) -> bool:
     return any(next(seals(part.meta), None) is not None for part in turn.parts[last + 1 :])
 
 
-def _said(turn: Turn) -> str:
+def _left_out_message(turn: Turn) -> str:
     return (
         f"Of turn {turn.number} {left_out(turn):,} calls were left out, and among them stand "
         "thoughts that only the provider can read; it takes these back only with their calls, so "

@@ -79,14 +79,14 @@ def items_in_all(schema: Any, *, nested: bool = True) -> int:
     a list count for each of the outer one where `nested`. Refs are not followed."""
     count, todo = 0, [(schema, 1)]
     while todo:
-        one, times = todo.pop()
-        if not isinstance(one, Mapping):
+        part, times = todo.pop()
+        if not isinstance(part, Mapping):
             continue
-        most = one.get("maxItems", one.get("max_items"))
+        most = part.get("maxItems", part.get("max_items"))
         here = most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else 0
         count += times * here
-        todo += [(inner, times) for inner in _beside(one)]
-        todo.append((one.get("items"), times * here if here and nested else times))
+        todo += [(inner, times) for inner in _beside(part)]
+        todo.append((part.get("items"), times * here if here and nested else times))
     return count
 
 

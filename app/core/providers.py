@@ -464,7 +464,7 @@ _PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]{0,99}")
 
 def profiles(environment: Mapping[str, str]) -> tuple[Profile, ...]:
     """All shipped profiles, moved to where the environment says."""
-    return tuple(with_account(_moved(one, environment), environment) for one in PROFILES)
+    return tuple(with_account(_moved(profile_, environment), environment) for profile_ in PROFILES)
 
 
 def profile(name: str, environment: Mapping[str, str]) -> Profile:
@@ -485,8 +485,14 @@ def provider_at(base_url: str, protocol: str) -> Provider | None:
     """The shipped provider at `base_url`: the row that speaks `protocol` before one that speaks
     another. None where none is known.
     """
-    there = [one for one in PROVIDERS if not one.profile.simulated and one.is_at(base_url)]
-    return next((one for one in there if one.profile.protocol == protocol), (*there, None)[0])
+    there = [
+        provider
+        for provider in PROVIDERS
+        if not provider.profile.simulated and provider.is_at(base_url)
+    ]
+    return next(
+        (provider for provider in there if provider.profile.protocol == protocol), (*there, None)[0]
+    )
 
 
 def with_account(profile: Profile, environment: Mapping[str, str]) -> Profile:

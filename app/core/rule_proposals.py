@@ -86,7 +86,9 @@ def proposal(
         return Proposal(why_not=refused)
     when = {"": {"equals": json.loads(call.arguments)}} if exact else {}
     rule = Rule(call.name, action, id=_MARK, when=when, here=session.id, proposed=action == "run")
-    there = next((one for one in scope_rules if matches(one, call) and _alike(one, rule)), None)
+    there = next(
+        (listed for listed in scope_rules if matches(listed, call) and _alike(listed, rule)), None
+    )
     if there is not None:
         said = f"There is the rule “{there.said}” already"
         return Proposal(why_not=f"{said}; renew it where it asks because a tool has changed.")
@@ -183,26 +185,33 @@ def _unsound(turn: Turn, call: Call) -> str:
     return ""
 
 
-def _alike(one: Rule, rule: Rule) -> bool:
+def _alike(other: Rule, rule: Rule) -> bool:
     wanted = (rule.tool, rule.action, rule.when, "", False, "")
-    return (one.tool, one.action, one.when, one.source, one.read_only, one.fault) == wanted
+    return (
+        other.tool,
+        other.action,
+        other.when,
+        other.source,
+        other.read_only,
+        other.fault,
+    ) == wanted
 
 
-def _meets(one: Rule, rule: Rule, call: Call) -> bool:
+def _meets(other: Rule, rule: Rule, call: Call) -> bool:
     """Whether `one` keeps something back that `rule` is about, or would, were it switched on. One
     that asks about some arguments does, where `rule` is about all: whoever wrote it wants to see
     those. One that asks about the whole tool is what the person answers by `rule`."""
-    asks = one.action == "ask" and one.when and not rule.when
-    if one.action not in KEEPS_BACK and not asks:
+    asks = other.action == "ask" and other.when and not rule.when
+    if other.action not in KEEPS_BACK and not asks:
         return False
-    on = replace(one, enabled=True)
+    on = replace(other, enabled=True)
     return matches(on if rule.when else replace(on, when={}), call)
 
 
 def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
     """Where in `rules` it belongs, and why it would not decide `call` there, or ""."""
     first = next((place for place, rule in enumerate(rules) if matches(rule, call)), len(rules))
-    least = max((1 + n for n, one in enumerate(rules) if _meets(one, rule, call)), default=0)
+    least = max((1 + n for n, other in enumerate(rules) if _meets(other, rule, call)), default=0)
     if first >= least:
         return first, ""
     back, asked = rules[least - 1].said, rules[first].said
@@ -218,7 +227,7 @@ def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[R
     if first is not None:
         said = f"In this session the rule “{first.said}” is asked before those for always"
         return f"{said}; write it for this session, or change that rule."
-    back = next((one for one in after if _meets(one, rule, call)), None)
+    back = next((other for other in after if _meets(other, rule, call)), None)
     if back is not None and rule.action == "run":
         said = f"It would come before the rule “{back.said}”, which holds always"
         return f"{said}; change that rule, or write this one by hand."

@@ -58,7 +58,7 @@ class Rule:
     @property
     def said(self) -> str:
         """The rule in words: the person's, or else what it says."""
-        return self.words or told(self)
+        return self.words or rule_text(self)
 
     def covers(self, tool: Tool) -> bool:
         """Whether it is about `tool`, whatever its arguments."""
@@ -180,7 +180,7 @@ def unbound(rule: Rule, call: Call) -> str:
     return ""
 
 
-def told(rule: Rule) -> str:
+def rule_text(rule: Rule) -> str:
     """What the rule says, in words: `run get_weather where /city is "Paris"`."""
     who = "every tool" if rule.tool == "*" else _plain(rule.tool)
     if rule.read_only:

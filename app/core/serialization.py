@@ -145,12 +145,12 @@ def misfit(hint: Any, value: Any, place: str = "") -> str:
     if origin is tuple:
         if not isinstance(value, tuple):
             return _wrong(place, "a list")
-        each = (misfit(args[0], one, place) for one in value)
+        each = (misfit(args[0], item, place) for item in value)
         return next((found for found in each if found), "")
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             return _wrong(place, "an object")
-        each = (misfit(args[1], one, place) for one in value.values())
+        each = (misfit(args[1], item, place) for item in value.values())
         return next((found for found in each if found), "")
     return _scalar(hint, value, place)
 
@@ -197,7 +197,7 @@ def _changed(value: Any, change: Callable[[str, str], str], name: str) -> Any:
             kept = list(items) == list(value) and all(items[k] is value[k] for k in value)
             return value if kept else items
         case list() | tuple():
-            several = [_changed(one, change, name) for one in value]
+            several = [_changed(item, change, name) for item in value]
             same = all(a is b for a, b in zip(several, value, strict=True))
             return value if same else several
     return value
@@ -223,9 +223,9 @@ def _plain(value: Any, depth: int) -> bool:
             return True
         case dict():
             inner = value.values()
-            return depth > 0 and all(_plain(one, depth - 1) for one in inner)
+            return depth > 0 and all(_plain(item, depth - 1) for item in inner)
         case list() | tuple():
-            return depth > 0 and all(_plain(one, depth - 1) for one in value)
+            return depth > 0 and all(_plain(item, depth - 1) for item in value)
     return False
 
 

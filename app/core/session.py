@@ -617,7 +617,7 @@ def _part_now(part: Part) -> Part:
 # As JSON for scripts ----------------------------------------------------------------------------
 
 
-def folded(session: Session, title: str = "") -> Mapping[str, Any]:
+def session_data(session: Session, title: str = "") -> Mapping[str, Any]:
     """The session as `GET /sessions/ID` gives it to scripts; see docs/contract.md."""
     return {
         "id": session.id,

@@ -44,7 +44,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Made:
+class DiffCall:
     """A call. `arguments` is the text that ran or would have; `edited`: a person wrote it."""
 
     id: str
@@ -58,7 +58,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DiffPrompt:
     """A prompt."""
 
     number: int
@@ -68,7 +68,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answered:
+class DiffTurn:
     """A turn. `ended` is its finish reason, `failed`, or "" while it is open; `error` says why it
     failed, in a sentence. `settings` and `choice` are those it was asked with."""
 
@@ -81,11 +81,11 @@ class Answered:
     ended: str
     raw_reason: str
     error: str
-    calls: tuple[Made, ...]
+    calls: tuple[DiffCall, ...]
     took: Measure
 
 
-Item = Asked | Answered
+Item = DiffPrompt | DiffTurn
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ def total(parts: Iterator[Measure] | Sequence[Measure]) -> Measure:
     """The sum of `parts`."""
     kept = list(parts)
     return Measure(
-        sum(one.turns for one in kept),
-        sum(one.calls for one in kept),
-        sum(one.busy_ms for one in kept),
-        sum(one.read for one in kept),
-        sum(one.written for one in kept),
-        sum(one.cost for one in kept),
-        sum(one.uncounted for one in kept),
-        sum(one.unpriced for one in kept),
+        sum(measure.turns for measure in kept),
+        sum(measure.calls for measure in kept),
+        sum(measure.busy_ms for measure in kept),
+        sum(measure.read for measure in kept),
+        sum(measure.written for measure in kept),
+        sum(measure.cost for measure in kept),
+        sum(measure.uncounted for measure in kept),
+        sum(measure.unpriced for measure in kept),
     )
 
 
@@ -148,14 +148,14 @@ def _lineage(session: Session) -> Iterator[tuple[str, int]]:
         yield event.parent, event.parent_seq
 
 
-def _asked(prompt: Prompt) -> Asked:
-    return Asked(prompt.number, prompt.seq, prompt.text, prompt.images)
+def _asked(prompt: Prompt) -> DiffPrompt:
+    return DiffPrompt(prompt.number, prompt.seq, prompt.text, prompt.images)
 
 
-def _answered(turn: Turn) -> Answered:
+def _answered(turn: Turn) -> DiffTurn:
     end, failure = turn.end, turn.failure
     closed = end or failure
-    return Answered(
+    return DiffTurn(
         turn.number,
         turn.seq,
         turn.request.model or model_of(turn.settings),
@@ -170,11 +170,11 @@ def _answered(turn: Turn) -> Answered:
     )
 
 
-def _made(call: Call) -> Made:
+def _made(call: Call) -> DiffCall:
     decided = call.decided
     edited = decided is not None and decided.arguments is not None
     denied = decided is not None and decided.decision == "deny"
-    return Made(
+    return DiffCall(
         call.id, call.turn, call.name, call.arguments, edited, call.status, denied, call.result
     )
 
@@ -227,7 +227,7 @@ CELLS = 60_000
 
 
 @dataclass(frozen=True)
-class Row:
+class DiffRow:
     """Two prompts or two turns, or one with None beside it. Calls stand with their left turn, or
     with the right one where there is none on the left. `settings` are what else was asked
     differently: `model`, `profile`, `system prompt`, `tools`, `tool choice`, `parameters`."""
@@ -270,7 +270,7 @@ class Alignment:
     left: Side
     right: Side
     common: int
-    rows: tuple[Row, ...]
+    rows: tuple[DiffRow, ...]
     counts: Counts
 
 
@@ -280,7 +280,7 @@ def align(left: Side, right: Side, most: int | None = None) -> Alignment:
     common = common if most is None else min(common, most)
     before, after = _rounds(left.items[common:]), _rounds(right.items[common:])
     swapped = [one.key for one in after] < [one.key for one in before]
-    rows: list[Row] = []
+    rows: list[DiffRow] = []
     for one, other in _joined(before, after, _round_score, swapped):
         rows += _round_rows(one, other, swapped)
     return Alignment(left, right, common, tuple(rows), _counts(rows))
@@ -345,7 +345,7 @@ def _traced(steps: Sequence[Mapping[int, str]], m: int) -> list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class _Turn:
-    turn: Answered
+    turn: DiffTurn
     calls: tuple[Keyed, ...]
     keys: tuple[str, ...]
     key: tuple[str, ...]
@@ -355,7 +355,7 @@ class _Turn:
 class _Round:
     """A prompt, None where only its turns are left, and its turns."""
 
-    prompt: Asked | None
+    prompt: DiffPrompt | None
     turns: tuple[_Turn, ...]
     key: tuple[str, ...]
 
@@ -394,12 +394,12 @@ def _in_order(
 
 
 def _rounds(items: Sequence[Item]) -> list[_Round]:
-    rounds: list[tuple[Asked | None, list[_Turn]]] = []
+    rounds: list[tuple[DiffPrompt | None, list[_Turn]]] = []
     for item in items:
         match item:
-            case Asked():
+            case DiffPrompt():
                 rounds.append((item, []))
-            case Answered():
+            case DiffTurn():
                 if not rounds:
                     rounds.append((None, []))
                 rounds[-1][1].append(_keyed(item))
@@ -416,32 +416,32 @@ def _rounds(items: Sequence[Item]) -> list[_Round]:
     ]
 
 
-def _keyed(turn: Answered) -> _Turn:
+def _keyed(turn: DiffTurn) -> _Turn:
     calls = tuple(keyed(call) for call in turn.calls)
     keys = tuple(key for _, key in calls)
     return _Turn(turn, calls, keys, (turn.text, turn.ended, *keys))
 
 
-def _round_score(one: _Round, other: _Round) -> int:
-    if one.prompt is None or other.prompt is None:
-        return 8 if one.prompt is other.prompt else 0
-    if one.prompt.text == other.prompt.text:
+def _round_score(left: _Round, other: _Round) -> int:
+    if left.prompt is None or other.prompt is None:
+        return 8 if left.prompt is other.prompt else 0
+    if left.prompt.text == other.prompt.text:
         return 8
-    return 3 if _names(one.turns) == _names(other.turns) else 2
+    return 3 if _names(left.turns) == _names(other.turns) else 2
 
 
 def _names(turns: Sequence[_Turn]) -> list[str]:
     return [call.name for turn in turns for call in turn.turn.calls]
 
 
-def _turn_score(one: _Turn, other: _Turn) -> int:
+def _turn_score(left: _Turn, other: _Turn) -> int:
     """How much two turns look like the same step."""
-    if one.keys == other.keys:
-        if not one.keys:
-            return 9 if one.turn.text == other.turn.text else 4
+    if left.keys == other.keys:
+        if not left.keys:
+            return 9 if left.turn.text == other.turn.text else 4
         return 9
-    ours, theirs = {c.name for c in one.turn.calls}, {c.name for c in other.turn.calls}
-    if set(one.keys) & set(other.keys):
+    ours, theirs = {c.name for c in left.turn.calls}, {c.name for c in other.turn.calls}
+    if set(left.keys) & set(other.keys):
         return 7
     return 5 if ours == theirs else 3 if ours & theirs else 1
 
@@ -449,8 +449,8 @@ def _turn_score(one: _Turn, other: _Turn) -> int:
 # Rounds, turns, calls --------------------------------------------------------------------------
 
 
-def _round_rows(left: _Round | None, right: _Round | None, swapped: bool) -> list[Row]:
-    rows: list[Row] = []
+def _round_rows(left: _Round | None, right: _Round | None, swapped: bool) -> list[DiffRow]:
+    rows: list[DiffRow] = []
     prompts = (left.prompt if left else None), (right.prompt if right else None)
     if prompts != (None, None):
         rows.append(_prompt_row(*prompts))
@@ -459,18 +459,18 @@ def _round_rows(left: _Round | None, right: _Round | None, swapped: bool) -> lis
     return rows + _turn_rows(pairs)
 
 
-def _prompt_row(left: Asked | None, right: Asked | None) -> Row:
+def _prompt_row(left: DiffPrompt | None, right: DiffPrompt | None) -> DiffRow:
     if left is None or right is None:
-        return Row(left, right, ("missing",) if left is not None else ("extra",))
+        return DiffRow(left, right, ("missing",) if left is not None else ("extra",))
     ways: list[Way] = ["text"] if left.text != right.text else []
-    return Row(left, right, (*ways, *(("images",) if left.images != right.images else ())))
+    return DiffRow(left, right, (*ways, *(("images",) if left.images != right.images else ())))
 
 
-def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[Row]:
+def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[DiffRow]:
     """The turns of one round, and their calls: matched in their own pair, else in the round."""
     found: list[list[CallPair]] = []
-    lefts: list[tuple[int, Made, str]] = []
-    rights: list[tuple[int, Made, str]] = []
+    lefts: list[tuple[int, DiffCall, str]] = []
+    rights: list[tuple[int, DiffCall, str]] = []
     for place, (one, other) in enumerate(pairs):
         pairs_here, left_over, right_over = matched(
             one.calls if one else (), other.calls if other else ()
@@ -486,44 +486,44 @@ def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[Row]:
     ]
 
 
-def _turn_row(left: Answered | None, right: Answered | None, calls: list[CallPair]) -> Row:
+def _turn_row(left: DiffTurn | None, right: DiffTurn | None, calls: list[CallPair]) -> DiffRow:
     calls.sort(key=lambda pair: (pair.left is None, _index(pair.left or pair.right)))
     if left is None or right is None:
-        return Row(left, right, ("missing",) if left is not None else ("extra",), tuple(calls))
+        return DiffRow(left, right, ("missing",) if left is not None else ("extra",), tuple(calls))
     ways: list[Way] = []
     if left.text != right.text:
         ways.append("text")
     if left.ended != right.ended:
         ways.append("end")
-    return Row(left, right, tuple(ways), tuple(calls), tuple(_settings(left, right)))
+    return DiffRow(left, right, tuple(ways), tuple(calls), tuple(_settings(left, right)))
 
 
-def _index(call: Made | None) -> int:
+def _index(call: DiffCall | None) -> int:
     assert call is not None
     return int(call.id.partition(".")[2])
 
 
-def _settings(left: Answered, right: Answered) -> Iterator[str]:
+def _settings(left: DiffTurn, right: DiffTurn) -> Iterator[str]:
     """What was asked differently, but for what was said."""
     if left.model != right.model:
         yield "model"
-    one, other = left.settings, right.settings
-    if one.profile != other.profile:
+    ours, other = left.settings, right.settings
+    if ours.profile != other.profile:
         yield "profile"
-    if one.system != other.system:
+    if ours.system != other.system:
         yield "system prompt"
-    if one.tools != other.tools:
+    if ours.tools != other.tools:
         yield "tools"
     if left.choice != right.choice:
         yield "tool choice"
-    if (one.params, one.extra, one.stream) != (other.params, other.extra, other.stream):
+    if (ours.params, ours.extra, ours.stream) != (other.params, other.extra, other.stream):
         yield "parameters"
 
 
-def _counts(rows: Sequence[Row]) -> Counts:
+def _counts(rows: Sequence[DiffRow]) -> Counts:
     ways = [way for row in rows for pair in row.calls for way in pair.ways]
-    turns = [row for row in rows if isinstance(row.left or row.right, Answered)]
-    prompts = [row for row in rows if isinstance(row.left or row.right, Asked)]
+    turns = [row for row in rows if isinstance(row.left or row.right, DiffTurn)]
+    prompts = [row for row in rows if isinstance(row.left or row.right, DiffPrompt)]
     return Counts(
         ways.count("missing"),
         ways.count("extra"),
@@ -550,16 +550,16 @@ right."""
 
 @dataclass(frozen=True)
 class CallPair:
-    left: Made | None
-    right: Made | None
+    left: DiffCall | None
+    right: DiffCall | None
     ways: tuple[CallWay, ...] = ()
 
 
-Keyed = tuple[Made, str]
+Keyed = tuple[DiffCall, str]
 """A call with what is equal where its name and arguments are."""
 
 
-def keyed(call: Made) -> Keyed:
+def keyed(call: DiffCall) -> Keyed:
     return call, f"{call.name}\n{canonical(call.arguments)}"
 
 
@@ -620,7 +620,7 @@ def _rising(places: Sequence[int]) -> set[int]:
 
 
 def elsewhere(
-    lefts: Sequence[tuple[int, Made, str]], rights: Sequence[tuple[int, Made, str]]
+    lefts: Sequence[tuple[int, DiffCall, str]], rights: Sequence[tuple[int, DiffCall, str]]
 ) -> Iterator[tuple[int, CallPair]]:
     """What no pair of turns has on both sides: the same call in another turn, or none."""
     places, used = _equal_places([key for _, _, key in lefts], [key for _, _, key in rights])

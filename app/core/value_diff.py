@@ -28,7 +28,7 @@ DEEPEST = 64
 
 
 @dataclass(frozen=True)
-class Change:
+class JsonChange:
     """At JSON pointer `pointer` stood `old` and stands `new`, as JSON text; "" where nothing does.
     The pointer of what was added is its place in the new value, else that in the old one.
     `types` are (old, new) in words where they differ: null, boolean, number, text, list, object."""
@@ -40,7 +40,7 @@ class Change:
     types: tuple[str, str] = ("", "")
 
 
-def json_changes(old: str, new: str) -> tuple[Change, ...] | None:
+def json_changes(old: str, new: str) -> tuple[JsonChange, ...] | None:
     """All that differs between two JSON texts, in the order of the old one; None where one of them
     is no sound JSON: then they are compared as text."""
     before, after = _value(old), _value(new)
@@ -93,7 +93,7 @@ _Path = tuple[Any, ...] | None
 """(the path before, the last step), None at the root: made into text only where it is told."""
 
 
-def _changes(old: Any, new: Any) -> Iterator[Change]:
+def _changes(old: Any, new: Any) -> Iterator[JsonChange]:
     marks = {**_marks(old), **_marks(new)}
     left: list[tuple[_Path, Any, Any]] = [(None, old, new)]
     while left:
@@ -131,14 +131,16 @@ def _lined_up(
 def _marks(value: Any) -> dict[int, int]:
     """A number for each list and object in `value`, by identity: equal ones have the same."""
     order, marks = [value], dict[int, int]()
-    for one in order:  # grows while it is read: what contains comes before what it contains
-        order += [item for item in _items(one) if isinstance(item, dict | list)]
-    for one in reversed(order):
-        match one:
+    for value_ in order:  # grows while it is read: what contains comes before what it contains
+        order += [item for item in _items(value_) if isinstance(item, dict | list)]
+    for value_ in reversed(order):
+        match value_:
             case dict():
-                marks[id(one)] = hash(frozenset((n, _mark(item, marks)) for n, item in one.items()))
+                marks[id(value_)] = hash(
+                    frozenset((n, _mark(item, marks)) for n, item in value_.items())
+                )
             case list():
-                marks[id(one)] = hash(("list", *(_mark(item, marks) for item in one)))
+                marks[id(value_)] = hash(("list", *(_mark(item, marks) for item in value_)))
     return marks
 
 
@@ -148,16 +150,16 @@ def _mark(value: Any, marks: dict[int, int]) -> int:
     return hash((_type(value), value))
 
 
-def _change(path: _Path, old: Any, new: Any) -> Iterator[Change]:
+def _change(path: _Path, old: Any, new: Any) -> Iterator[JsonChange]:
     if old is ABSENT:
-        yield Change(_pointer(path), "added", "", _written(new), ("", _type(new)))
+        yield JsonChange(_pointer(path), "added", "", _written(new), ("", _type(new)))
     elif new is ABSENT:
-        yield Change(_pointer(path), "removed", _written(old), "", (_type(old), ""))
+        yield JsonChange(_pointer(path), "removed", _written(old), "", (_type(old), ""))
     elif _type(old) != _type(new):
         types = (_type(old), _type(new))
-        yield Change(_pointer(path), "type", _written(old), _written(new), types)
+        yield JsonChange(_pointer(path), "type", _written(old), _written(new), types)
     elif old != new:
-        yield Change(_pointer(path), "changed", _written(old), _written(new))
+        yield JsonChange(_pointer(path), "changed", _written(old), _written(new))
 
 
 def _type(value: Any) -> str:
@@ -207,22 +209,22 @@ LONG = 200_000
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     how: Literal["same", "removed", "added"]
     text: str
 
 
-def text_changes(old: str, new: str) -> tuple[Piece, ...]:
+def text_changes(old: str, new: str) -> tuple[TextPiece, ...]:
     """How `old` became `new`: the pieces that are same or removed are `old`, the others `new`."""
     if old == new:
-        return (Piece("same", old),) if old else ()
+        return (TextPiece("same", old),) if old else ()
     start, end = _ends(old, new)
     head, tail = old[:start], old[len(old) - end :]
     before, after = old[start : len(old) - end], new[start : len(new) - end]
     told = _by(_words, before, after) if len(before) + len(after) <= LONG else None
     told = told if told is not None else _by(_lines, before, after)
     told = told if told is not None else _whole(before, after)
-    return tuple(_joined([Piece("same", head), *told, Piece("same", tail)]))
+    return tuple(_joined([TextPiece("same", head), *told, TextPiece("same", tail)]))
 
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -262,17 +264,17 @@ def _lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-def _whole(old: str, new: str) -> list[Piece]:
-    return [Piece("removed", old), Piece("added", new)]
+def _whole(old: str, new: str) -> list[TextPiece]:
+    return [TextPiece("removed", old), TextPiece("added", new)]
 
 
-def _by(cut: Callable[[str], list[str]], old: str, new: str) -> list[Piece] | None:
+def _by(cut: Callable[[str], list[str]], old: str, new: str) -> list[TextPiece] | None:
     """The difference by the pieces of `cut`; None where there are too many to be compared."""
     before, after = cut(old), cut(new)
     return _way(before, after) if len(before) + len(after) <= MOST_PIECES else None
 
 
-def _way(old: Sequence[str], new: Sequence[str]) -> list[Piece] | None:
+def _way(old: Sequence[str], new: Sequence[str]) -> list[TextPiece] | None:
     """The shortest way from `old` to `new`; None where it has more than STEPS steps."""
     reached, trace = {1: 0}, list[dict[int, int]]()
     for steps in range(min(STEPS, len(old) + len(new)) + 1):
@@ -291,9 +293,9 @@ def _way(old: Sequence[str], new: Sequence[str]) -> list[Piece] | None:
     return None
 
 
-def _back(trace: list[dict[int, int]], old: Sequence[str], new: Sequence[str]) -> list[Piece]:
+def _back(trace: list[dict[int, int]], old: Sequence[str], new: Sequence[str]) -> list[TextPiece]:
     x, y = len(old), len(new)
-    told: list[Piece] = []
+    told: list[TextPiece] = []
     for steps in range(len(trace) - 1, -1, -1):
         reached, lane = trace[steps], x - y
         down = lane == -steps or (
@@ -304,20 +306,22 @@ def _back(trace: list[dict[int, int]], old: Sequence[str], new: Sequence[str]) -
         from_y = from_x - before if steps else 0
         while x > from_x and y > from_y:
             x, y = x - 1, y - 1
-            told.append(Piece("same", old[x]))
+            told.append(TextPiece("same", old[x]))
         if steps:
-            told.append(Piece("added", new[from_y]) if down else Piece("removed", old[from_x]))
+            told.append(
+                TextPiece("added", new[from_y]) if down else TextPiece("removed", old[from_x])
+            )
             x, y = from_x, from_y
     told.reverse()
     return told
 
 
-def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _joined(pieces: Sequence[TextPiece]) -> Iterator[TextPiece]:
     """Neighbours of one kind as one; between two that are same, what was removed comes first."""
     same: list[str] = []
     gone: list[str] = []
     came: list[str] = []
-    for piece in [*pieces, Piece("same", "")]:
+    for piece in [*pieces, TextPiece("same", "")]:
         match piece.how:
             case "removed":
                 gone.append(piece.text)
@@ -332,10 +336,10 @@ def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
     yield from _flushed(same, gone, came)
 
 
-def _flushed(same: list[str], gone: list[str], came: list[str]) -> Iterator[Piece]:
+def _flushed(same: list[str], gone: list[str], came: list[str]) -> Iterator[TextPiece]:
     if text := "".join(same):
-        yield Piece("same", text)
+        yield TextPiece("same", text)
     if text := "".join(gone):
-        yield Piece("removed", text)
+        yield TextPiece("removed", text)
     if text := "".join(came):
-        yield Piece("added", text)
+        yield TextPiece("added", text)

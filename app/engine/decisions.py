@@ -18,7 +18,7 @@ from app.core.decide import asks, may_run
 from app.core.errors import BadInput, Conflict, Refused
 from app.core.events import CallChecked, CallDecided, CallReturned, Decision, Problem
 from app.core.faults import OTHER_WAY, known, unstageable
-from app.core.limits import made_before
+from app.core.limits import repeats_recent_call
 from app.core.reducer import digest
 from app.core.rules import first_match, unbound
 from app.core.serialization import to_data
@@ -442,7 +442,7 @@ def checked_event(session: Session, call: Call, checked: Checked, ruling: Policy
     problems = (*check_call(call.tool, call.name, raw), *checked.problems)
     if call.part.meta.get("packed") and call.judged == call.written:
         problems += (_PACKED,)
-    if made_before(session, call):
+    if repeats_recent_call(session, call):
         problems += (_REPEATED,)
     seen = digest(session, call, checked.code)
     event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)

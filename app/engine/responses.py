@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote, unquote
 
-from app.core.decide import LONGEST_WAIT_S, ignored
+from app.core.decide import LONGEST_WAIT_S, ignored_tool_choice
 from app.core.errors import BadInput
 from app.core.events import (
     CallDoubted,
@@ -542,7 +542,7 @@ class ResponseRecorder:
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
         """Say, before the end, what of the tool choice was ignored."""
         choice = self._prepared.sent.choice
-        for message in ignored(choice, self._calls, event.reason, self._server_calls):
+        for message in ignored_tool_choice(choice, self._calls, event.reason, self._server_calls):
             self._add(Warned("choice_ignored", message), at_ms, start, end)
 
     def _failed(self, event: ResponseFailed) -> ResponseFailed:

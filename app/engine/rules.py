@@ -19,7 +19,7 @@ from app.core.decide import Command, next_commands
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.faults import fault
 from app.core.rule_proposals import Denials
-from app.core.rules import ACTIONS, LETS_THROUGH, Rule, base_of, content, pointer_fault, told
+from app.core.rules import ACTIONS, LETS_THROUGH, Rule, base_of, content, pointer_fault, rule_text
 from app.core.serialization import to_data
 from app.core.session import Call, Session
 from app.core.tools import ANSWERED_BY, Tool
@@ -164,7 +164,7 @@ class RuleStore:
         async with self._writing:
             now = self.rule(session_id, rule_id)
             if base_of(now) != base:
-                said = f"The rule was changed meanwhile; it says “{told(now)}” now"
+                said = f"The rule was changed meanwhile; it says “{rule_text(now)}” now"
                 raise Conflict(f"{said}. Look at it again, and save again if yours is to hold.")
             on, now_ms = now.enabled if enabled is None else enabled, self._clock()
             new = replace(new, id=rule_id, here=now.here, since_ms=now_ms, enabled=on)

@@ -14,9 +14,9 @@ from app.core.forks import cut
 from app.core.reducer import fold
 from app.core.session_diff import (
     Alignment,
-    Answered,
-    Asked,
     Counts,
+    DiffPrompt,
+    DiffTurn,
     Side,
     align,
     best,
@@ -80,7 +80,7 @@ def holds(found: Alignment) -> None:
         assert items == list(rest)
         calls = [getattr(pair, name) for row in found.rows for pair in row.calls]
         ids = [call.id for call in calls if call is not None]
-        wanted = [call.id for item in rest if isinstance(item, Answered) for call in item.calls]
+        wanted = [call.id for item in rest if isinstance(item, DiffTurn) for call in item.calls]
         assert sorted(ids) == sorted(wanted)
 
 
@@ -89,7 +89,7 @@ def test_prompts_are_paired_before_turns() -> None:
     right = logged("b", prompt="Two").session("t")
     found = align(side(left), side(right))
     assert found.counts == Counts(missing=1, missing_turns=2, missing_prompts=1)
-    (pair,) = [row for row in found.rows if isinstance(row.left, Asked) and row.right]
+    (pair,) = [row for row in found.rows if isinstance(row.left, DiffPrompt) and row.right]
     assert (pair.left.text, pair.ways) == ("Two", ())  # type: ignore[union-attr]
 
 
@@ -153,7 +153,7 @@ def forked(parent: Log, seq: int, name: str, *, other_text: str = "") -> Log:
 def test_what_a_fork_took_over_is_in_common() -> None:
     parent = logged("b", prompt="Two", log=logged([A], "a", prompt="One"))
     ours = side(parent.session("parent"))
-    at = next(item.seq for item in ours.items if isinstance(item, Asked) and item.number == 2)
+    at = next(item.seq for item in ours.items if isinstance(item, DiffPrompt) and item.number == 2)
     child = side(logged("c", prompt="Else", log=forked(parent, at - 1, "child")).session("child"))
     assert in_common(ours, child) == in_common(child, ours) == 3
     found = align(ours, child)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from app.core.session_diff import CallPair, Made, elsewhere, keyed, matched
+from app.core.session_diff import CallPair, DiffCall, elsewhere, keyed, matched
 from tests.tables import each_row
 
 Names = Sequence[tuple[str, str]]
 
 
-def made(*calls: tuple[str, str]) -> list[Made]:
+def made(*calls: tuple[str, str]) -> list[DiffCall]:
     return [
-        Made(f"1.{place}", 1, name, arguments, False, "done", False, None)
+        DiffCall(f"1.{place}", 1, name, arguments, False, "done", False, None)
         for place, (name, arguments) in enumerate(calls)
     ]
 

@@ -32,7 +32,7 @@ from app.core.events import (
     SettingsChanged,
     TurnDropped,
 )
-from app.core.limits import made_before
+from app.core.limits import repeats_recent_call
 from app.core.rules import Rule
 from app.core.tools import ToolChoice, text_result
 from tests.playbook import (
@@ -379,11 +379,11 @@ def test_a_call_repeats_one_of_the_two_turns_before() -> None:
         id = f"{number}.0"
         events += [*turn(number, call(0, tool)), checked(id), run(id), *ran(id)]
     whole = session(*events)
-    found = [made_before(whole, whole.call(f"{number}.0")) for number in (1, 2, 3, 4)]
+    found = [repeats_recent_call(whole, whole.call(f"{number}.0")) for number in (1, 2, 3, 4)]
     assert found == [False, False, True, False]
 
 
 def test_a_turn_that_was_dropped_is_no_repetition() -> None:
     events = [*begun(), *turn(1), TurnDropped(1), *turn(2, call(0))]
     whole = session(*events)
-    assert not made_before(whole, whole.call("2.0"))
+    assert not repeats_recent_call(whole, whole.call("2.0"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.arguments import steps_of
-from app.core.value_diff import DEEPEST, Change, json_changes
+from app.core.value_diff import DEEPEST, JsonChange, json_changes
 from tests.tables import each_row
 
 KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (
@@ -66,7 +66,7 @@ def test_what_is_no_sound_json_is_left_to_the_text(text: str) -> None:
 
 def test_as_deep_as_arguments_may_be() -> None:
     old, new = ("[" * DEEPEST + inner + "]" * DEEPEST for inner in ("1", "2"))
-    assert json_changes(old, new) == (Change("/0" * DEEPEST, "changed", "1", "2"),)
+    assert json_changes(old, new) == (JsonChange("/0" * DEEPEST, "changed", "1", "2"),)
 
 
 def test_types_are_told_in_words() -> None:
@@ -95,7 +95,7 @@ def test_the_changes_lead_from_one_to_the_other(old: Any, new: Any) -> None:
     assert len(back) == len(found)
 
 
-def applied(value: Any, changes: Sequence[Change]) -> str:
+def applied(value: Any, changes: Sequence[JsonChange]) -> str:
     """`value` after `changes`, as sorted JSON: removals from the end, then all else in order."""
     root = {"root": json.loads(json.dumps(value))}
     removed = [one for one in changes if one.how == "removed"]
@@ -128,6 +128,6 @@ def test_a_megabyte_is_one_walk() -> None:
     old = [{"n": number} for number in range(20_000)]
     new = [*old[:10_000], {"n": "x"}, *old[10_001:]]
     found = json_changes(json.dumps({"a": old}), json.dumps({"a": new}))
-    assert found == (Change("/a/10000/n", "type", "10000", '"x"', ("number", "text")),)
+    assert found == (JsonChange("/a/10000/n", "type", "10000", '"x"', ("number", "text")),)
     (gone,) = json_changes(json.dumps(old), json.dumps(old[:10] + old[11:])) or ()
     assert (gone.pointer, gone.how) == ("/10", "removed")

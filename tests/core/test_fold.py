@@ -31,7 +31,7 @@ from app.core.events import (
 )
 from app.core.limits import busy_ms
 from app.core.reducer import apply, fold
-from app.core.session import Session, folded
+from app.core.session import Session, session_data
 from app.core.tools import text_result
 from app.engine.interruption import closing_events
 from app.render.replay_timeline import clock
@@ -114,7 +114,7 @@ def test_every_prefix_is_a_session_and_folds_the_same_from_anywhere() -> None:
     for place, item in enumerate(log, 1):
         apply(grown, item)
         assert repr(grown) == repr(fold("s", log[:place]))
-        json.dumps(folded(grown))
+        json.dumps(session_data(grown))
 
 
 CRASHED: list[Event] = [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.core.events import CallDecided, CallEnded, CallStarted, Event
-from app.core.session import folded
+from app.core.session import session_data
 from app.core.tools import text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
 from tests.tables import each_row
@@ -38,14 +38,14 @@ def test_a_call_as_a_script_reads_it(
     events: list[Event], status: str, by: str | None, fault: str, result: Any, real: Any
 ) -> None:
     one = session(*begun(), *turn(1, call(0)), checked("1.0"), *events)
-    (told,) = folded(one, "A title")["calls"]
+    (told,) = session_data(one, "A title")["calls"]
     assert (told["status"], told["decided_by"], told["fault"]) == (status, by, fault)
     assert (text(told["result"]), text(told["real"])) == (result, real)
     assert told["arguments"] == {"city": "Paris"}
-    assert folded(one, "A title")["title"] == "A title"
+    assert session_data(one, "A title")["title"] == "A title"
 
 
 def test_arguments_that_are_no_json_are_told_as_they_came() -> None:
     one = session(*begun(), *turn(1, call(0, arguments='{"a')))
-    (told,) = folded(one)["calls"]
+    (told,) = session_data(one)["calls"]
     assert (told["arguments"], told["arguments_raw"]) == (None, '{"a')

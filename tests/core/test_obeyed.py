@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.decide import ignored
+from app.core.decide import ignored_tool_choice
 from app.core.tools import ToolChoice
 from tests.tables import each_row
 
@@ -47,4 +47,4 @@ CASES: list[tuple[ToolChoice, list[str], str, int, list[str]]] = [
 def test_ignored(
     choice: ToolChoice, calls: list[str], reason: Any, server_calls: int, said: list[str]
 ) -> None:
-    assert ignored(choice, calls, reason, server_calls) == said
+    assert ignored_tool_choice(choice, calls, reason, server_calls) == said

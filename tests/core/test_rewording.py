@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core import value_diff
-from app.core.value_diff import MOST_PIECES, Piece, text_changes
+from app.core.value_diff import MOST_PIECES, TextPiece, text_changes
 from tests.tables import each_row
 
 CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
@@ -43,7 +43,7 @@ def test_words(old: str, new: str, wanted: Sequence[tuple[str, str]]) -> None:
     assert [(one.how, one.text) for one in text_changes(old, new)] == list(wanted)
 
 
-def sides(pieces: Sequence[Piece]) -> tuple[str, str]:
+def sides(pieces: Sequence[TextPiece]) -> tuple[str, str]:
     return (
         "".join(one.text for one in pieces if one.how != "added"),
         "".join(one.text for one in pieces if one.how != "removed"),
@@ -84,7 +84,7 @@ def test_long_texts_are_told_whole(
     looked: list[int] = []
     way = value_diff._way
 
-    def counted(before: Sequence[str], after: Sequence[str]) -> list[Piece] | None:
+    def counted(before: Sequence[str], after: Sequence[str]) -> list[TextPiece] | None:
         looked.append(len(before) + len(after))
         return way(before, after)
 

@@ -13,8 +13,8 @@ from app.core.rules import (
     host_left_open,
     matches,
     pointer_fault,
+    rule_text,
     rules_from_flags,
-    told,
     unbound,
 )
 from app.core.session import Call
@@ -54,7 +54,7 @@ FORMS: list[tuple[Rule, list[Tool], list[Tool]]] = [
 ]
 
 
-@each_row(("rule", "about", "not_about"), FORMS, ids=[told(f[0]) for f in FORMS])
+@each_row(("rule", "about", "not_about"), FORMS, ids=[rule_text(f[0]) for f in FORMS])
 def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
     assert [one.name for one in about if not matches(rule, made(one))] == []
     assert [one.name for one in not_about if matches(rule, made(one))] == []
@@ -224,7 +224,7 @@ SAID: list[tuple[Rule, str]] = [
 
 @each_row(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
 def test_what_a_rule_says(rule: Rule, words: str) -> None:
-    assert told(rule) == rule.said == words
+    assert rule_text(rule) == rule.said == words
     assert words.encode()
     assert replace(rule, words="mine").said == "mine"
 

@@ -16,7 +16,7 @@ from app.core.events import (
     TurnDropped,
     Usage,
 )
-from app.core.session_diff import Answered, Measure, side, total
+from app.core.session_diff import DiffTurn, Measure, side, total
 from app.core.tools import text_result
 from tests.core.sides import logged, sided
 from tests.factories import Log
@@ -54,7 +54,7 @@ def test_an_open_turn_is_unknown_and_one_that_failed_at_once_took_nothing() -> N
     log.add(ResponseFailed("http", "No.", 500))
     one = side(log.session())
     assert (one.took.uncounted, one.took.unpriced, one.took.read) == (0, 0, 0)
-    assert [(item.ended, item.error) for item in one.items if isinstance(item, Answered)] == [
+    assert [(item.ended, item.error) for item in one.items if isinstance(item, DiffTurn)] == [
         ("failed", "No.")
     ]
 
@@ -77,14 +77,14 @@ def test_dropped_turns_are_in_the_sums_alone() -> None:
     log = Log().start().prompt().request().part(0, "text", "x").end("stop")
     log.add(TurnDropped(1)).request().part(0, "text", "y").end("stop")
     one = side(log.session())
-    assert [item.number for item in one.items if isinstance(item, Answered)] == [2]
+    assert [item.number for item in one.items if isinstance(item, DiffTurn)] == [2]
     assert (one.took.turns, one.dropped) == (2, 1)
 
 
 def test_edited_and_denied_calls_say_so() -> None:
     log = Log().start().prompt().request().call(0, "a", {"x": 1}).end().check("1.0")
     log.run("1.0", arguments='{"x": 2}')
-    (call,) = next(i for i in side(log.session()).items if isinstance(i, Answered)).calls
+    (call,) = next(i for i in side(log.session()).items if isinstance(i, DiffTurn)).calls
     assert (call.arguments, call.edited, call.denied, call.status) == (
         '{"x": 2}',
         True,

@@ -24,7 +24,7 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
 )
-from app.core.session import folded
+from app.core.session import session_data
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest
@@ -294,7 +294,7 @@ async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
         assert failure.failure == "stopped"
         assert session.state == "interrupted"
         assert session.turns[-1].text
-        assert folded(session)["text"] == session.turns[-1].text
+        assert session_data(session)["text"] == session.turns[-1].text
 
 
 def test_no_header_is_sent_twice() -> None:

@@ -33,7 +33,7 @@ from app.core.events import (
 )
 from app.core.limits import busy_ms
 from app.core.reducer import fold
-from app.core.session import folded
+from app.core.session import session_data
 from app.core.tools import text_result
 from app.engine import sessions as stores
 from app.engine.runner import recover
@@ -112,7 +112,7 @@ async def test_a_kill_after_any_event_leaves_the_same_session(tmp_path: Path) ->
                 now = live.session
                 async with hub_on(tmp_path / "a.db") as (_, other), other.holding(session_id) as it:
                     again = it.session
-                    assert folded(again) == folded(now)
+                    assert session_data(again) == session_data(now)
                     assert again.seq == now.seq
                     assert next_commands(again) == next_commands(now)
                     assert [t.text for t in again.turns] == [t.text for t in now.turns]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput
-from app.core.rules import told
+from app.core.rules import rule_text
 from app.engine.rules import parse_rule
 from tests.tables import each_row
 
@@ -60,4 +60,4 @@ def test_a_rule_is_read_as_it_was_written() -> None:
     said = (
         'run read-only tools of mcp files where /path begins with "notes/", staged: a slow answer'
     )
-    assert (told(rule), rule.enabled, rule.bound) == (said, True, None)
+    assert (rule_text(rule), rule.enabled, rule.bound) == (said, True, None)

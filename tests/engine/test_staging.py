@@ -12,7 +12,7 @@ from app.core.errors import BadInput, Refused
 from app.core.events import CallEnded, CallInterrupted, CallProgressed
 from app.core.faults import FAULTS, Fault
 from app.core.rules import Rule
-from app.core.session import Call, folded
+from app.core.session import Call, session_data
 from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
@@ -75,7 +75,7 @@ async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault) -> None:
             assert json.loads(call.real.text) == SUNNY
             assert call.result.content != call.real.content
         session = await rested(engine, session_id)
-        told = folded(session)["calls"][0]
+        told = session_data(session)["calls"][0]
         assert (told["fault"], told["decided_by"]) == (one.name, "person")
         assert (told["real"] is not None) == one.runs
         # What the model reads is what was staged.

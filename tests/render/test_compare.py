@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.session_diff import Side, align, side
-from app.core.value_diff import Change, text_changes
+from app.core.value_diff import JsonChange, text_changes
 from app.render.paging import CARDS, Shown
 from app.render.view import SessionRow
 from app.web.compare.view import (
@@ -103,7 +103,7 @@ def test_calls_stand_beside_those_they_are_compared_with() -> None:
     assert words_of(extra.calls) == [[None, None, None, ("2.1", "extra", "extra")]]
     first = line.calls[0][1]
     assert first is not None
-    assert first.changes == (Change("/id", "changed", "1", "2"),)
+    assert first.changes == (JsonChange("/id", "changed", "1", "2"),)
     assert first.href == "/sessions/s1#call-1-0"
 
 

@@ -18,7 +18,7 @@ from app.core.events import (
     Source,
 )
 from app.core.reducer import fold
-from app.core.session import folded
+from app.core.session import session_data
 from app.core.tools import text_result
 from app.store.batch import Chunk, Closed, Summary, WriteBatch
 from app.store.database import Statement
@@ -60,7 +60,7 @@ async def test_there_and_back(tmp_path: Path) -> None:
         assert (await Log.open(database)).position == len(events)
         for one in (await log.events("s", deltas=False), await log.opening("s")):
             assert not any(isinstance(item.event, PartDelta) for item in one)
-            assert folded(fold("s", one)) == folded(fold("s", events))
+            assert session_data(fold("s", one)) == session_data(fold("s", events))
 
 
 async def test_an_open_answer_keeps_its_deltas(tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.core.session_diff import Alignment, Answered, Asked, CallPair, Item, Measure, Row, Side
+from app.core.session_diff import (
+    Alignment,
+    CallPair,
+    DiffPrompt,
+    DiffRow,
+    DiffTurn,
+    Item,
+    Measure,
+    Side,
+)
 from app.core.value_diff import json_changes
 from app.render.filters import clip, one_line
 from app.web.compare.view import call_words, came_to, measures, summary
@@ -57,8 +66,8 @@ def _measure_data(took: Measure) -> dict[str, Any]:
     }
 
 
-def _row_data(row: Row) -> dict[str, Any]:
-    kind = "prompt" if isinstance(row.left or row.right, Asked) else "turn"
+def _row_data(row: DiffRow) -> dict[str, Any]:
+    kind = "prompt" if isinstance(row.left or row.right, DiffPrompt) else "turn"
     return {
         "kind": kind,
         "left": _item_data(row.left),
@@ -73,9 +82,9 @@ def _item_data(item: Item | None) -> dict[str, Any] | None:
     match item:
         case None:
             return None
-        case Asked(number=number, text=text):
+        case DiffPrompt(number=number, text=text):
             return {"number": number, "text": text}
-        case Answered():
+        case DiffTurn():
             return {
                 "number": item.number,
                 "model": item.model,
@@ -122,10 +131,10 @@ def markdown(sides: Sequence[Side], alignments: Sequence[Alignment]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row_lines(row: Row) -> Iterator[str]:
+def _row_lines(row: DiffRow) -> Iterator[str]:
     some = row.left or row.right
     assert some is not None
-    kind = "Prompt" if isinstance(some, Asked) else "Turn"
+    kind = "Prompt" if isinstance(some, DiffPrompt) else "Turn"
     numbers = " / ".join(str(one.number) if one is not None else "none"
                          for one in (row.left, row.right))  # fmt: skip
     ways = [*row.ways, *(f"another {setting}" for setting in row.settings)]

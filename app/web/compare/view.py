@@ -12,19 +12,19 @@ from jinja2 import Environment
 
 from app.core.session_diff import (
     Alignment,
-    Answered,
-    Asked,
     CallPair,
     Counts,
+    DiffCall,
+    DiffPrompt,
+    DiffRow,
+    DiffTurn,
     Item,
-    Made,
     Measure,
-    Row,
     Side,
 )
 from app.core.settings import Profile, Settings
 from app.core.tools import ToolResult
-from app.core.value_diff import Change, Piece, json_changes, text_changes
+from app.core.value_diff import JsonChange, TextPiece, json_changes, text_changes
 from app.render.filters import clip, duration, plural
 from app.render.filters import number as grouped_number
 from app.render.paging import CARDS, Shown, query_of, spelled, with_more
@@ -64,7 +64,7 @@ class ComparedTurn:
     notes: Sequence[str] = ()
     text: str = ""
     more: int = 0
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[TextPiece] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Across:
     """A row over all sessions: `left` of the first, and a Row for each other, None for none."""
 
     left: Item | None
-    rows: Sequence[Row | None]
+    rows: Sequence[DiffRow | None]
 
     @property
     def equal(self) -> bool:
@@ -151,9 +151,9 @@ def across(alignments: Sequence[Alignment]) -> list[Across]:
     return found
 
 
-def _by_left(rows: Sequence[Row]) -> Iterator[tuple[list[Row], Row | None]]:
+def _by_left(rows: Sequence[DiffRow]) -> Iterator[tuple[list[DiffRow], DiffRow | None]]:
     """Each row with something on the left, and those without that come before it; None at last."""
-    extras: list[Row] = []
+    extras: list[DiffRow] = []
     for row in rows:
         if row.left is None:
             extras.append(row)
@@ -163,12 +163,12 @@ def _by_left(rows: Sequence[Row]) -> Iterator[tuple[list[Row], Row | None]]:
     yield extras, None
 
 
-def _extras(queues: Sequence[list[Row]]) -> Iterator[Across]:
+def _extras(queues: Sequence[list[DiffRow]]) -> Iterator[Across]:
     """What only others have, side by side where it is of one kind."""
     places = [0] * len(queues)
     while heads := [q[at] for q, at in zip(queues, places, strict=True) if at < len(q)]:
         kind = type(heads[0].right)
-        taken: list[Row | None] = []
+        taken: list[DiffRow | None] = []
         for number, queue in enumerate(queues):
             at = places[number]
             fits = at < len(queue) and isinstance(queue[at].right, kind)
@@ -200,7 +200,7 @@ def common_group(side: Side, count: int) -> Group | None:
     items = side.items[:count]
     if not items:
         return None
-    turns = sum(isinstance(item, Answered) for item in items)
+    turns = sum(isinstance(item, DiffTurn) for item in items)
     words = plural(turns, "turn") if turns else plural(len(items), "prompt")
     return Group(True, f"{words} in common", [_brief_line(side.id, item) for item in items])
 
@@ -223,7 +223,7 @@ def groups(
             line = _line(row, ids, settings != before, number, shown.get(number, CARDS))
             rest = f"{here}&shown={spelled(with_more(shown, number))}#row-{number}"
             line = replace(line, rest=rest if line.hidden else "")
-        before = settings if isinstance(row.left, Answered) else before
+        before = settings if isinstance(row.left, DiffTurn) else before
         lines.append(line)
         if place + 1 == len(rows) or rows[place + 1].equal != row.equal:
             turns = sum(line.kind == "turn" for line in lines)
@@ -236,9 +236,9 @@ def groups(
 def _brief_line(session_id: str, item: Item | None) -> ComparedLine:
     assert item is not None, "What is equal is on both sides."
     match item:
-        case Asked(text=text):
+        case DiffPrompt(text=text):
             return ComparedLine("prompt", True, [_reference(session_id, item)], (), clip(text, 120))
-        case Answered(text=text, calls=calls):
+        case DiffTurn(text=text, calls=calls):
             brief = ", ".join(call.name for call in calls) or text
             return ComparedLine("turn", True, [_reference(session_id, item)], (), clip(brief, 120))
 
@@ -250,28 +250,28 @@ def _line(
     cells = [_reference(ids[0], row.left) if row.left is not None else None]
     for one, session_id in zip(row.rows, ids[1:], strict=True):
         cells.append(_other(session_id, one, settings_new) if one is not None else None)
-    kind: Literal["prompt", "turn"] = "prompt" if isinstance(some, Asked) else "turn"
+    kind: Literal["prompt", "turn"] = "prompt" if isinstance(some, DiffPrompt) else "turn"
     calls, hidden = call_lines(row.left, row.rows, ids, most)
     return ComparedLine(kind, False, cells, calls, number=number, hidden=hidden)
 
 
 def _reference(session_id: str, item: Item) -> ComparedTurn:
     href, label = place_of(session_id, item)
-    words = turn_measures(item.took) if isinstance(item, Answered) else ()
+    words = turn_measures(item.took) if isinstance(item, DiffTurn) else ()
     text, more = cut(item.text)
     return ComparedTurn("reference", href, label, words, _ended(item), text, more)
 
 
-def _other(session_id: str, row: Row, settings_new: bool) -> ComparedTurn:
+def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
     if row.right is None:
         return ComparedTurn("missing")
     href, label = place_of(session_id, row.right)
     text, more = cut(row.right.text)
     if row.left is None:
-        words = turn_measures(row.right.took) if isinstance(row.right, Answered) else ()
+        words = turn_measures(row.right.took) if isinstance(row.right, DiffTurn) else ()
         return ComparedTurn("extra", href, label, words, _ended(row.right), text, more)
     words, notes = [], []
-    if isinstance(row.left, Answered) and isinstance(row.right, Answered):
+    if isinstance(row.left, DiffTurn) and isinstance(row.right, DiffTurn):
         words = deltas(row.left.took, row.right.took)
         if "end" in row.ways:
             notes.append(f"ends by {row.right.ended or 'nothing yet'}, not {row.left.ended}")
@@ -287,7 +287,7 @@ def _other(session_id: str, row: Row, settings_new: bool) -> ComparedTurn:
 
 
 def _ended(item: Item) -> list[str]:
-    if isinstance(item, Asked):
+    if isinstance(item, DiffPrompt):
         return ["with images"] if item.images else []
     notes = [f"ended by {item.ended}"] if item.ended not in ("stop", "calls", "failed") else []
     if not item.ended:
@@ -297,7 +297,7 @@ def _ended(item: Item) -> list[str]:
 
 def place_of(session_id: str, item: Item) -> tuple[str, str]:
     """Its address and its name."""
-    kind = "prompt" if isinstance(item, Asked) else "turn"
+    kind = "prompt" if isinstance(item, DiffPrompt) else "turn"
     label = f"{kind.capitalize()} {item.number}"
     return f"/sessions/{session_id}#{kind}-{item.number}", label
 
@@ -327,16 +327,16 @@ class CallCell:
     words: Sequence[str] = ()
     arguments: str = ""
     result: str = ""
-    changes: Sequence[Change] = ()
+    changes: Sequence[JsonChange] = ()
     more: int = 0
-    pieces: Sequence[Piece] = ()
-    result_changes: Sequence[Change] = ()
+    pieces: Sequence[TextPiece] = ()
+    result_changes: Sequence[JsonChange] = ()
     result_more: int = 0
-    result_pieces: Sequence[Piece] = ()
+    result_pieces: Sequence[TextPiece] = ()
 
 
 def call_lines(
-    left: Item | None, rows: Sequence[Row | None], ids: Sequence[str], most: int
+    left: Item | None, rows: Sequence[DiffRow | None], ids: Sequence[str], most: int
 ) -> tuple[list[list[CallCell | None]], int]:
     """A line for each call of the first session, then those that only others have: `most` of them,
     and how many more there are."""
@@ -347,7 +347,7 @@ def call_lines(
         pairs = row.calls if row is not None else ()
         found.append({pair.left.id: pair for pair in pairs if pair.left is not None})
         extras.append([pair for pair in pairs if pair.left is None])
-    calls = left.calls if isinstance(left, Answered) else ()
+    calls = left.calls if isinstance(left, DiffTurn) else ()
     count = max((len(call_pair) for call_pair in extras), default=0)
     for call in calls[:most]:
         line: list[CallCell | None] = [_reference_call(ids[0], call)]
@@ -360,12 +360,12 @@ def call_lines(
     return lines, len(calls) + count - len(lines)
 
 
-def call_address(session_id: str, call: Made) -> str:
+def call_address(session_id: str, call: DiffCall) -> str:
     block_id = f"call-{call.id.replace('.', '-')}"
     return f"/sessions/{session_id}{query_of(block_id)}#{block_id}"
 
 
-def _reference_call(session_id: str, call: Made) -> CallCell:
+def _reference_call(session_id: str, call: DiffCall) -> CallCell:
     return CallCell(
         "reference",
         call_address(session_id, call),
@@ -404,7 +404,7 @@ def _other_call(session_id: str, pair: CallPair) -> CallCell:
     )
 
 
-def _changes(differ: bool, old: str, new: str) -> tuple[Sequence[Change], Sequence[Piece]]:
+def _changes(differ: bool, old: str, new: str) -> tuple[Sequence[JsonChange], Sequence[TextPiece]]:
     """By pointer where both are JSON with something inside, else by words."""
     if not differ:
         return (), ()
@@ -414,7 +414,7 @@ def _changes(differ: bool, old: str, new: str) -> tuple[Sequence[Change], Sequen
     return (), in_sight(text_changes(old, new))
 
 
-def came_to(call: Made) -> str:
+def came_to(call: DiffCall) -> str:
     """What the model read of a call, or where it stands."""
     if call.result is None:
         return f"({call.status})"
@@ -434,20 +434,20 @@ def cut(text: str) -> tuple[str, int]:
     return text[:SHOWN_TEXT], max(len(text) - SHOWN_TEXT, 0)
 
 
-def in_sight(pieces: Sequence[Piece]) -> list[Piece]:
+def in_sight(pieces: Sequence[TextPiece]) -> list[TextPiece]:
     """What is the same is cut in its middle, what differs after SHOWN_TEXT characters, and the
     whole after MOST_PIECES pieces; each cut says how much is left out."""
-    told: list[Piece] = []
+    told: list[TextPiece] = []
     for place, piece in enumerate(pieces[:MOST_PIECES]):
         if piece.how != "same":
-            told.append(Piece(piece.how, _short(piece.text, SHOWN_TEXT, 0)))
+            told.append(TextPiece(piece.how, _short(piece.text, SHOWN_TEXT, 0)))
             continue
         head = AROUND if place else 0
         tail = AROUND if place + 1 < len(pieces) else 0
-        told.append(Piece("same", _short(piece.text, head, tail)))
+        told.append(TextPiece("same", _short(piece.text, head, tail)))
     if len(pieces) > MOST_PIECES:
         left = len(pieces) - MOST_PIECES
-        told.append(Piece("same", f" … {plural(left, 'more piece')} …"))
+        told.append(TextPiece("same", f" … {plural(left, 'more piece')} …"))
     return told
 
 

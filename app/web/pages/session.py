@@ -15,7 +15,7 @@ from starlette.responses import (
 
 from app.core.errors import BadInput
 from app.core.serialization import logged_data
-from app.core.session import folded
+from app.core.session import session_data
 from app.engine.preview import preview
 from app.engine.recorded_model import recorded_prompt
 from app.engine.sessions import LiveSession
@@ -47,7 +47,7 @@ async def show(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     if wants(request) == "json":
         async with site.engine.sessions.holding(session_id) as live:
-            return as_json(folded(live.session, live.title))
+            return as_json(session_data(live.session, live.title))
     if request.query_params.get("column"):
         return await column(site, session_id)
     shown = shown_from(request.query_params.get("shown", ""))

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict
 from app.core.rule_proposals import Proposal, proposal
-from app.core.rules import Rule, content, first_match, told
+from app.core.rules import Rule, content, first_match, rule_text
 from app.core.session import Call
 from app.engine.decisions import outcome
 from app.engine.rules import ALWAYS, MOST_WORDS
@@ -75,10 +75,10 @@ async def write(request: Request) -> Response:
     await site.engine.runner.advance(session_id)
     undo = f"/{'' if into == ALWAYS else f'sessions/{quote(session_id)}/'}rules/{rule.id}/delete"
     if wants(request) == "htmx":
-        said = f"From now on: {told(rule)}."
+        said = f"From now on: {rule_text(rule)}."
         return HTMLResponse(toast(site.env, said, "", undo))
     decided = list(offered.decides)
-    data = {"rule": _data(rule), "said": told(rule), "decides": decided, "undo": undo}
+    data = {"rule": _data(rule), "said": rule_text(rule), "decides": decided, "undo": undo}
     return answer(request, data, status=201, location=f"/sessions/{quote(session_id)}")
 
 
@@ -123,8 +123,8 @@ async def renew(request: Request) -> Response:
         )
     await site.engine.runner.advance(session_id)
     if wants(request) == "htmx":
-        return HTMLResponse(toast(site.env, f"Renewed for {call.name}: {told(kept)}.", ""))
-    data = {"rule": _data(kept), "said": told(kept)}
+        return HTMLResponse(toast(site.env, f"Renewed for {call.name}: {rule_text(kept)}.", ""))
+    data = {"rule": _data(kept), "said": rule_text(kept)}
     return answer(request, data, location=f"/sessions/{quote(session_id)}")
 
 
@@ -211,7 +211,7 @@ def _told(
     rule = offered.rule
     return {
         "rule": _data(rule) if rule is not None else None,
-        "said": told(rule) if rule is not None else "",
+        "said": rule_text(rule) if rule is not None else "",
         "place": offered.place,
         "decides": list(offered.decides),
         "why_not": offered.why_not,

@@ -27,7 +27,7 @@ from app.core.rules import (
     base_of,
     first_match,
     host_left_open,
-    told,
+    rule_text,
     unbound,
 )
 from app.core.serialization import to_data
@@ -77,7 +77,7 @@ class RuleRow:
     @property
     def told(self) -> str:
         """What it says, whatever words a person gave it."""
-        return told(self.rule)
+        return rule_text(self.rule)
 
     @property
     def holds(self) -> str:
@@ -335,7 +335,7 @@ def preview_rule(
             behind = row
             break
     if rule.words:
-        notes.append(f"In its own words: {told(rule)}.")
+        notes.append(f"In its own words: {rule_text(rule)}.")
     found = places(named.parameters) if named is not None else ()
     return RulePreview(f"Rule {number}: {rule.said}", tuple(notes), "", behind, found)
 
@@ -446,7 +446,7 @@ def rule_panel(
     """`there` are the rules of the list that it would be written into."""
     if proposal.rule is None:
         return RulePanel(session.id, call, choice, why_not=proposal.why_not)
-    words = f"{_numbered(proposal.place, choice.scope)}: {told(proposal.rule)}"
+    words = f"{_numbered(proposal.place, choice.scope)}: {rule_text(proposal.rule)}"
     return RulePanel(
         session.id,
         call,
@@ -554,7 +554,7 @@ def _renewal(session: Session, call: Call, rule: Rule) -> str:
 def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
     scope: Scope = "session" if rule in own else "always"
     place = (own if rule in own else always).index(rule)
-    said = told(rule)
+    said = rule_text(rule)
     named = f"“{rule.words}”, which says: {said}" if rule.words and rule.words != said else said
     return f"{_numbered(place, scope)}, as it stands now: {named}"
 
@@ -565,7 +565,7 @@ def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
     except (ValueError, RecursionError):
         return ()
     return tuple(
-        (told(Rule(call.name, when={pointer: test})).partition(" where ")[2],
+        (rule_text(Rule(call.name, when={pointer: test})).partition(" where ")[2],
          _value(value_at(values, pointer)))
         for pointer, test in rule.when.items()
     )  # fmt: skip
@@ -589,7 +589,7 @@ def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
 
 def _wide(rule: Rule) -> str:
     done = {"run": "auto-run", "answer": "auto-answer"}[rule.action]
-    return f"{done} {told(rule).partition(' ')[2].split(', staged')[0]}"
+    return f"{done} {rule_text(rule).partition(' ')[2].split(', staged')[0]}"
 
 
 def _others(count: int, more: bool) -> tuple[str, ...]:

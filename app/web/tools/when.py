@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.core.rules import told
+from app.core.rules import rule_text
 from app.core.tools import Tool
 from app.engine.rules import ALWAYS, parse_rule
 from app.render.fragments import toast
@@ -86,7 +86,7 @@ async def _set(site: Site, tool: Tool, action: str, text: str) -> str:
     else:
         text = text if action != "run" else ""
         rule = parse_rule({"tool": tool.name, "action": action, "text": text})
-        said = f"From now on: {told(rule)}."
+        said = f"From now on: {rule_text(rule)}."
         if before is None:
             place = place_for(tool, listed)
             await rules.add(ALWAYS, rule, [tool], place, {ALWAYS: listed})
