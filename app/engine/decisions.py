@@ -239,9 +239,9 @@ class CallChecks:
         executors: Executors,
         tended: Supervise,
         follow: Follow,
-        ruling: Policy,
+        policy: Policy,
     ) -> None:
-        self._ruling = ruling
+        self._policy = policy
         self._sessions = sessions
         self._executors = executors
         self._tended = tended
@@ -273,7 +273,7 @@ class CallChecks:
         call = live.session.call(call_id)
         if checked.code != call.code:
             await self._sessions.append(
-                live, [checked_event(live.session, call, checked, self._ruling)]
+                live, [checked_event(live.session, call, checked, self._policy)]
             )
             await self._then(live, ())
             raise Conflict(
@@ -337,16 +337,16 @@ class CallChecks:
         call, rule = live.session.call(held.id), held.decided.rule
         why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
         await self._sessions.append(live, [CallReturned(call.id, "rule", why)])
-        await self._ruling.know_all(live.session)
+        await self._policy.know_all(live.session)
         await self._sessions.append(
-            live, [checked_event(live.session, call, checked, self._ruling)]
+            live, [checked_event(live.session, call, checked, self._policy)]
         )
 
     async def again(self, session_id: str, rule_id: str) -> None:
         """Look anew at the calls that wait only because what answers them is not what the rule is
         bound to: by now it may be. What follows from that is done."""
         async with self._sessions.holding(session_id) as live:
-            rules = self._ruling.of(session_id)
+            rules = self._policy.of(session_id)
             calls = [
                 call
                 for call in live.session.current_calls
@@ -361,8 +361,8 @@ class CallChecks:
                 call = live.session.call(before.id)
                 waits = call.status == "waiting" and live.session.current(call)
                 if waits and not live.session.stopped and checked.code != call.code:
-                    await self._ruling.know_all(live.session)
-                    event = checked_event(live.session, call, checked, self._ruling)
+                    await self._policy.know_all(live.session)
+                    event = checked_event(live.session, call, checked, self._policy)
                     await self._sessions.append(live, [event])
             await self._then(live, ())
 
@@ -410,10 +410,10 @@ class CallChecks:
         session = live.session
         if session.stopped:
             return
-        await self._ruling.know_all(session)
+        await self._policy.know_all(session)
         calls = (session.call(call_id) for call_id in checks)
         events = [
-            checked_event(session, call, checks[call.id], self._ruling)
+            checked_event(session, call, checks[call.id], self._policy)
             for call in calls
             if call.status == "proposed" and session.current(call)
         ]
@@ -435,7 +435,7 @@ def _result_of(call_id: str, work: asyncio.Future[Checked]) -> Checked:
     return Checked(problems=(_BROKEN,))
 
 
-def checked_event(session: Session, call: Call, checked: Checked, ruling: Policy) -> CallChecked:
+def checked_event(session: Session, call: Call, checked: Checked, policy: Policy) -> CallChecked:
     """All that is to be said of the call, by its schema, executor, session and the rules."""
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged
@@ -446,8 +446,8 @@ def checked_event(session: Session, call: Call, checked: Checked, ruling: Policy
         problems += (_REPEATED,)
     seen = digest(session, call, checked.code)
     event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
-    rules = ruling.of(session.id)
-    return replace(event, asks=asks(session, call, event, rules, ruling.denials.has))
+    rules = policy.of(session.id)
+    return replace(event, asks=asks(session, call, event, rules, policy.denials.has))
 
 
 _BROKEN = Problem(

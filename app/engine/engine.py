@@ -57,7 +57,7 @@ class Engine:
     trying: ToolTries
     workspace: Workspace
     rules: RuleStore
-    ruling: Policy
+    policy: Policy
     files: Path
     """Holds the sessions' scratch folders."""
     environment: Mapping[str, str]
@@ -104,14 +104,14 @@ class Engine:
             runs = executors(keys, mcp, workspace)
             rules = RuleStore(library, runs, clock, new_id, keys.redactor, sessions.ring_list)
             await rules.load()
-            ruling = Policy(rules.of, log)
-            runner = Runner(sessions, client, runs, folder, ruling)
+            policy = Policy(rules.of, log)
+            runner = Runner(sessions, client, runs, folder, policy)
             providers = Providers(net, keys, simulator_url)
             servers = Servers(library, mcp, keys.redactor, clock)
             trying = ToolTries(runs, folder, clock, new_id, keys.redactor)
             own = {profile.name: profile for profile in await library.profiles()}
             parts = (lock, database, log, library, sessions, keys, net, client, runner, providers)
-            more = (runs, servers, trying, workspace, rules, ruling, folder)
+            more = (runs, servers, trying, workspace, rules, policy, folder)
             engine = cls(*parts, *more, environment, own)
             await recover(sessions, rules.of)
             opened.pop_all()

@@ -85,7 +85,7 @@ log = logging.getLogger(__name__)
 
 
 class Runner:
-    """`ruling` decides without asking; `folder` holds the sessions' scratch folders."""
+    """`policy` decides without asking; `folder` holds the sessions' scratch folders."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class Runner:
         client: ProviderClient,
         executors: Executors,
         folder: Path,
-        ruling: Policy,
+        policy: Policy,
     ) -> None:
         self._sessions = sessions
-        self._ruling = ruling
+        self._policy = policy
         self._client = client
         self._executors = executors
         self._running = ToolRuns(sessions, executors, folder, self._tended)
-        self.checks = CallChecks(sessions, executors, self._tended, self._advance, ruling)
+        self.checks = CallChecks(sessions, executors, self._tended, self._advance, policy)
         self._answers: dict[str, tuple[asyncio.Task[None], OpenRequest]] = {}
         self._deciding = GroupedWrites(self._decide, CHECKS_TOGETHER)
         self._in_line: set[str] = set()
@@ -144,7 +144,7 @@ class Runner:
                 await self._sessions.append(live, list(events.values()))
                 for event in events.values():
                     if event.decision == "deny":
-                        self._ruling.denied(live.session.call(event.call_id))
+                        self._policy.denied(live.session.call(event.call_id))
                 events.clear()
                 await self._advance(live)
 
@@ -323,12 +323,12 @@ class Runner:
         """The calls `looked` were looked at just now, like those that are decided in this hold."""
         fresh = set(looked)
         try:
-            while commands := self._due(live, await self._ruling.commands(live.session), fresh):
-                rules = self._ruling.of(live.id)
+            while commands := self._due(live, await self._policy.commands(live.session), fresh):
+                rules = self._policy.of(live.id)
                 for alike in _in_groups(commands):
                     if self._closing or live.deleted:
                         return
-                    if self._ruling.of(live.id) != rules:
+                    if self._policy.of(live.id) != rules:
                         break  # they changed meanwhile: what was due may not be due any more
                     await self._perform(live, alike, fresh)
         except Exception:  # a write that failed, or a bug: a session is never left as if it ran
@@ -469,7 +469,7 @@ class Runner:
                     events += closing_events(live.session, _NOT_SAVED, alive=alive)
                     events += self._running.lost(live.session)
                 await self._sessions.append(live, events)  # and what is owed
-                going = await self._ruling.commands(live.session)
+                going = await self._policy.commands(live.session)
                 if going or live.session.retrying is not None:
                     await self._sessions.append(live, [RunPaused("store")])
         except StoreError:

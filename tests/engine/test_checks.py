@@ -128,7 +128,7 @@ class Counted:
 
 def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
     found = Counted()
-    append, commands = engine.sessions.append, engine.ruling.commands
+    append, commands = engine.sessions.append, engine.policy.commands
 
     async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
         if count := sum(isinstance(event, CallChecked) for event in events):
@@ -141,7 +141,7 @@ def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
         return await commands(session)
 
     monkeypatch.setattr(engine.sessions, "append", appended)
-    monkeypatch.setattr(engine.ruling, "commands", asked)
+    monkeypatch.setattr(engine.policy, "commands", asked)
     return found
 
 

@@ -158,7 +158,7 @@ async def _know(site: Site, session_id: str, call_id: str) -> None:
     """Read what a person denied of this tool in any session: no proposal lets it through."""
     async with site.engine.sessions.holding(session_id) as live:
         name = live.session.call(call_id).name
-    await site.engine.ruling.know(name)
+    await site.engine.policy.know(name)
 
 
 def _list(choice: RuleChoice, session_id: str) -> str:
@@ -179,7 +179,7 @@ def _offered(
             choice.action,
             choice.exact,
             there,
-            site.engine.ruling.denials,
+            site.engine.policy.denials,
             always=choice.scope == "always",
         ),
         there,
