@@ -1,2 +1,5 @@
-"""The providers' protocols as pure functions, both ends: requests to bytes and bytes to events;
-requests read and refused, and answers written as the provider streams them."""
+"""The providers' protocols as pure functions, both ends.
+
+Client end: requests to bytes, response bytes to events. Server end (the simulator): requests
+parsed and refused, replies encoded as the provider streams them.
+"""

@@ -1,4 +1,4 @@
-"""What a codec is: one protocol, client side, sans-IO. No socket, clock or id generator."""
+"""Defines a codec: the client end of one protocol, sans-IO (no socket, clock or id generator)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where decoders write to: it keeps the grammar of docs/laws.md whatever they ask for.
+"""Builds the events of a response and keeps the grammar of docs/laws.md, whatever decoders ask for.
 
 Parts are numbered by first appearance, everything that was started is ended, there is exactly one
 end, and after it nothing but warnings. Knows no protocol.

@@ -1,4 +1,4 @@
-"""The half of a decoder that is the same for every protocol: frames, errors, the end of bytes.
+"""Decodes response bodies: what every protocol has in common (frames, errors, the end of bytes).
 
 A protocol's own half is a Reader: it takes one JSON object after the other and writes to an
 Answer. What the end of a body means is decided here and nowhere else: docs/laws.md.

@@ -1,4 +1,4 @@
-"""The half of an encoder that is the same for every protocol: ids, names, arguments, bytes."""
+"""Encodes requests: what every protocol has in common (ids, names, arguments, bytes)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What went wrong, in the provider's own words: the shapes of error bodies, and our sentences.
+"""Reads the error bodies of providers and words them for the user.
 
-A person reads the sentence; the provider's error object stays beside it as it was sent.
+The user reads the sentence; the provider's error object is kept beside it as it was sent.
 """
 
 from __future__ import annotations

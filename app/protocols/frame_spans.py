@@ -1,6 +1,7 @@
-"""Byte spans in a frame: the characters of its deltas, and the tokens of its `logprobs` with their
-alternatives and the `bytes` that spell them in numbers. The redaction of a stream stars exactly
-these.
+"""Finds the byte spans of text in a frame, so that redaction can star exactly these.
+
+They are the characters of its deltas, and the tokens of its `logprobs` with their alternatives and
+the `bytes` that spell them in numbers.
 
 Knows the members in which protocols send text and tokens, and how JSON escapes; knows no secret.
 """

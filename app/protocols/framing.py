@@ -1,4 +1,4 @@
-"""Bytes of a response body -> frames, each with the span of bytes it was read from.
+"""Splits the bytes of a response body into frames, each with its half-open span of bytes.
 
 Knows Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html), JSON
 Lines, whole JSON documents and arrays of them, told apart by the bytes alone; knows no provider.

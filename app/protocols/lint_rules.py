@@ -1,4 +1,4 @@
-"""What a rule of lint is: a row that says of one place in a schema what a provider does with it.
+"""Defines lint rules: a row says what a provider does with one place in a schema.
 
 The rows of each provider are in `NAME/lint.py` and `openai_schema.py`.
 """

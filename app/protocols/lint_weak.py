@@ -1,4 +1,4 @@
-"""Where models stumble over a tool or a set of tools, whatever the provider. Advice, not law."""
+"""Finds where models stumble over a tool or a set of tools, whatever the provider. Advice only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters of a request by the names that the protocols have for them.
+"""Translates request parameters between our names and those of the protocols.
 
 `params` of the settings hold our own names (OURS) or a protocol's. What the protocol itself calls
 so is sent as it is; the word of another one is said in its own where the tables below, which stand

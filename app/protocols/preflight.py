@@ -1,4 +1,4 @@
-"""What a provider will refuse of the tools it is sent, said before they are sent.
+"""Notes, before tools are sent, what the provider will refuse of them.
 
 Nothing is changed: the tools go as they are, for a local server may take what others refuse.
 """

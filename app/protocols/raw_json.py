@@ -1,6 +1,6 @@
-"""JSON as providers send it: parsed without surprises, and quoted to the letter.
+"""Parses JSON as providers send it, and quotes the exact text of its values.
 
-`parsed` never yields what JSON cannot say again (NaN, infinities) or what is nested beyond reason;
+`parse_or_none` never yields what JSON cannot say again (NaN, infinities) or what is nested too deep;
 `Quoted` gives the very text of one value, so that a call's arguments keep their digits, their
 order and their doubled keys.
 """

@@ -1,4 +1,4 @@
-"""The protocols this version speaks, written out. A new one is a codec file and a line here."""
+"""Lists the codecs by protocol name. A new protocol is a package and a line here."""
 
 from __future__ import annotations
 

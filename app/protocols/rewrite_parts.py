@@ -1,4 +1,4 @@
-"""What the rewrites share: the losses they tell, choices that exclude each other, merging."""
+"""Shared steps of the rewrites: noting losses, merging schemas, inlining `$ref`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded response body as neutral facts: what `playground decode` prints.
+"""Summarizes a recorded response body as neutral facts: what `playground decode` prints.
 
 The shape of `decode` is public, see docs/contract.md; it is made from a codec's events alone.
 """

@@ -1,1 +1,1 @@
-"""JSON and JSON Schema: what a call's arguments are worth, and what a tool may be. Pure."""
+"""JSON and JSON Schema: checks of a call's arguments and of tools, forms, samples. Pure."""

@@ -1,4 +1,4 @@
-"""The arguments of a call, read strictly: the table "When a call may run" in docs/laws.md.
+"""Parses the arguments of a call strictly: the table "When a call may run" in docs/laws.md.
 
 Knows no tool and no schema. What is read is for checking and showing; the raw text is what runs.
 """

@@ -1,4 +1,4 @@
-"""A JSON Schema as the fields of a form, and a filled form as JSON text again. Knows no HTML.
+"""Turns a JSON Schema into form fields, and a filled form back into JSON text. No HTML.
 
 The name of a field is `KIND:POINTER`. Where the plain field of a place could not give its value
 back to the letter (an empty text that may be left out, a list item with a line break, another type)

@@ -1,7 +1,8 @@
-"""The verdict while the arguments stream: the first place where they can no longer become valid.
+"""Validates arguments while they stream: finds the first place that can no longer become valid.
 
-What is certain is told at the token that makes it so; what is not yet, or never cheaply, is left
-to `verdict`, which reads the whole. There is never an alarm about what could still become valid.
+What is certain is reported at the token that makes it so; what is not certain yet, or never
+cheaply, is left to `validate`, which reads the whole. Nothing that could still become valid is
+reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""JSON read as it arrives: a text cut anywhere, told to a walker token by token.
+"""Parses JSON as it arrives, cut anywhere, and calls a walker token by token.
 
-As strict as `strict_json`, and each fault is told at the character that makes it certain. Linear in
-the text; keeps the token at hand, the open containers and their keys. Knows no schema.
+As strict as `strict_json`, and each fault is reported at the character that makes it certain.
+Linear in the text; keeps the token at hand, the open containers and their keys. Knows no schema.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""JSON for the eye: the readable prefix of unfinished text, and sound text re-indented.
+"""Formats JSON for display: the readable prefix of unfinished text, and valid text re-indented.
 
-For display only. Whether a call may run is told by `arguments` alone, on the whole text.
+For display only. Whether a call may run is decided by `arguments` alone, on the whole text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where JSON Schema keeps schemas inside schemas, and how a local `$ref` is followed.
+"""Walks the schemas inside a JSON Schema and follows a local `$ref`.
 
 Knows no validator. https://json-schema.org/draft/2020-12/json-schema-core#section-10
 """

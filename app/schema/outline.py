@@ -1,7 +1,6 @@
-"""A tool's schema as the rows of a form. Pure; knows no HTML.
+"""Turns a tool's schema into the rows of a form, and the edited rows back into a schema. No HTML.
 
 A row shows what its fields can say exactly; all else of it stands in its field `rest`, as JSON.
-What was typed is put back by outline_edits.py.
 """
 
 from __future__ import annotations

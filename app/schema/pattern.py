@@ -1,4 +1,4 @@
-"""A text that a regular expression matches, made from its parsed form. Knows no schema.
+"""Generates texts that a regular expression matches, from its parsed form.
 
 Patterns are ECMA's and are read by Python's parser, which takes nearly all that people write; where
 it does not, or where the text made is none, there is no text. What a look-around forbids is not

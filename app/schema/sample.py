@@ -1,4 +1,4 @@
-"""A plausible value for a schema, always the same for the same seed. Checks nothing.
+"""Generates a plausible value for a schema, the same for the same seed. Checks nothing.
 
 Where a schema says what it likes (const, default, examples, enum) that is taken; else the names
 of properties help ("city" is a city). What cannot be met (a pattern, a `not`) is not tried.

@@ -1,4 +1,4 @@
-"""A value that satisfies a schema, made of what one wishes to say where that fits.
+"""Generates a value that satisfies a schema, out of wished values where these fit.
 
 Theory of operation. Each schema inside has candidates: what is wished for its place, what it says
 itself (const, enum, default, examples), and values built of its parts, one way after the other

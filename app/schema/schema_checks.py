@@ -1,4 +1,4 @@
-"""Whether a JSON Schema can be used at all, and the validator made from it. Fetches nothing.
+"""Checks whether a JSON Schema can be used, and builds its validator. Fetches nothing.
 
 Every validator tried fetches a remote `$ref` by default; here such a schema is refused before the
 validator sees it, and the validator is given a retriever that raises besides.

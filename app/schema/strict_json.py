@@ -1,4 +1,4 @@
-"""Strict JSON: one value or one sentence with the place, in linear time, whatever the text.
+"""Parses strict JSON: one value, or InvalidJSON with the place, in linear time whatever the text.
 
 Python's own parser reads the text (it is in C) and this file refuses what it lets through:
 duplicate keys, NaN, lone surrogates, and anything over the caps. The text is looked at token by

@@ -1,4 +1,4 @@
-"""What a tool's `config` must hold, by who answers it: docs/contract.md, "Data"."""
+"""Checks a tool's `config` by who answers its calls: docs/contract.md, "Data"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values against schemas, and tools in our own form against the rules for tools.
+"""Validates values against schemas, and tools in our own form against the rules for tools.
 
 Answers in bounded time whatever the schema: see `schema_checks`. Fetches nothing, opens no
 file. The form of a tool is in docs/contract.md, "Data".

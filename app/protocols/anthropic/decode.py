@@ -1,6 +1,6 @@
-"""Anthropic Messages, client side: answers to events. Requests: anthropic_encode.
+"""Decodes Anthropic Messages responses, streamed or whole, into events.
 
-Knows blocks, deltas and stop reasons; knows no frames, errors or ends (decoding does).
+Knows blocks, deltas and stop reasons; frames, errors and ends are in `decoder`.
 Spec: https://docs.anthropic.com/en/api/messages-streaming
 """
 

@@ -1,4 +1,4 @@
-"""Anthropic Messages, client side: requests.
+"""Encodes a neutral request as an Anthropic Messages request.
 
 A turn that came by this protocol goes back block by block as it was received; of turns that came
 by another one, what this protocol can say. Spec: https://docs.anthropic.com/en/api/messages

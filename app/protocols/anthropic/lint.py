@@ -1,4 +1,4 @@
-"""What Anthropic Messages does with a tool: names, schemas, and what strict mode compiles."""
+"""Checks a tool against Anthropic's limits: its name, its schema, what strict mode compiles."""
 
 from __future__ import annotations
 

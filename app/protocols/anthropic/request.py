@@ -1,6 +1,6 @@
-"""Reading and refusing requests as Anthropic Messages does: the same status, type and words.
+"""Parses Anthropic Messages requests and refuses as Anthropic does: same status, type and words.
 
-Tools are read in anthropic_tools, the content of messages in anthropic_content.
+Tools are parsed in `request_tools`.
 https://docs.anthropic.com/en/api/messages
 """
 

@@ -1,4 +1,4 @@
-"""The tools of a request to Anthropic Messages: read, and refused where the real one refuses.
+"""Parses the tools of an Anthropic Messages request and refuses what Anthropic refuses.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use
 """

@@ -1,4 +1,4 @@
-"""The server end of Anthropic Messages: what goes out. `anthropic_request` reads what comes in.
+"""Encodes replies as Anthropic Messages, streamed or whole. Requests are parsed in `request`.
 
 https://docs.anthropic.com/en/api/messages-streaming
 """

@@ -1,7 +1,7 @@
-"""Google Gemini (the Gemini API and Vertex), client side: answers to events.
+"""Decodes Gemini responses (Gemini API and Vertex), streamed or whole, into events.
 
-Knows candidates, parts and finish reasons; arguments streamed by path are in gemini_args, requests
-in gemini_encode. A stream has no closing marker: it is whole where the bytes end with a reason.
+Knows candidates, parts and finish reasons. A stream has no closing marker: it is
+whole where the bytes end with a reason.
 Spec: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 """
 
@@ -403,7 +403,7 @@ _STEP = re.compile(
 )
 
 
-class _Level:
+class _OpenContainer:
     """An object or array that is being written. `key` is the member written last."""
 
     __slots__ = ("count", "is_object", "key", "seen")
@@ -420,7 +420,7 @@ class GrowingArguments:
 
     def __init__(self) -> None:
         self.broken = False
-        self._levels = [_Level(is_object=True)]
+        self._levels = [_OpenContainer(is_object=True)]
         self._string: Path | None = None  # the path of the text that is being written
         self._begun = False
 
@@ -488,7 +488,7 @@ class GrowingArguments:
                 text += json.dumps(key, ensure_ascii=False) + ":"
             if place + 1 < len(path):
                 is_object = isinstance(path[place + 1], str)
-                levels.append(_Level(is_object))
+                levels.append(_OpenContainer(is_object))
                 text += "{" if is_object else "["
         return text
 

@@ -1,7 +1,7 @@
-"""Google Gemini (the Gemini API and Vertex), client side: requests.
+"""Encodes a neutral request as a Gemini request (Gemini API and Vertex).
 
 A turn that came by this protocol goes back part by part as it was received, signatures where they
-were; of turns that came by another one, what this protocol can say. What a person adds under
+were; of turns that came by another one, what this protocol can say. What the user adds under
 results stands in the same content, for roles alternate.
 Spec: https://ai.google.dev/api/generate-content
 """

@@ -1,5 +1,7 @@
-"""What Gemini does with a tool: by `parametersJsonSchema`, which we send, and by `parameters`, a
-part of OpenAPI's schemas, which files in Gemini's own form often hold.
+"""Checks a tool against the limits of Gemini.
+
+In two forms: `parametersJsonSchema`, which we send, and `parameters`, a part of OpenAPI's schemas,
+which files in Gemini's own form often hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Reading and refusing requests as Gemini does: the same status and words. Tools: gemini_tools.
+"""Parses Gemini requests and refuses as Gemini does: same status and words.
+
+Tools are parsed in `request_tools`.
 
 https://ai.google.dev/api/generate-content
 """

@@ -1,4 +1,4 @@
-"""Tools, their schemas and the tool choice, read and refused as Gemini does.
+"""Parses the tools and the tool choice of a Gemini request and refuses what Gemini refuses.
 
 https://ai.google.dev/api/caching#FunctionDeclaration
 """

@@ -1,5 +1,6 @@
-"""A schema in the words that Gemini's own `parameters` know: a part of OpenAPI's. No refs, one type
-each, texts in enums, nothing beside an anyOf.
+"""Rewrites a schema for Gemini's own `parameters`, which take a part of OpenAPI's schemas.
+
+No refs, one type each, texts in enums, nothing beside an anyOf.
 """
 
 from __future__ import annotations

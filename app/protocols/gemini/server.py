@@ -1,4 +1,4 @@
-"""The server end of Gemini: what goes out. `gemini_request` reads what comes in.
+"""Encodes replies as Gemini does, streamed or whole. Requests are parsed in `request`.
 
 Arguments travel as an object and whole. A call whose text is no JSON object cannot be said at all:
 as the real one does, the end gives up on it with MALFORMED_FUNCTION_CALL and no call.

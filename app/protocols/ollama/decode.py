@@ -1,7 +1,7 @@
-"""Ollama's own chat API, client side: answers to events. Requests: ollama_encode.
+"""Decodes responses of Ollama's own chat API, streamed or whole, into events.
 
 Lines of JSON, or one object where no stream was asked for; a call comes whole, its arguments an
-object. Knows no frames or errors (decoding does).
+object. Frames and errors are in `decoder`.
 Spec: https://docs.ollama.com/api/chat
 """
 

@@ -1,4 +1,4 @@
-"""Ollama's own chat API, client side: requests.
+"""Encodes a neutral request for Ollama's own chat API.
 
 It has no tool choice, no strict mode and no failed results: what it cannot say is narrowed or left
 out, and noted. Spec: https://docs.ollama.com/api/chat

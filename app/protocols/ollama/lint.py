@@ -1,4 +1,4 @@
-"""What Ollama's own chat API does with a tool: it reads a few words of a schema and drops the rest.
+"""Checks a tool against Ollama's own chat API, which reads a few keywords and drops the rest.
 
 Known from api/types.go of its repository: ToolFunctionParameters and ToolProperty.
 """

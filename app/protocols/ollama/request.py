@@ -1,5 +1,7 @@
-"""Reading and refusing requests as Ollama does, which refuses little: what its types cannot hold,
-and what the model cannot do. Roles, ids and the order of messages it leaves to the model.
+"""Parses requests of Ollama's chat API and refuses as Ollama does.
+
+It refuses little: what its types cannot hold, and what the model cannot do. Roles, ids and the
+order of messages it leaves to the model.
 
 https://docs.ollama.com/api/chat
 """

@@ -1,4 +1,4 @@
-"""The server end of Ollama's own chat API: what goes out. `ollama_request` reads what comes in.
+"""Encodes replies as Ollama's chat API does, streamed or whole. Requests are parsed in `request`.
 
 https://docs.ollama.com/api/chat
 """

@@ -1,7 +1,6 @@
-"""OpenAI Chat Completions and its many dialects, client side: answers to events.
+"""Decodes Chat Completions responses (OpenAI and its many dialects) into events.
 
-Knows chunks, choices and finish reasons; which call a fragment belongs to is in
-openai_chat_calls, requests are in openai_chat_encode.
+Knows chunks, choices and finish reasons; `CallAssembler` finds the call of each fragment.
 Spec: https://platform.openai.com/docs/api-reference/chat-streaming
 """
 

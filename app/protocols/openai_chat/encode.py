@@ -1,6 +1,6 @@
-"""OpenAI Chat Completions and its dialects, client side: requests.
+"""Encodes a neutral request as Chat Completions (OpenAI and its dialects).
 
-What differs between servers is a quirk of the profile; tools and quirks: openai_chat_tools.
+What differs between servers is a quirk of the profile.
 Spec: https://platform.openai.com/docs/api-reference/chat/create
 """
 

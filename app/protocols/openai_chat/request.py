@@ -1,6 +1,6 @@
-"""Reading and refusing requests as OpenAI Chat Completions does: the same status, code and words.
+"""Parses Chat Completions requests and refuses as OpenAI does: same status, code and words.
 
-Tools are read in openai_chat_tools, messages in openai_chat_messages.
+Tools are parsed in `request_tools`.
 https://platform.openai.com/docs/api-reference/chat/create
 """
 

@@ -1,4 +1,4 @@
-"""The tools of a request to OpenAI Chat Completions: functions, free-form ones, the choice.
+"""Parses the tools (functions, free-form ones) and the tool choice of a Chat Completions request.
 
 https://platform.openai.com/docs/api-reference/chat/create
 """

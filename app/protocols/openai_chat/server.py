@@ -1,4 +1,4 @@
-"""The server end of OpenAI Chat Completions: what goes out. `openai_chat_request` reads the rest.
+"""Encodes replies as Chat Completions, streamed or whole. Requests are parsed in `request`.
 
 https://platform.openai.com/docs/api-reference/chat-streaming
 """

@@ -1,7 +1,6 @@
-"""OpenAI Responses and its dialects, client side: answers to events.
+"""Decodes OpenAI Responses (and its dialects), streamed or whole, into events.
 
-Knows events, statuses and errors; what becomes of an item is in openai_responses_items, requests
-are in openai_responses_encode.
+Knows events, statuses and errors; `Items` follows each output item.
 Spec: https://platform.openai.com/docs/api-reference/responses-streaming
 """
 

@@ -1,4 +1,4 @@
-"""OpenAI Responses and its dialects, client side: requests.
+"""Encodes a neutral request as OpenAI Responses (and its dialects).
 
 Nothing depends on what the provider stored: the whole history is sent, its own items as they came.
 What differs between servers is a quirk of the profile, see QUIRKS.

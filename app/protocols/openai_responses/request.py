@@ -1,6 +1,6 @@
-"""Reading and refusing requests as OpenAI Responses does: the same status, code and words.
+"""Parses OpenAI Responses requests and refuses as OpenAI does: same status, code and words.
 
-The items of the input are in `request_input`.
+The items of the input are parsed in `request_input`.
 https://platform.openai.com/docs/api-reference/responses/create
 """
 

@@ -1,4 +1,4 @@
-"""Reading the input items of OpenAI Responses, and refusing those it refuses.
+"""Parses the input items of an OpenAI Responses request and refuses what OpenAI refuses.
 
 Nothing is stored here: what came from this end is known again by its form.
 https://platform.openai.com/docs/api-reference/responses/create

@@ -1,4 +1,4 @@
-"""The server end of OpenAI Responses: what goes out. `openai_responses_request` reads the rest.
+"""Encodes replies as OpenAI Responses, streamed or whole. Requests are parsed in `request`.
 
 https://platform.openai.com/docs/api-reference/responses-streaming
 """
