@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from app.core.errors import BadInput
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Tool, ToolChoice, ToolResult
-from app.protocols.raw_json import Quoted, parse_or_none
+from app.protocols.raw_json import Quoted, parse_json
 from app.protocols.registry import CODECS
 
 CALL_ID = "call_1"
@@ -77,7 +77,7 @@ def _in(
 
 def _behind_the_call(protocol: str, body: str) -> str:
     member = _MESSAGES[protocol]
-    history = parse_or_none(body)[member]
+    history = parse_json(body)[member]
     call = max(place for place, one in enumerate(history) if _is_call(one))
     quoted = Quoted(body)
     pieces = [quoted.member(member, place) for place in range(call + 1, len(history))]

@@ -22,7 +22,7 @@ from app.protocols.errors import (
     read_error,
 )
 from app.protocols.framing import Frame, Framer
-from app.protocols.raw_json import parse_or_none
+from app.protocols.raw_json import parse_json
 
 Took = Literal["unknown", "known", "held", "last"]
 """What a Reader made of an object: nothing, something, an error that it tells itself when more of
@@ -133,7 +133,7 @@ class BodyDecoder:
             self._take_marker()
             return
         try:
-            value = parse_or_none(data)
+            value = parse_json(data)
         except ValueError:
             self._take_broken(frame)
             return
@@ -256,6 +256,6 @@ def _says_nothing(line: str) -> bool:
     if not line or _FIELD.fullmatch(line) or _ALIVE.fullmatch(line):
         return True
     try:
-        return not isinstance(parse_or_none(line), dict)
+        return not isinstance(parse_json(line), dict)
     except ValueError:
         return False

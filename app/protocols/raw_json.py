@@ -1,6 +1,6 @@
 """Parses JSON as providers send it, and quotes the exact text of its values.
 
-`parse_or_none` never yields what JSON cannot say again (NaN, infinities) or what is nested too deep;
+`parse_json` refuses what JSON cannot say again (NaN, infinities) and what is nested too deeply;
 `Quoted` gives the very text of one value, so that a call's arguments keep their digits, their
 order and their doubled keys.
 """
@@ -36,7 +36,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_const
 _BLANK = " \t\r\n"
 
 
-def parse_or_none(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The value that `text` spells. ValueError where it is no JSON, or nested too deeply."""
     if too_deep(text):
         raise ValueError("nested too deeply")
@@ -122,7 +122,7 @@ def alike(left: str, right: str) -> bool:
         return True
     try:
         # As text, for to Python 1 and true are equal.
-        first, second = (json.dumps(parse_or_none(text), sort_keys=True) for text in (left, right))
+        first, second = (json.dumps(parse_json(text), sort_keys=True) for text in (left, right))
     except ValueError:
         return False
     return first == second

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.protocols.raw_json import MOST_DEEP, Quoted, joined, parse_or_none
+from app.protocols.raw_json import MOST_DEEP, Quoted, joined, parse_json
 from tests.protocols.frames import UNHURRIED
 from tests.tables import each_row
 
@@ -49,7 +49,7 @@ def test_members(text: str, path: tuple[str | int, ...], found: str) -> None:
 
 def test_what_is_parsed_can_be_written_again() -> None:
     text = '{"nan": NaN, "big": 1e999, "long": ' + "9" * 5000 + "}"
-    value = parse_or_none(text)
+    value = parse_json(text)
     assert value == {"nan": None, "big": "1e999", "long": "9" * 5000}
     assert json.loads(json.dumps(value, allow_nan=False)) == value
 
@@ -58,15 +58,15 @@ def test_what_is_parsed_can_be_written_again() -> None:
 def test_depth_is_what_brackets_outside_of_texts_make(fill: str) -> None:
     spare = fill.startswith("[")
     deepest = "[" * (MOST_DEEP - spare) + fill + "]" * (MOST_DEEP - spare)
-    assert parse_or_none(deepest) == json.loads(deepest)
+    assert parse_json(deepest) == json.loads(deepest)
     with pytest.raises(ValueError, match="deeply"):
-        parse_or_none(f"[{deepest}]")
-    assert parse_or_none(json.dumps(["[" * 300, [[]] * 300])) == ["[" * 300, [[]] * 300]
+        parse_json(f"[{deepest}]")
+    assert parse_json(json.dumps(["[" * 300, [[]] * 300])) == ["[" * 300, [[]] * 300]
 
 
 def test_a_string_that_is_never_closed_costs_its_length() -> None:
     with pytest.raises(ValueError, match="Unterminated"):
-        parse_or_none('{"a": [' + "[]," * 300 + '"' + '\\"' * 500_000)
+        parse_json('{"a": [' + "[]," * 300 + '"' + '\\"' * 500_000)
 
 
 def test_halves_of_a_character_become_whole_and_lone_ones_stay() -> None:
