@@ -59,11 +59,10 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
 
 TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
-actions = Later("app.web.pages.actions")
+actions = Later("app.web.session.actions")
 rule_card = Later("app.web.rules.card")
-answering = Later("app.web.pages.answering")
+answers = Later("app.web.session.answers")
 side_by_side = Later("app.web.compare.side_by_side")
-code = Later("app.web.pages.code")
 compare = Later("app.web.compare.routes")
 files = Later("app.web.files")
 find = Later("app.web.find")
@@ -71,16 +70,15 @@ forks = Later("app.web.forks.routes")
 imports = Later("app.web.imports.routes")
 providers = Later("app.web.providers.routes")
 replay = Later("app.web.replay")
-request = Later("app.web.pages.request")
+requests = Later("app.web.session.requests")
 rules = Later("app.web.rules.routes")
 servers = Later("app.web.servers.routes")
-session = Later("app.web.pages.session")
-sessions = Later("app.web.pages.sessions")
+session = Later("app.web.session.routes")
+session_list = Later("app.web.session_list")
 sharing = Later("app.web.sharing")
 tools = Later("app.web.tools.routes")
 trying = Later("app.web.tools.trying")
 tool_rule = Later("app.web.tools.when")
-wire = Later("app.web.pages.wire")
 session_stream = Later("app.web.stream").session_stream
 
 MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
@@ -124,10 +122,10 @@ def most_bytes(path: str) -> int:
 def _routes() -> list[Route]:
     here = "/sessions/{id}"
     return [
-        Route("/", sessions.home),
-        Route("/welcome", sessions.welcome),
-        Route("/sessions", sessions.sessions),
-        Route("/sessions", sessions.create, methods=["POST"]),
+        Route("/", session_list.home),
+        Route("/welcome", session_list.welcome),
+        Route("/sessions", session_list.sessions),
+        Route("/sessions", session_list.create, methods=["POST"]),
         Route("/find", find.find),
         Route("/find/size", find.database_size),
         Route("/find/marks", find.mark_several, methods=["POST"]),
@@ -154,17 +152,17 @@ def _routes() -> list[Route]:
         Route(here + "/play", replay.play, methods=["POST"]),
         Route(here + "/blocks/{block}", session.one_block),
         Route(here + "/cards/{turn}", session.more_cards),
-        Route(here + "/wire", wire.search),
-        Route(here + "/recordings/{number}", wire.recording),
-        Route(here + "/recordings/{number}/bytes", wire.recorded_bytes),
-        Route(here + "/recordings/{number}/frames", wire.frames),
-        Route(here + "/recordings/{number}/rows", wire.more_rows),
-        Route(here + "/requests/{number}", wire.request_sent),
-        Route(here + "/requests/{number}/body", wire.request_body),
-        Route(here + "/code", code.code),
-        Route(here + "/request", request.next_request, methods=["GET", "POST"]),
-        Route(here + "/images/{number}/{place}", request.prompt_image),
-        Route(CALL + "/images/{place}", request.result_image),
+        Route(here + "/wire", session.search),
+        Route(here + "/recordings/{number}", session.recording),
+        Route(here + "/recordings/{number}/bytes", session.recorded_bytes),
+        Route(here + "/recordings/{number}/frames", session.frames),
+        Route(here + "/recordings/{number}/rows", session.more_rows),
+        Route(here + "/requests/{number}", session.request_sent),
+        Route(here + "/requests/{number}/body", session.request_body),
+        Route(here + "/code", requests.code),
+        Route(here + "/request", requests.next_request, methods=["GET", "POST"]),
+        Route(here + "/images/{number}/{place}", requests.prompt_image),
+        Route(CALL + "/images/{place}", requests.result_image),
         Route(here + "/prompts", actions.prompt, methods=["POST"]),
         Route(here + "/decisions", actions.decide_several, methods=["POST"]),
         Route(here + "/settings", actions.change_settings, methods=["POST"]),
@@ -185,10 +183,10 @@ def _routes() -> list[Route]:
         Route(here + "/files/undo", files.undo, methods=["POST"]),
         Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
         Route(CALL + "/decision", actions.decide, methods=["POST"]),
-        Route(CALL + "/past", answering.past),
-        Route(CALL + "/like", answering.like),
-        Route(CALL + "/draft", answering.drafted, methods=["POST"]),
-        Route(CALL + "/check", answering.check, methods=["POST"]),
+        Route(CALL + "/past", answers.past),
+        Route(CALL + "/like", answers.like),
+        Route(CALL + "/draft", answers.drafted, methods=["POST"]),
+        Route(CALL + "/check", answers.check, methods=["POST"]),
         Route(CALL + "/always", rule_card.show),
         Route(CALL + "/always", rule_card.write, methods=["POST"]),
         Route(CALL + "/rule", rule_card.rule),

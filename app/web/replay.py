@@ -11,11 +11,11 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput
 from app.engine import recorded_model
 from app.render.blocks import block
-from app.render.pages import more_cards_shown, session_page, stream_fragment
 from app.render.paging import Shown, Upto, shown_from
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay
 from app.web.forms import answer, as_json, body_of
-from app.web.setup import surroundings
+from app.web.session.setup import surroundings
+from app.web.session.view import more_cards_shown, session_page, stream_fragment
 from app.web.site import Site, site_of
 
 MOST_FRAMES = 120

@@ -27,7 +27,7 @@ from app.render.fragments import partial, store_banner
 from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow, View
 from app.web.rules.routes import drawn_rules
-from app.web.setup import drawn_setup
+from app.web.session.setup import drawn_setup
 from app.web.site import Site, site_of
 
 FRAME_S = 0.016

@@ -6,8 +6,15 @@ import json
 
 from app.core.serialization import to_data
 from app.core.tools import Content, ToolResult
-from app.render.answering import Said, alike, form_values, past_of, said, tidied
 from app.store.log import PastResult
+from app.web.session.answers_view import (
+    ResultCheck,
+    alike,
+    check_result_text,
+    form_values,
+    past_of,
+    tidied,
+)
 from tests.factories import Log
 from tests.tables import each_row
 
@@ -15,35 +22,43 @@ from tests.tables import each_row
 @each_row(
     ("text", "problems", "told"),
     [
-        ("", None, Said("empty", "Nothing written: the model reads an empty result.")),
-        ("Sunny", None, Said("text", "Text: the model reads it as it is.")),
-        ("42", None, Said("text", "Text: the model reads it as it is.")),
-        ('{"a": 1}', None, Said("json", "JSON, valid.")),
-        (" [1] ", None, Said("json", "JSON, valid.")),
+        ("", None, ResultCheck("empty", "Nothing written: the model reads an empty result.")),
+        ("Sunny", None, ResultCheck("text", "Text: the model reads it as it is.")),
+        ("42", None, ResultCheck("text", "Text: the model reads it as it is.")),
+        ('{"a": 1}', None, ResultCheck("json", "JSON, valid.")),
+        (" [1] ", None, ResultCheck("json", "JSON, valid.")),
         (
             '{"a": 1,\n "b" 2}',
             None,
-            Said(
+            ResultCheck(
                 "broken",
                 "Begins like JSON, but is none. Line 2, column 6: a colon should stand here.",
                 2,
                 6,
             ),
         ),
-        ("[NaN]", None, Said("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2)),
-        ('{"a": 1}', [], Said("json", "JSON, valid; it fits the output schema.", fits=True)),
-        ("42", [], Said("json", "JSON, valid; it fits the output schema.", fits=True)),
+        (
+            "[NaN]",
+            None,
+            ResultCheck("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2),
+        ),
+        ('{"a": 1}', [], ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)),
+        ("42", [], ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)),
         (
             "{}",
             ["x.", "y."],
-            Said("json", "JSON, but it does not fit: x. And 1 more.", fits=False),
+            ResultCheck("json", "JSON, but it does not fit: x. And 1 more.", fits=False),
         ),
-        ("Sunny", [], Said("text", "Text; the output schema wants JSON.", fits=False)),
-        ("[", [], Said("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2, False)),
+        ("Sunny", [], ResultCheck("text", "Text; the output schema wants JSON.", fits=False)),
+        (
+            "[",
+            [],
+            ResultCheck("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2, False),
+        ),
     ],
 )
-def test_what_a_text_is(text: str, problems: list[str] | None, told: Said) -> None:
-    got = said(text, problems)
+def test_what_a_text_is(text: str, problems: list[str] | None, told: ResultCheck) -> None:
+    got = check_result_text(text, problems)
     assert got.says.startswith(told.says)
     assert (got.form, got.line, got.column, got.fits) == (
         told.form,

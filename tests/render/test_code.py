@@ -1,13 +1,18 @@
 from __future__ import annotations
 
-from app.render.code import Form, ShownCode, code_fragment
-from app.render.request import COPIED_LIMIT, EXACT_LIMIT
+from app.web.session.wire_view import (
+    COPIED_LIMIT,
+    EXACT_LIMIT,
+    CodeOption,
+    ShownCode,
+    code_fragment,
+)
 from tests.render.logs import NASTY
 from tests.render.page import ENV, parse
 
 
 def shown(text: str, **more: object) -> ShownCode:
-    forms = (Form("curl", "curl", text), Form("python", "Python", "print()"))
+    forms = (CodeOption("curl", "curl", text), CodeOption("python", "Python", "print()"))
     return ShownCode("s1", turns=(2, 1), number=2, forms=forms, **more)  # type: ignore[arg-type]
 
 
@@ -25,7 +30,7 @@ def test_what_can_be_chosen() -> None:
 
 
 def test_a_long_text_is_cut_and_saved() -> None:
-    one = Form("curl", "curl", "x" * (COPIED_LIMIT + 1))
+    one = CodeOption("curl", "curl", "x" * (COPIED_LIMIT + 1))
     assert (len(one.shown), one.more) == (EXACT_LIMIT, COPIED_LIMIT + 1 - EXACT_LIMIT)
     assert one.copied is None
     html = code_fragment(ENV, shown(one.text))

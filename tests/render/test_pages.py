@@ -8,10 +8,11 @@ from functools import cache, partial
 from app.core.events import Logged
 from app.protocols.lint import Assessment, Finding, ToolAcceptance
 from app.render.fragments import error_page, toast
-from app.render.pages import Surroundings, list_fragment, session_page, welcome_page
 from app.render.view import SessionRow
 from app.schema.outline import outline
 from app.store.library import LibraryEntry, Version
+from app.web.session.view import Surroundings, session_page
+from app.web.session_list import list_fragment, welcome_page
 from app.web.tools.form import ToolForm, tool_form
 from app.web.tools.view import Around, Editor, Judged, OfferedFix, ToolOnWire, tools_page
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from app.core.events import RequestSent
-from app.render.request import NextRequest, request_fragment, setup_notes, shortened
+from app.web.session.wire_view import NextRequest, request_fragment, setup_notes, shortened
 from tests.render.logs import NASTY
 from tests.render.page import ENV, parse
 from tests.tables import each_row

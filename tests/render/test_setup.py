@@ -6,10 +6,9 @@ from app.core.events import SessionStarted
 from app.core.reducer import fold
 from app.core.settings import Limits, Profile, Settings
 from app.core.tools import Tool, ToolChoice
-from app.render.pages import Surroundings, setup_fragment
-from app.render.setup import SetupForm, refused_fields, setup_form
 from app.render.view import View
 from app.render.wire_rows import WireRows
+from app.web.session.view import SetupForm, Surroundings, refused_fields, setup_form, setup_fragment
 from tests.factories import Log
 from tests.render.page import ENV, NOW_MS, Node, parse
 from tests.tables import each_row

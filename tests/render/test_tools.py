@@ -8,8 +8,8 @@ import pytest
 
 from app.core.tools import Tool
 from app.protocols.lint import Finding
-from app.render.request import SHORT_NAMES
 from app.store.library import LibraryEntry, Version
+from app.web.session.wire_view import SHORT_NAMES
 from app.web.tools.form import ToolForm
 from app.web.tools.view import (
     MOST_FIRST,

@@ -16,10 +16,9 @@ from app.core.session import Session
 from app.core.settings import Profile, Settings
 from app.core.tools import ToolChoice
 from app.engine.settings import settings_from
-from app.render.setup import setup_form
-from app.web.changes import changed, shown_settings
 from app.web.forms import Body
-from app.web.setup import drawn_setup
+from app.web.session.setup import changed, drawn_setup, shown_settings
+from app.web.session.view import setup_form
 from app.web.site import Site
 from tests.engine.running import begun, running
 from tests.render.page import ENV

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.providers import SHIPPED
 from app.core.settings import Profile
-from app.web.setup import grouped
+from app.web.session.setup import grouped
 from app.web.site import Site
 from app.web.stream import Cursor, _next
 from tests.engine.running import begun, running

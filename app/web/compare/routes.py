@@ -43,8 +43,8 @@ from app.web.compare.view import (
     models_page,
 )
 from app.web.forms import Body, answer, as_json, body_of, wants
-from app.web.pages.sessions import like_the_last
-from app.web.setup import grouped
+from app.web.session.setup import grouped
+from app.web.session_list import like_the_last
 from app.web.site import Site, row_of, site_of
 
 COPIED = 100_000

@@ -17,7 +17,6 @@ from app.core.settings import Settings
 from app.engine.decisions import DecisionRequest
 from app.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
 from app.engine.suggestions import past_result
-from app.render.answering import past_of
 from app.store.batch import storable
 from app.store.log import Relative, family, forks_of
 from app.web.forks.view import (
@@ -32,6 +31,7 @@ from app.web.forks.view import (
     wrote_files,
 )
 from app.web.forms import Body, answer, as_json, body_of, wants
+from app.web.session.answers_view import past_of
 from app.web.site import Site, site_of
 
 FIELDS = (

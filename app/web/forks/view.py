@@ -13,9 +13,9 @@ from markupsafe import Markup
 from app.core.forks import Spot
 from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
-from app.render.answering import Past
 from app.render.filters import plural, shown
 from app.render.fragments import partial
+from app.web.session.answers_view import PastResultRow
 
 FIELDS = 6
 """Results that one "What if" can be given."""
@@ -36,7 +36,7 @@ class ForkForm:
     profiles: Sequence[str] = ()
     prompt: Prompt | None = None
     call: Call | None = None
-    past: Sequence[Past] = ()
+    past: Sequence[PastResultRow] = ()
     files: bool = False
 
     @property

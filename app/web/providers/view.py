@@ -10,7 +10,7 @@ from jinja2 import Environment
 
 from app.core.providers import Hint
 from app.core.settings import PROTOCOLS, Profile
-from app.render.request import NAMES
+from app.web.session.wire_view import NAMES
 
 GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
 """What works at once stands first."""

@@ -24,9 +24,9 @@ from app.render.arguments import LAYOUT_LIMIT, FieldRow, Token, flat_rows, laid_
 from app.render.card import Tone
 from app.render.filters import duration, pretty, size
 from app.render.fragments import partial
-from app.render.request import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
 from app.schema.outline import TYPES, OutlineRow
 from app.store.library import LibraryEntry, Version
+from app.web.session.wire_view import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
 from app.web.tools.form import FACES, ToolForm
 
 MOST_FINDINGS = 40

@@ -21,7 +21,7 @@ from app.engine.engine import Engine
 from app.render.wire_rows import SHOWN
 from app.simulator.scenario import scenario
 from app.web.app import make_app
-from app.web.pages import session as session_pages
+from app.web.session import routes as session_pages
 from app.web.site import Site
 from app.web.stream import Cursor, _next
 from tests.engine.running import asked, events_of, running

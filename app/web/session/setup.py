@@ -15,12 +15,27 @@ from typing import Any
 from starlette.datastructures import FormData
 
 from app.core.errors import BadInput, NotFound
+from app.core.providers import SHIPPED
 from app.core.session import Session
-from app.core.settings import Settings
+from app.core.settings import Profile, Settings
 from app.core.tools import Tool, ToolChoice
+from app.engine.preview import WIRES, notes_alone
+from app.engine.responses import why_unknown
+from app.engine.sessions import LiveSession
+from app.render.fragments import partial
 from app.render.limits import LIFTED
-from app.render.setup import PARAMS, SetupForm, group_of, setup_form
+from app.render.view import View
 from app.web.forms import Body, json_of
+from app.web.session.requests import drawable
+from app.web.session.view import (
+    PARAMS,
+    SetupForm,
+    Surroundings,
+    group_of,
+    setup_form,
+    setup_fragment,
+)
+from app.web.site import Site
 
 THINKING_BUDGET = 4096
 STALE = "This form cannot be told any more; load the page again."
@@ -66,7 +81,7 @@ def with_group(body: Body, library: Sequence[Tool]) -> Body:
 
 async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Outcome:
     """`now` with what `body` says otherwise than `shown` did."""
-    change = _Change(body, setup_form(shown))
+    change = _SetupChange(body, setup_form(shown))
     refused: dict[str, str] = {}
     settings = now
 
@@ -136,7 +151,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True)
-class _Change:
+class _SetupChange:
     """One posted form beside what it showed."""
 
     body: Body
@@ -245,13 +260,13 @@ class _Change:
     def offer(self, now: Settings, *, choose: bool = True) -> Mapping[str, Any]:
         """The tools and the choice among them; without `choose` the choice is the one of now."""
         tools = self._merged("tools", [tool.name for tool in now.tools])
-        choice = self._choice(now.tool_choice, tools) if choose else _told(now.tool_choice)
+        choice = self._choice(now.tool_choice, tools) if choose else _choice_data(now.tool_choice)
         if "allowed" in choice:
             choice["allowed"] = [name for name in choice["allowed"] if name in tools]
         return {"tools": tools, "tool_choice": choice} if self.tools else {"tool_choice": choice}
 
     def _choice(self, now: ToolChoice, tools: Sequence[str]) -> dict[str, Any]:
-        told = _told(now)
+        told = _choice_data(now)
         if self.of("tool_choice"):
             told["mode"] = self.text("tool_choice")
         if self.of("tool_choice_name") or now.mode != "tool":
@@ -267,7 +282,7 @@ class _Change:
         return kept + [one for one in now if one not in posted and one not in shown]
 
 
-def _told(choice: ToolChoice) -> dict[str, Any]:
+def _choice_data(choice: ToolChoice) -> dict[str, Any]:
     told: dict[str, Any] = {"mode": choice.mode, "name": choice.name}
     return told if choice.allowed is None else told | {"allowed": choice.allowed}
 
@@ -286,3 +301,55 @@ def _number(text: str, name: str, *, whole: bool) -> int | float:
         kind = "whole number" if whole else "number"
         raise BadInput(f"{name} must be a {kind}, not {text.strip()[:40]!r}.")
     return int(text) if whole else float(text)
+
+
+# What the Setup form shows, drawn for its page and for the streams of all tabs.
+
+
+GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
+
+
+async def drawn_setup(site: Site, live: LiveSession, view: View) -> str:
+    """Setup as the session stands now, as the piece that takes its place; the caller holds
+    `live`."""
+    around = surroundings(site, live, await site.engine.library.tools())
+    return partial("panel-setup", "innerMorph", setup_fragment(site.env, view, around))
+
+
+def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surroundings:
+    """What Setup needs; the caller holds `live`."""
+    engine, settings = site.engine, live.session.settings
+    assert settings is not None
+    profiles = [profile for profile in engine.profiles() if profile.protocol in WIRES]
+    if settings.profile not in profiles:
+        profiles.insert(0, settings.profile)
+    keys = {profile.name: not engine.keys.missing(profile) for profile in profiles}
+    return Surroundings(
+        profiles,
+        keys,
+        library,
+        after=engine.sessions.position,
+        unconfirmed=engine.keys.unconfirmed(settings.profile),
+        groups=grouped(profiles, keys),
+        models=[model_info.id for model_info in engine.providers.known_models(settings.profile)],
+        wires=WIRES,
+        own=drawable(notes_alone(engine, live.session)),
+        unpriced=why_unknown(settings.profile, settings.model or settings.profile.model),
+    )
+
+
+def grouped(
+    profiles: Sequence[Profile], keys: Mapping[str, bool]
+) -> list[tuple[str, Sequence[Profile]]]:
+    """The profiles as a person looks for them: what works at once stands first."""
+    groups: dict[str, list[Profile]] = {title: [] for title in GROUPS}
+    for profile in profiles:
+        vendor = SHIPPED.get(profile.name)
+        if profile.simulated:
+            title = "Simulator"
+        elif vendor is not None and vendor.local:
+            title = "Local"
+        else:
+            title = "Ready" if keys[profile.name] else "Needs a key"
+        groups[title].append(profile)
+    return [(title, rows) for title, rows in groups.items() if rows]

@@ -1,9 +1,10 @@
-"""The Code tab: one request of a session as curl and as Python, by any protocol."""
+"""The next request of a session, its images, and any request of it as curl or Python code."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -11,19 +12,119 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, NotFound
 from app.core.events import RequestSent
-from app.core.session import Session, Turn
+from app.core.session import Prompt, Session, Turn
 from app.core.settings import Profile
+from app.core.tools import Content
 from app.engine.engine import Engine
-from app.engine.preview import WIRES, preview, profile_on
+from app.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_on
 from app.engine.responses import SIMULATED_PATHS, join_headers
 from app.exchange import curl_export, sdk_script
 from app.exchange.requests_export import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
 from app.protocols.base import join_url
 from app.protocols.registry import codec
-from app.render.code import Form, ShownCode, code_fragment
 from app.render.fragments import partial
-from app.web.forms import as_json, wants, wants_file
+from app.web.forms import as_json, body_of, images_of, media_type, wants, wants_file
+from app.web.session.wire_view import (
+    CodeOption,
+    NextRequest,
+    ShownCode,
+    code_fragment,
+    request_fragment,
+    setup_notes,
+)
 from app.web.site import Site, site_of
+
+IMAGE_HEADERS = {
+    "Content-Disposition": "inline",
+    "Content-Security-Policy": "sandbox",
+}
+
+
+async def next_request(request: Request) -> Response:
+    """GET or POST /sessions/ID/request: as it would be sent now, the draft included.
+
+    `wire` names the protocol that is to say it. Nothing is sent, and the session stays as it is.
+    """
+    site, draft = site_of(request), NO_DRAFT
+    wire = request.query_params.get("wire", "")
+    if request.method == "POST":
+        body = await body_of(request)
+        draft, wire = Draft(body.text("text"), await images_of(body)), body.text("wire", wire)
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+        # In a thread, for images make a request of many megabytes; the session is held meanwhile.
+        shown = await asyncio.to_thread(preview, site.engine, live.session, draft, wire)
+        own = shown
+        if wire and wants(request) == "htmx":
+            own = await asyncio.to_thread(preview, site.engine, live.session, draft)
+    if wants(request) == "json":
+        return as_json(_request_data(shown))
+    drawn = await asyncio.to_thread(request_fragment, site.env, drawable(shown, wire))
+    notes = setup_notes(site.env, request.path_params["id"], drawable(own))
+    pieces = (("request", drawn), ("setup-notes", notes))
+    return HTMLResponse("".join(partial(where, "outerMorph", html) for where, html in pieces))
+
+
+def drawable(shown: Preview, wire: str = "") -> NextRequest:
+    """A preview as the templates take it."""
+    return NextRequest(shown.profile.name, shown.sent, shown.notes, shown.says, shown.failed, wire)
+
+
+def _request_data(shown: Preview) -> dict[str, object]:
+    """See docs/contract.md; `body` is the text of the very bytes."""
+    sent = shown.sent
+    return {
+        "profile": shown.profile.name,
+        "protocol": sent.protocol,
+        "method": sent.method,
+        "url": sent.url,
+        "headers": dict(sent.headers),
+        "body": sent.body,
+        "notes": list(shown.notes),
+        "says": list(shown.says),
+        "failed": shown.failed or None,
+    }
+
+
+async def prompt_image(request: Request) -> Response:
+    """GET /sessions/ID/images/SEQ/N: image N, from 0, of the prompt that is event SEQ."""
+    seq = _number(request, "number")
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
+        prompts = (item for item in live.session.items if isinstance(item, Prompt))
+        images = next((item.images for item in prompts if item.seq == seq), ())
+    return _image(images, request)
+
+
+async def result_image(request: Request) -> Response:
+    """GET /sessions/ID/calls/CALL/images/N: image N, from 0, of what a tool gave back."""
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
+        images = _of_result(live.session, request.path_params["call"])
+    return _image(images, request)
+
+
+def _of_result(session: Session, call_id: str) -> Sequence[Content]:
+    result = session.call(call_id).result
+    return [piece for piece in result.content if piece.type == "image"] if result else []
+
+
+def _image(images: Sequence[Content], request: Request) -> Response:
+    place = _number(request, "place")
+    if not 0 <= place < len(images):
+        raise NotFound("There is no such image in this session.")
+    try:
+        raw = base64.b64decode(images[place].data)
+    except ValueError:
+        raise NotFound("This image cannot be read: its base64 is broken.") from None
+    # What it is called does not count: a tool, or a log from elsewhere, may call it anything.
+    return Response(raw, 200, IMAGE_HEADERS, media_type(raw) or "application/octet-stream")
+
+
+def _number(request: Request, name: str) -> int:
+    text: str = request.path_params[name]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
+
+
+# A request as code: curl and Python, by any protocol.
+
 
 FORMS = ("curl", "python")
 FILES = {"curl": ("request.sh", "application/x-sh"), "python": ("request.py", "text/x-python")}
@@ -73,8 +174,8 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     redactor = site.engine.keys.redactor()
     sent = found.value is not None and not failed
     forms = [
-        Form("curl", "curl", redactor.redact_text(curl_export.command(found) + "\n")),
-        Form("python", "Python", redactor.redact_text(text)),
+        CodeOption("curl", "curl", redactor.redact_text(curl_export.command(found) + "\n")),
+        CodeOption("python", "Python", redactor.redact_text(text)),
     ]
     return ShownCode(
         session.id,

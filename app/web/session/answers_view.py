@@ -1,6 +1,6 @@
-"""What helps with an answer by hand, for the eye: earlier results, like calls, what a text is.
+"""The panel for an answer by hand: earlier results, similar calls, what a text is.
 
-Drawn when a person opens the panel, and no part of any block: other sessions change it.
+Drawn when the user opens it, and part of no block: other sessions change it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 300
 
 
 @dataclass(frozen=True)
-class Past:
+class PastResultRow:
     """A past result in one line. `text` is its beginning, `length` how long it is altogether."""
 
     key: str
@@ -43,7 +43,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Said:
+class ResultCheck:
     """What a text would be for the model: `broken` begins like JSON and is none, at `line` and
     `column`, both from 1 (0: nowhere). `fits` the output schema, None where that is no question."""
 
@@ -54,10 +54,10 @@ class Said:
     fits: bool | None = None
 
 
-def past_of(row: PastResult, here: str) -> Past:
+def past_of(row: PastResult, here: str) -> PastResultRow:
     """A row of the store as the list shows it."""
     result: ToolResult = from_data(ToolResult, json.loads(row.result))
-    return Past(
+    return PastResultRow(
         key=f"{row.session}/{row.seq}",
         session=row.session,
         title=row.title,
@@ -73,7 +73,7 @@ def past_of(row: PastResult, here: str) -> Past:
     )
 
 
-def past_list(env: Environment, past: Sequence[Past], now_ms: int) -> str:
+def past_list(env: Environment, past: Sequence[PastResultRow], now_ms: int) -> str:
     """The list of past results, to choose one from."""
     return env.get_template("_answer_past.html").render(past=past, now_ms=now_ms)
 
@@ -95,33 +95,33 @@ def like_list(env: Environment, calls: Sequence[Call]) -> str:
     return env.get_template("_answer_like.html").render(calls=calls)
 
 
-def said(text: str, problems: Sequence[str] | None) -> Said:
+def check_result_text(text: str, problems: Sequence[str] | None) -> ResultCheck:
     """What `text` is. `problems` are what keeps its value from fitting the output schema, () if
     nothing does; None where the tool has none, or an error is answered."""
     if not text.strip():
-        return Said("empty", "Nothing written: the model reads an empty result.")
+        return ResultCheck("empty", "Nothing written: the model reads an empty result.")
     try:
         value = strict_json.parse(text)
     except strict_json.InvalidJSON as error:
         return _no_json(text, error, wants_json=problems is not None)
     if problems is None:
         if isinstance(value, dict | list):
-            return Said("json", "JSON, valid.")
-        return Said("text", "Text: the model reads it as it is.")
+            return ResultCheck("json", "JSON, valid.")
+        return ResultCheck("text", "Text: the model reads it as it is.")
     if not problems:
-        return Said("json", "JSON, valid; it fits the output schema.", fits=True)
+        return ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)
     more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
-    return Said("json", f"JSON, but it does not fit: {problems[0]}{more}", fits=False)
+    return ResultCheck("json", f"JSON, but it does not fit: {problems[0]}{more}", fits=False)
 
 
-def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> Said:
+def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> ResultCheck:
     fits = False if wants_json else None
     if text.lstrip()[:1] in ("{", "["):
         line, column = strict_json.line_column(text, error.offset) if error.offset >= 0 else (0, 0)
-        return Said("broken", f"Begins like JSON, but is none. {error}", line, column, fits)
+        return ResultCheck("broken", f"Begins like JSON, but is none. {error}", line, column, fits)
     if wants_json:
-        return Said("text", "Text; the output schema wants JSON.", fits=False)
-    return Said("text", "Text: the model reads it as it is.")
+        return ResultCheck("text", "Text; the output schema wants JSON.", fits=False)
+    return ResultCheck("text", "Text: the model reads it as it is.")
 
 
 def tidied(text: str) -> str:

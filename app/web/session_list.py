@@ -1,26 +1,29 @@
-"""The list of sessions, the first page, and new sessions."""
+"""The list of sessions, the first page with its demos, and new sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import NotFound
 from app.core.serialization import to_data
 from app.core.settings import Settings
+from app.core.tools import Tool
 from app.engine.preview import WIRES, profile_on
 from app.engine.rules import parse_rule
 from app.engine.settings import settings_from
-from app.render.pages import list_fragment, welcome_page
+from app.render.view import SessionRow
 from app.store.batch import Summary
-from app.store.search import parse_query, search
-from app.web.demos import DEMOS, demo
+from app.store.search import SearchResult, parse_query, search
 from app.web.forms import answer, as_json, body_of, wants
+from app.web.session.wire_view import SHORT_NAMES
 from app.web.site import Site, found_row, site_of
 
 LISTED = 200
@@ -132,3 +135,124 @@ async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     examples = await site.engine.library.group("examples")
     asked = {"tools": [tool.name for tool in examples], **asked}
     return await settings_from(site.engine, asked)
+
+
+# The demos of the first page: each a real session on the simulator.
+
+
+@dataclass(frozen=True)
+class Demo:
+    """`tools` are names of the library; `own` are tools that come with the demo alone."""
+
+    name: str
+    title: str
+    words: str
+    prompt: str
+    tools: tuple[str, ...] = ()
+    own: tuple[Tool, ...] = ()
+
+
+ASK_COLLEAGUE = Tool(
+    "ask_colleague",
+    "Ask a colleague a question and wait for the answer. Use it for opinions and approvals.",
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Who is asked, for example Maria."},
+            "question": {"type": "string", "description": "The question, in one sentence."},
+        },
+        "required": ["question"],
+        "additionalProperties": False,
+    },
+    answered_by="person",
+)
+
+DEMOS: tuple[Demo, ...] = (
+    Demo(
+        "two-calls",
+        "Two calls at once",
+        "A calculator and a weather service. Run one, answer the other by hand.",
+        "What is 17*23, and the weather in Paris?",
+        ("calculator", "get_weather"),
+    ),
+    Demo(
+        "progress",
+        "A slow tool, step by step",
+        "Watch a report being written for some seconds; cancel it if you like.",
+        "Write a slow report about tides, please.",
+        ("slow_report",),
+    ),
+    Demo(
+        "wrong-types",
+        "Arguments that do not fit",
+        "The model sends a number where a text is wanted. Fix it with a click, or run it anyway.",
+        "What is the weather in Oslo? [[fault:args-wrong-types]]",
+        ("get_weather",),
+    ),
+    Demo(
+        "failing",
+        "A tool that fails",
+        "The lookup raises an error; the model reads it and goes on.",
+        "Look up the customer number 4711 in the flaky directory.",
+        ("flaky_lookup",),
+    ),
+    Demo(
+        "colleague",
+        "You are the tool",
+        "A call that only a person can answer, beside one that runs.",
+        'Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
+        ("get_weather",),
+        (ASK_COLLEAGUE,),
+    ),
+)
+
+
+def demo(name: str) -> Demo | None:
+    """The demo of that name."""
+    return next((one for one in DEMOS if one.name == name), None)
+
+
+def welcome_page(
+    env: Environment,
+    rows: Sequence[SessionRow],
+    now_ms: int,
+    demos: Sequence[tuple[str, str, str]],
+    protocol: str = "",
+    wires: Sequence[str] = (),
+) -> str:
+    """The page without a session: demos (name, title, words) to begin with, and the list.
+
+    `protocol` is the one of `wires` that the demos speak.
+    """
+    return env.get_template("welcome.html").render(
+        rows=rows,
+        now_ms=now_ms,
+        demos=demos,
+        protocol=protocol,
+        wires=[(name, SHORT_NAMES.get(name, name)) for name in wires],
+    )
+
+
+def list_fragment(
+    env: Environment,
+    rows: Sequence[SessionRow],
+    now_ms: int,
+    query: str = "",
+    here: str = "",
+    *,
+    found: SearchResult | None = None,
+    notes: Sequence[str] = (),
+    older: bool = False,
+) -> str:
+    """The list block outside a session's page, or narrowed by a search, with what it `found` and
+    the `notes` to that; or what is `older` than all that is shown."""
+    return env.get_template("_list.html").render(
+        rows=rows,
+        now_ms=now_ms,
+        query=query,
+        here_id=here,
+        id="list",
+        found=found,
+        notes=notes,
+        older=older,
+    )

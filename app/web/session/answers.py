@@ -1,30 +1,147 @@
-"""Answers by hand: what a form's fields or its text say, whether that fits the tool's own word
-for its results, and one answer that goes to several calls."""
+"""Answering a call by hand: earlier results, drafts and checks, and the answer itself."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from app.core.arguments import ABSENT, value_at
-from app.core.errors import Conflict, PlaygroundError, Refused
+from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
 from app.core.events import Problem
+from app.core.serialization import to_data
+from app.core.session import Call
+from app.core.tools import ToolResult
 from app.engine.decisions import DecisionRequest
+from app.engine.suggestions import past_result, suggest_result
 from app.render.arguments import as_typed, flat, flat_rows, rows_of
 from app.render.fragments import partial
 from app.schema import strict_json
 from app.schema.arguments import json_text
 from app.schema.form import Form, fields, value_of
 from app.schema.validate import schema_problems
-from app.web.forms import Body
-from app.web.site import Site
+from app.web.forms import Body, as_json, body_of, wants
+from app.web.session.answers_view import (
+    ResultCheck,
+    alike,
+    check_result_text,
+    form_values,
+    like_list,
+    past_list,
+    past_of,
+    tidied,
+)
+from app.web.site import Site, site_of
+
+MOST_DRAFTS = 1_000
 
 
-class Misfit(Refused):
+async def past(request: Request) -> Response:
+    """GET /sessions/ID/calls/CALL/past: earlier results; of `?one=SESSION/SEQ` all there is."""
+    site, session_id = site_of(request), request.path_params["id"]
+    call = await _call(request)
+    if one := request.query_params.get("one"):
+        session, _, seq = one.rpartition("/")
+        if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
+            raise BadInput("one is SESSION/SEQ, as the list of past results has it.")
+        result = await past_result(site.engine.log, session, int(seq))
+        return as_json(await asyncio.to_thread(_whole, call, result))
+    rows = await site.engine.log.past_results(call.name, session_id)
+    found = await asyncio.to_thread(lambda: [past_of(row, session_id) for row in rows])
+    if wants(request) == "json":
+        return as_json({"past": [asdict(row) for row in found]})
+    return HTMLResponse(past_list(site.env, found, site.engine.sessions.clock()))
+
+
+async def like(request: Request) -> Response:
+    """GET /sessions/ID/calls/CALL/like: the waiting calls that could have the same answer."""
+    site = site_of(request)
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+        calls = alike(live.session, live.session.call(request.path_params["call"]))
+        if wants(request) == "json":
+            return as_json(
+                {
+                    "like": [
+                        {"call": call.id, "digest": call.digest, "arguments": call.arguments}
+                        for call in calls
+                    ]
+                }
+            )
+        return HTMLResponse(like_list(site.env, calls))
+
+
+async def drafted(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/draft: a made-up answer; another `number`, another one."""
+    body = await body_of(request)
+    number: Any = body.data.get("number", 0)
+    if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 5:
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < MOST_DRAFTS:
+        raise BadInput(f"number is a whole number from 0 to {MOST_DRAFTS - 1}.")
+    call = await _call(request)
+    made = await asyncio.to_thread(suggest_result, call, number)
+    return as_json(
+        {
+            "text": tidied(made.text),
+            "form": form_values(_schema(call), made.text),
+            "made_from": made.made_from,
+            "number": number,
+        }
+    )
+
+
+async def check(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/check: what `text` would be for the model; with `lay_out` also
+    the text laid out."""
+    body = await body_of(request)
+    call, text = await _call(request), body.text("text").replace("\r\n", "\n")
+    schema = None if body.flag("is_error") else _schema(call)
+    told: dict[str, Any] = asdict(await asyncio.to_thread(_check_text, schema, text))
+    if body.flag("lay_out"):
+        told["text"] = await asyncio.to_thread(tidied, text)
+    return as_json(told)
+
+
+async def _call(request: Request) -> Call:
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
+        return live.session.call(request.path_params["call"])
+
+
+def _schema(call: Call) -> Any:
+    return call.tool.config.get("output_schema") if call.tool is not None else None
+
+
+def _check_text(schema: Any, text: str) -> ResultCheck:
+    if schema is None:
+        return check_result_text(text, None)
+    try:
+        problems = misfits(schema, strict_json.parse(text))
+    except strict_json.InvalidJSON:
+        problems = ()
+    return check_result_text(text, [problem.message for problem in problems])
+
+
+def _whole(call: Call, result: ToolResult) -> dict[str, Any]:
+    """A result as the editor takes it."""
+    images = [to_data(piece) for piece in result.content if piece.type == "image"]
+    return {
+        "text": result.text,
+        "form": form_values(_schema(call), result.text),
+        "is_error": result.is_error,
+        "images": [{"media_type": image["media_type"], "data": image["data"]} for image in images],
+    }
+
+
+# An answer that is written: the fields of its form or its text, whether it fits the schema of the
+# tool's results, and one answer for several calls.
+
+
+class ResultMisfit(Refused):
     """An answer that does not fit. `problems` are told at the fields of `form`, where it came from
     one, on the card of the call that `key` names."""
 
@@ -58,14 +175,14 @@ async def written(
             text = await asyncio.to_thread(_text, schema, form)
         if not (body.flag("misfit") or asked.is_error):
             await asyncio.to_thread(_check, schema, text, by_form=form is not None)
-    except Misfit as misfit:
+    except ResultMisfit as misfit:
         misfit.schema, misfit.form = schema, form
         misfit.key = f"{call_id.replace('.', '-')}-{call.digest[:12]}"
         raise
     return replace(asked, text=text)
 
 
-def at_fields(env: Environment, misfit: Misfit) -> str:
+def at_fields(env: Environment, misfit: ResultMisfit) -> str:
     """The sentence of each field of the answer's form, as pieces for htmx: no input is touched."""
     if misfit.form is None:
         return ""
@@ -82,7 +199,7 @@ def at_fields(env: Environment, misfit: Misfit) -> str:
 def _text(schema: object, form: Form) -> str:
     filled = value_of(schema, form)
     if filled.problems:
-        raise Misfit(" ".join(map(_named, filled.problems[:3])), filled.problems)
+        raise ResultMisfit(" ".join(map(_named, filled.problems[:3])), filled.problems)
     return filled.text
 
 
@@ -92,13 +209,13 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
     except strict_json.InvalidJSON as error:
         said = "Nothing is answered yet." if not text.strip() else f"This is no JSON. {error}"
         lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
-        raise Misfit(f"{said} {ANYWAY}", lacking) from None
+        raise ResultMisfit(f"{said} {ANYWAY}", lacking) from None
     problems = misfits(schema, value)
     if problems:
         if by_form:
             problems = _at_their_fields(_lacking(schema, value), problems)
         more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
-        raise Misfit(f"{_named(problems[0])}{more} {ANYWAY}", problems)
+        raise ResultMisfit(f"{_named(problems[0])}{more} {ANYWAY}", problems)
 
 
 def _at_their_fields(

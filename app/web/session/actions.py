@@ -1,4 +1,4 @@
-"""What a person does in a session: prompt, decide, stop, go on, change its settings and name."""
+"""What the user does in a session: prompt, decide, stop, continue, change settings and title."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ from app.engine.decisions import DecisionRequest
 from app.engine.settings import settings_from
 from app.protocols.raw_json import Quoted
 from app.render.fragments import toast
-from app.render.setup import refused_fields
 from app.render.view import SHOWN_ARGUMENTS
-from app.web.answers import Misfit, also, at_fields, refusals, several, written
-from app.web.changes import Outcome, changed, limits_along, shown_settings, with_group
 from app.web.forms import LARGE, Body, answer, body_of, images_of, json_of, wants
-from app.web.setup import drawn_setup
+from app.web.session.answers import ResultMisfit, also, at_fields, refusals, several, written
+from app.web.session.setup import (
+    Outcome,
+    changed,
+    drawn_setup,
+    limits_along,
+    shown_settings,
+    with_group,
+)
+from app.web.session.view import refused_fields
 from app.web.site import site_of
 
 
@@ -49,13 +55,13 @@ async def decide(request: Request) -> Response:
     wanted = replace(asked(body), images=await images_of(body, "answer"))
     try:
         wanted = await written(site, session_id, call_id, wanted, body)
-    except Misfit as misfit:
+    except ResultMisfit as misfit:
         if wants(request) != "htmx":
             raise
         return HTMLResponse(at_fields(site.env, misfit) + toast(site.env, str(misfit)), 422)
     if others := also(wanted, body):
         outcomes = await several(site, session_id, [(call_id, wanted), *others])
-        return _told(request, outcomes, 200 if outcomes[0]["ok"] else 409)
+        return _decision_answer(request, outcomes, 200 if outcomes[0]["ok"] else 409)
     await site.engine.runner.decide(session_id, call_id, wanted)
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
 
@@ -97,10 +103,12 @@ async def decide_several(request: Request) -> Response:
     """POST /sessions/ID/decisions: each decided for itself; says of each how it went."""
     decisions = await body_of_list(request)
     site, session_id = site_of(request), request.path_params["id"]
-    return _told(request, await several(site, session_id, decisions))
+    return _decision_answer(request, await several(site, session_id, decisions))
 
 
-def _told(request: Request, outcomes: list[dict[str, Any]], status: int = 200) -> Response:
+def _decision_answer(
+    request: Request, outcomes: list[dict[str, Any]], status: int = 200
+) -> Response:
     """A page hears of what did not go; the stream shows it the rest."""
     refused = refusals(outcomes)
     if refused and wants(request) == "htmx":

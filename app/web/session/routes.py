@@ -1,0 +1,390 @@
+"""The page of one session: its blocks, its recorded bytes and its log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
+
+from app.core.errors import BadInput, NotFound
+from app.core.events import RequestSent
+from app.core.serialization import logged_data
+from app.core.session import session_data
+from app.engine.preview import preview
+from app.engine.recorded_model import recorded_prompt
+from app.engine.sessions import LiveSession
+from app.render.blocks import block
+from app.render.paging import Shown, Upto, shown_from, upto_from
+from app.store.batch import Chunk
+from app.store.log import forks_of
+from app.web.forms import as_json, wants
+from app.web.guard import FRAMED, as_text
+from app.web.replay import block_at, cards_at, page_at, place
+from app.web.rules.routes import rules_drawn
+from app.web.session.requests import drawable, shown_code
+from app.web.session.setup import surroundings
+from app.web.session.view import (
+    column_page,
+    more_cards_shown,
+    session_page,
+    stream_fragment,
+    wire_rows_shown,
+)
+from app.web.session.view import request_sent as drawn_request
+from app.web.session.wire_view import (
+    FRAMES,
+    ShownCode,
+    Span,
+    frames_html,
+    look_for,
+    matches_html,
+    raw,
+    raw_html,
+    singles,
+)
+from app.web.site import Site, site_of
+from app.web.stream import HEADERS, events_stream
+
+LONG, LONG_BYTES = 2_000, 512 * 1024
+"""Events, and bytes that came back, beyond which the page does not wait for the rows of the wire:
+they are made from all of these, and calls that were left out are no events."""
+
+TABS = ("setup", "wire", "request", "code")
+
+
+async def show(request: Request) -> Response:
+    """GET /sessions/ID: the page, or the folded session as JSON; with `?at=SEQ` the page as it was
+    after event SEQ."""
+    site, session_id = site_of(request), request.path_params["id"]
+    if wants(request) == "json":
+        async with site.engine.sessions.holding(session_id) as live:
+            return as_json(session_data(live.session, live.title))
+    if request.query_params.get("column"):
+        return await column(site, session_id)
+    shown = shown_from(request.query_params.get("shown", ""))
+    upto = upto_from(request.query_params.get("upto", ""))
+    if (seq := place(request.query_params)) is not None:
+        return await page_at(site, session_id, seq, shown, upto)
+    tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
+    code = await shown_code(request) if tab == "code" else None
+    return await page(site, session_id, tab=tab, wire=wire, code=code, cards=shown, upto=upto)
+
+
+async def page(
+    site: Site,
+    session_id: str,
+    *,
+    tab: str = "",
+    wire: str = "",
+    code: ShownCode | None = None,
+    raw: str = "",
+    cards: Shown | None = None,
+    upto: Upto | None = None,
+) -> Response:
+    """The whole page as the session stands now; `raw` is HTML for below the wire's rows, `cards`
+    how much it shows of turns with many calls, `upto` how much of long texts."""
+    rows = await site.rows()
+    library = await site.engine.library.tools()
+    version = site.engine.rules.version
+    rules = await rules_drawn(site, session_id)
+    forked = bool(await forks_of(site.engine.database, session_id))
+    async with site.engine.sessions.holding(session_id) as live:
+        late = not tab and await _is_late(site, live)
+        view = await site.view(live, rows, wired=not late, shown=cards, now=True)
+        around = surroundings(site, live, library)
+        heard_ms, say = await _heard(site, live), await _say(site, live)
+    # Thousands of calls take seconds: others go on meanwhile, and nobody waits for the session.
+    view = replace(view, upto=upto or {})
+    if tab not in TABS:
+        tab = "wire" if view.session.turns else "setup"
+    shown = None
+    if tab == "request":
+        # In a thread, for images make a request of many megabytes; other tabs show none.
+        whole = await asyncio.to_thread(preview, site.engine, view.session, wire=wire)
+        shown = drawable(whole, wire)
+    around = replace(
+        around,
+        tab=tab,
+        wire=wire,
+        request=shown,
+        code=code,
+        raw=raw,
+        heard_ms=heard_ms,
+        say=say,
+        rules=rules,
+        rules_version=version,
+        wire_late=late,
+        forked=forked,
+    )
+    return HTMLResponse(await asyncio.to_thread(session_page, site.env, view, around))
+
+
+async def _is_late(site: Site, live: LiveSession) -> bool:
+    """Whether a page goes ahead of the rows of the wire."""
+    if live.session.state == "running":
+        return False
+    return live.session.seq > LONG or await site.engine.log.recorded(live.id) > LONG_BYTES
+
+
+async def _heard(site: Site, live: LiveSession) -> int:
+    """When the last byte of an answer came that still streams; 0 where there is none."""
+    turn = live.session.turn
+    if turn is None or not turn.open:
+        return 0
+    return await site.engine.log.heard_ms(live.id, turn.number)
+
+
+async def _say(site: Site, live: LiveSession) -> str:
+    """What was asked next where a recording answers."""
+    settings = live.session.settings
+    played = settings.profile.recorded if settings is not None else ""
+    return (
+        await recorded_prompt(site.engine.log, played, live.session.prompts + 1) if played else ""
+    )
+
+
+async def more_cards(request: Request) -> Response:
+    """GET /sessions/ID/cards/TURN?shown=: the calls of a turn that a page shows from now on, which
+    `shown` says, with all that knows of it: what runs at one key, and the page's own stream. With
+    `at` those of a moment of the replay."""
+    site, session_id = site_of(request), request.path_params["id"]
+    shown, number = shown_from(request.query_params.get("shown", "")), _turn_number(request)
+    if (seq := place(request.query_params)) is not None:
+        html = await cards_at(site, session_id, seq, shown, number)
+        return HTMLResponse(html)
+    async with site.engine.sessions.holding(session_id) as live:
+        view = await site.view(live, wired=False, shown=shown, now=True)
+        position = site.engine.sessions.position
+    drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
+    return HTMLResponse(drawn + stream_fragment(site.env, view, position))
+
+
+def _turn_number(request: Request) -> int:
+    number: str = request.path_params["turn"]
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise BadInput("A turn is named by its number; load the page again.")
+    return int(number)
+
+
+async def one_block(request: Request) -> Response:
+    """GET /sessions/ID/blocks/BLOCK: one block again; `?all=1` shows what is long whole, `?upto=N`
+    the first N characters of its text; with `?at=SEQ` as it was after event SEQ."""
+    site, asked = site_of(request), request.query_params
+    block_id = request.path_params["block"]
+    upto = upto_from(f"{block_id}.{asked.get('upto', '')}")
+    if (seq := place(asked)) is not None:
+        return HTMLResponse(await block_at(site, request.path_params["id"], seq, block_id, upto))
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+        view = replace(await site.view(live, now=True), upto=upto)
+    if asked.get("all"):
+        view = replace(view, expanded=frozenset({block_id}))
+    return HTMLResponse(await asyncio.to_thread(block, site.env, view, block_id))
+
+
+async def events(request: Request) -> Response:
+    """GET /sessions/ID/events?after=SEQ: the log as JSON Lines, or live as a stream."""
+    site, session_id = site_of(request), request.path_params["id"]
+    sent = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+    if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
+        raise BadInput("after must be a whole number, the seq of the last event you have.")
+    async with site.engine.sessions.holding(session_id):
+        pass
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return StreamingResponse(
+            events_stream(site, session_id, int(sent)),
+            media_type="text/event-stream",
+            headers=HEADERS,
+        )
+    lines = [
+        json.dumps(logged_data(item)) + "\n"
+        for item in await site.engine.log.events(session_id, int(sent))
+    ]
+    return Response("".join(lines), media_type="application/x-ndjson")
+
+
+# One session as a column of a page that shows several, GET /sessions/ID?column=1: the session's
+# page without the list, the inspector and the composer. The page around it may frame it.
+
+
+async def column(site: Site, session_id: str) -> Response:
+    """NotFound where there is no such session."""
+    async with site.engine.sessions.holding(session_id) as live:
+        view = await site.view(live, wired=False, framed=True)
+        html = column_page(site.env, view, site.engine.sessions.position)
+    return HTMLResponse(html, headers=as_text(FRAMED))
+
+
+# The bytes of a session: what was sent and what came back, shown, searched and downloaded.
+
+
+LONGEST_QUERY = 200
+
+
+async def recording(request: Request) -> Response:
+    """GET /sessions/ID/recordings/N?start=A&end=B: the bytes as they came.
+
+    In the page: a page of them from `at` on, `as` text or hex, with `mark` A-B shown.
+    """
+    site, session_id, number = site_of(request), request.path_params["id"], _number(request)
+    await _sent(request, number)
+    data = _joined(await site.engine.log.chunks(session_id, number))
+    span = _span(request, len(data))
+    if wants(request) != "htmx":
+        return PlainTextResponse(data[span[0] : span[1]])
+    closed = (await site.engine.log.recordings(session_id)).get(number)
+    page = raw(
+        number,
+        data,
+        span,
+        closed.masked if closed is not None else (),
+        at=_place(request, "at", -1, len(data)),
+        as_hex=request.query_params.get("as") == "hex",
+        hit=_mark(request, len(data)),
+    )
+    return HTMLResponse(raw_html(site.env, session_id, page))
+
+
+async def recorded_bytes(request: Request) -> Response:
+    """GET /sessions/ID/recordings/N/bytes: the whole recording as a file."""
+    site, number = site_of(request), _number(request)
+    _, title = await _sent(request, number)
+    data = _joined(await site.engine.log.chunks(request.path_params["id"], number))
+    return download(data, f"{title} answer {number}.bin")
+
+
+async def frames(request: Request) -> Response:
+    """GET /sessions/ID/recordings/N/frames?start=A&end=B&first=K: single frames of a row."""
+    site, session_id, number = site_of(request), request.path_params["id"], _number(request)
+    await _sent(request, number)
+    async with site.engine.sessions.holding(session_id) as live:
+        sections = (await site.engine.sessions.wire(live)).sections
+        sent_ms = sections[number - 1].sent_ms if number <= len(sections) else 0
+    chunks = await site.engine.log.chunks(session_id, number)
+    span = _span(request, sum(len(chunk.data) for chunk in chunks))
+    pieces = [(chunk.at_ms, chunk.data) for chunk in chunks]
+    found = await asyncio.to_thread(singles, pieces, span, sent_ms)
+    first = _place(request, "first", 0, len(found))
+    if wants(request) == "json":
+        return as_json(
+            [
+                {"start": one.start, "end": one.end, "at_ms": one.at_ms, "text": one.data}
+                for one in found[first : first + FRAMES]
+            ]
+        )
+    return await _below(request, frames_html(site.env, session_id, number, span, found, first))
+
+
+async def more_rows(request: Request) -> Response:
+    """GET /sessions/ID/recordings/N/rows?from=A&to=B: rows that the page does not show yet, the
+    first of those from A on, and what leads to the others before B."""
+    site, number = site_of(request), _number(request)
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+        view = await site.view(live)
+        if not 0 < number <= len(view.wire.sections):
+            raise NotFound(f"This session has no recording {number}.")
+        most = len(view.wire.sections[number - 1].rows)
+        start, end = _place(request, "from", 0, most), _place(request, "to", most, most)
+        return HTMLResponse(wire_rows_shown(site.env, view, number, start, end))
+
+
+async def search(request: Request) -> Response:
+    """GET /sessions/ID/wire?q=TEXT: where the text stands in the bytes that came back."""
+    site, session_id = site_of(request), request.path_params["id"]
+    text = request.query_params.get("q", "").strip()
+    if not text or len(text) > LONGEST_QUERY:
+        raise BadInput(f"Say what to find, in at most {LONGEST_QUERY} characters.")
+    async with site.engine.sessions.holding(session_id) as live:
+        wire = await site.engine.sessions.wire(live)
+        chunks = await site.engine.log.chunks(session_id)
+        bodies: dict[int, list[Chunk]] = {}
+        for chunk in chunks:
+            bodies.setdefault(chunk.recording, []).append(chunk)
+        joined = [(number, _joined(several)) for number, several in sorted(bodies.items())]
+        hits = await asyncio.to_thread(look_for, text, joined, wire)
+    if wants(request) == "json":
+        return as_json(
+            [
+                {"recording": hit.recording, "start": hit.start, "end": hit.end, "row": hit.row}
+                for hit in hits
+            ]
+        )
+    return await _below(request, matches_html(site.env, session_id, text, hits))
+
+
+async def request_sent(request: Request) -> Response:
+    """GET /sessions/ID/requests/N: a request as it was sent, keys by their names."""
+    site = site_of(request)
+    sent, _ = await _sent(request, _number(request), "request")
+    if wants(request) == "htmx":
+        return HTMLResponse(drawn_request(site.env, sent))
+    return PlainTextResponse(sent.body)
+
+
+async def request_body(request: Request) -> Response:
+    """GET /sessions/ID/requests/N/body: its body as a file."""
+    number = _number(request)
+    sent, title = await _sent(request, number, "request")
+    return download(sent.body.encode("utf-8", "replace"), f"{title} request {number}.json")
+
+
+async def _below(request: Request, html: str) -> Response:
+    """What stands below the wire's rows: alone, or in the page where there is no script."""
+    if wants(request) == "htmx":
+        return HTMLResponse(html)
+    return await page(site_of(request), request.path_params["id"], tab="wire", raw=html)
+
+
+def download(data: bytes, name: str) -> Response:
+    """`data` as a file of that name, which may hold anything (RFC 5987 beside plain ASCII)."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "session"
+    told = quote(re.sub(r"[\x00-\x1f\x7f/\\:]+", " ", name).encode("utf-8", "replace"), safe="")
+    headers = {"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{told}"}
+    return Response(data, 200, headers, "application/octet-stream")
+
+
+async def _sent(request: Request, number: int, what: str = "recording") -> tuple[RequestSent, str]:
+    """Request `number` and the session's title; NotFound where there is none."""
+    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
+        if not 0 < number <= len(live.session.turns):
+            raise NotFound(f"This session has no {what} {number}.")
+        return live.session.turns[number - 1].request, live.title or "session"
+
+
+def _joined(chunks: Sequence[Chunk]) -> bytes:
+    return b"".join(chunk.data for chunk in chunks)
+
+
+def _number(request: Request) -> int:
+    """The number of a turn in the path; 0, which none has, for anything else."""
+    text: str = request.path_params["number"]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _span(request: Request, most: int) -> Span:
+    start = _place(request, "start", 0, most)
+    return start, max(start, _place(request, "end", most, most))
+
+
+def _place(request: Request, name: str, default: int, most: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise BadInput(f"{name} must be a whole number of bytes.")
+    return min(int(text), most)
+
+
+def _mark(request: Request, most: int) -> Span:
+    match = re.fullmatch(r"([0-9]{1,15})-([0-9]{1,15})", request.query_params.get("mark", ""))
+    return (min(int(match[1]), most), min(int(match[2]), most)) if match else (0, 0)

@@ -1,0 +1,463 @@
+"""Requests and recorded bytes on the page: the next request, a request as code, bytes as they came.
+
+A layout keeps the digits and the order of what will be sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from jinja2 import Environment
+
+from app.core.events import RequestSent
+from app.protocols.framing import Frame, Framer
+from app.render.arguments import LAYOUT_LIMIT, Token
+from app.render.filters import clip, plural
+from app.render.filters import number as grouped_number
+from app.render.wire_rows import WireRows
+
+LONG_TEXT = 4000
+LONG_DATA = 200
+"""Texts longer than this are shortened in the layout; of data without spaces, less is shown."""
+EXACT_LIMIT = 64 * 1024
+"""Characters of a body that are shown to the byte at once."""
+COPIED_LIMIT = 200_000
+"""A longer body is fetched when it is copied, and not kept in the page."""
+
+NAMES = {
+    "anthropic": "Anthropic",
+    "openai_chat": "OpenAI Chat",
+    "openai_responses": "OpenAI Responses",
+    "gemini": "Gemini",
+    "ollama": "Ollama",
+}
+"""What a protocol is called where a person reads of it."""
+SHORT_NAMES = {**NAMES, "openai_responses": "Responses"}
+"""The same where there is little room."""
+
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_DATA = re.compile(r"[A-Za-z0-9+/=_-]+")
+_ESCAPE_AT_END = re.compile(r"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
+_KEPT = 80
+_WIDTH = 48
+
+
+@dataclass(frozen=True)
+class NextRequest:
+    """`wire` is the protocol that was picked, "" for the session's own. See engine/preview."""
+
+    profile: str
+    sent: RequestSent
+    notes: Sequence[str] = ()
+    says: Sequence[str] = ()
+    failed: str = ""
+    wire: str = ""
+
+    @property
+    def name(self) -> str:
+        return NAMES.get(self.sent.protocol, self.sent.protocol)
+
+    @property
+    def size(self) -> int:
+        return len(self.sent.body.encode("utf-8", "replace"))
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The body laid out; too long or too deep a one comes back as it is, in part."""
+        text = shortened(self.sent.body)
+        try:
+            value = json.loads(text, parse_int=_Digits, parse_float=_Digits)
+            if len(text) <= LAYOUT_LIMIT:
+                return tuple(_layout(value, 0))
+        except (ValueError, RecursionError):
+            pass
+        return (Token("raw", clip(text, LAYOUT_LIMIT)),)
+
+    @property
+    def exact(self) -> str:
+        return self.sent.body[:EXACT_LIMIT]
+
+    @property
+    def more(self) -> int:
+        """Characters that `exact` leaves out."""
+        return max(len(self.sent.body) - EXACT_LIMIT, 0)
+
+    @property
+    def copied(self) -> str | None:
+        """All that is copied, or None where it has to be fetched for that."""
+        return self.sent.body if len(self.sent.body) <= COPIED_LIMIT else None
+
+
+@dataclass(frozen=True)
+class _Digits:
+    """A number as it was written."""
+
+    text: str
+
+
+def _layout(value: Any, depth: int) -> Iterator[Token]:
+    """The tokens of a JSON value, two columns deeper with each container that needs lines."""
+    match value:
+        case dict() if value:
+            pairs = [
+                [Token("key", _text(name)), Token("mark", ": "), *_layout(item, depth + 1)]
+                for name, item in value.items()
+            ]
+            yield from _container("{", pairs, "}", depth)
+        case list() if value:
+            yield from _container("[", [list(_layout(v, depth + 1)) for v in value], "]", depth)
+        case _Digits():
+            yield Token("number", value.text)
+        case str():
+            yield Token("string", _text(value))
+        case dict() | list():
+            yield Token("mark", "{}" if isinstance(value, dict) else "[]")
+        case _:
+            yield Token("word", json.dumps(value))
+
+
+def _container(start: str, items: Iterable[list[Token]], end: str, depth: int) -> Iterator[Token]:
+    """On one line where that is short, else a line for each item."""
+    items = list(items)
+    length = sum(len(token.text) + 2 for item in items for token in item)
+    flat = length + 2 * depth <= _WIDTH and not any("\n" in t.text for i in items for t in i)
+    inner, outer = ("", "") if flat else ("\n" + "  " * (depth + 1), "\n" + "  " * depth)
+    yield Token("mark", start + inner)
+    for place, item in enumerate(items):
+        if place:
+            yield Token("mark", ", " if flat else "," + inner)
+        yield from item
+    yield Token("mark", outer + end)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def shortened(text: str) -> str:
+    """JSON text with its long strings cut, each saying how much it was; it stays JSON."""
+    return _STRING.sub(lambda found: _short(found[0]), text)
+
+
+def _short(quoted: str) -> str:
+    is_data = _DATA.fullmatch(quoted, 1, len(quoted) - 1) is not None
+    if len(quoted) - 2 <= (LONG_DATA if is_data else LONG_TEXT):
+        return quoted
+    start = quoted[1 : 1 + (_KEPT if is_data else LONG_TEXT // 2)]
+    cut = _ESCAPE_AT_END.search(start)
+    if cut is not None and len(cut[1]) % 2:  # an odd backslash begins an escape that was cut
+        start = start[: cut.end(1) - 1]
+    return f'"{start}… {grouped_number(len(quoted) - 2 - len(start))} more characters"'
+
+
+def request_fragment(env: Environment, request: NextRequest) -> str:
+    """The panel's content, its id `request`."""
+    return env.get_template("_request_next.html").render(request=request)
+
+
+def setup_notes(env: Environment, session_id: str, request: NextRequest) -> str:
+    """What the profile cannot say, as the line below it in Setup; its id `setup-notes`."""
+    return env.get_template("_setup_notes.html").render(request=request, session_id=session_id)
+
+
+# A request as code: curl, and Python for the official package of its protocol.
+
+
+@dataclass(frozen=True)
+class CodeOption:
+    """`text` in one language; `more` is how many characters of it the page does not show."""
+
+    name: str
+    label: str
+    text: str
+
+    @property
+    def shown(self) -> str:
+        return self.text[:EXACT_LIMIT]
+
+    @property
+    def more(self) -> int:
+        return max(len(self.text) - EXACT_LIMIT, 0)
+
+    @property
+    def copied(self) -> str | None:
+        """What its button copies, None where it is too long to stand in the page twice."""
+        return self.text if len(self.text) <= COPIED_LIMIT else None
+
+
+@dataclass(frozen=True)
+class ShownCode:
+    """`turn` is what was chosen: "" for the newest request, "next", or a turn's number; `number`
+    is the turn that is shown, 0 for the next request. `turns` are the numbers there are, the
+    newest first; `wire` the protocol that was chosen, "" for its own. `failed` is a sentence where
+    there is nothing to show."""
+
+    session_id: str
+    turn: str = ""
+    number: int = 0
+    turns: Sequence[int] = ()
+    wire: str = ""
+    wires: Sequence[str] = ()
+    protocol: str = ""
+    form: str = "curl"
+    forms: Sequence[CodeOption] = ()
+    notes: Sequence[str] = ()
+    failed: str = ""
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """(value, words) of what can be chosen."""
+        newest = [("", "Newest request")] if self.turns else []
+        return [
+            *newest,
+            ("next" if self.turns else "", "Next request"),
+            *((str(number), f"Request {number}") for number in self.turns),
+        ]
+
+    @property
+    def protocols(self) -> list[tuple[str, str]]:
+        return [(name, NAMES.get(name, name)) for name in self.wires]
+
+
+def code_fragment(env: Environment, shown: ShownCode) -> str:
+    """The panel's content, its id `code`."""
+    return env.get_template("_code.html").render(code=shown)
+
+
+# The bytes of a recording: a page of them as text or hex, single frames, and where a text occurs.
+
+
+PAGE = 4096
+"""Bytes that are shown at once."""
+FRAMES = 200
+HITS = 50
+LINE = 8
+AROUND = 40
+
+Kind = Literal["", "masked", "hit"]
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """A run of bytes as text; `size` is how many bytes they are."""
+
+    text: str
+    kind: Kind
+    size: int
+
+
+@dataclass(frozen=True)
+class HexLine:
+    offset: int
+    hex: Sequence[MarkedText]
+    text: str
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Bytes `at`..`to` of those from `start` to `end`. `masked` counts the stars among them that
+    stand for a secret; `hit` is what was looked for; `copied` is what goes to the clipboard."""
+
+    number: int
+    start: int
+    end: int
+    at: int
+    to: int
+    hex: bool
+    masked: int
+    hit: Span
+    pieces: Sequence[MarkedText]
+    lines: Sequence[HexLine]
+    copied: str
+    frames: bool = True
+
+    @property
+    def before(self) -> int:
+        return max(self.start, self.at - PAGE)
+
+
+@dataclass(frozen=True)
+class Single:
+    """A frame of a recording; `at_ms` counts from the request."""
+
+    start: int
+    end: int
+    at_ms: int
+    data: str
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class ByteMatch:
+    """Where it stands: bytes `start`..`end` of `recording`, in row `row` of its section."""
+
+    recording: int
+    start: int
+    end: int
+    before: str
+    text: str
+    after: str
+    row: int
+    row_start: int
+    row_end: int
+
+
+def raw(
+    number: int,
+    data: bytes,
+    span: Span,
+    masked: Sequence[Span],
+    *,
+    at: int = -1,
+    as_hex: bool = False,
+    hit: Span = (0, 0),
+) -> Raw:
+    """The page of bytes that begins at `at` (below `span`: at its first, or where the hit is)."""
+    start, end = span
+    if at < start and hit[1] > start:
+        at = max(start, hit[0] - PAGE // 4)
+    at = _whole(data, min(max(at, start), end))
+    to = _whole(data, min(at + PAGE, end)) if at + PAGE < end else end
+    marks: list[tuple[int, int, Kind]] = [(*span, "masked") for span in masked]
+    marks += [(*hit, "hit")] if hit[1] > hit[0] else []
+    inside = sum(max(0, min(b, to) - max(a, at)) for a, b in masked)
+    pieces = () if as_hex else list(_pieces(data, at, to, marks))
+    lines = [_line(data, n, min(n + LINE, to), marks) for n in range(at, to, LINE)]
+    shown = data[at:to]
+    copied = shown.hex(" ") if as_hex else shown.decode("utf-8", "backslashreplace")
+    return Raw(
+        number, start, end, at, to, as_hex, inside, hit, pieces, lines if as_hex else (), copied
+    )
+
+
+def _whole(data: bytes, place: int) -> int:
+    """`place`, or the next one that is not in the middle of a character."""
+    for ahead in range(4):
+        if place + ahead >= len(data) or data[place + ahead] & 0xC0 != 0x80:
+            return min(place + ahead, len(data))
+    return place
+
+
+def _cuts(at: int, to: int, marks: Sequence[tuple[int, int, Kind]]) -> Iterator[tuple[Span, Kind]]:
+    """`at`..`to` in runs of one kind; a hit is seen through a mask."""
+    edges = {at, to, *(min(max(edge, at), to) for a, b, _ in marks for edge in (a, b))}
+    ordered = sorted(edges)
+    for first, last in pairwise(ordered):
+        kinds: list[Kind] = [kind for a, b, kind in marks if a <= first and last <= b]
+        yield (first, last), kinds[-1] if kinds else ""
+
+
+def _pieces(
+    data: bytes, at: int, to: int, marks: Sequence[tuple[int, int, Kind]]
+) -> Iterator[MarkedText]:
+    for (first, last), kind in _cuts(at, to, marks):
+        text = data[first:last].decode("utf-8", "backslashreplace")
+        yield MarkedText(text, kind, last - first)
+
+
+def _line(data: bytes, first: int, last: int, marks: Sequence[tuple[int, int, Kind]]) -> HexLine:
+    cuts = _cuts(first, last, marks)
+    pieces = [MarkedText(data[a:b].hex(" ") + " ", kind, b - a) for (a, b), kind in cuts]
+    text = "".join(chr(one) if 0x20 <= one < 0x7F else "·" for one in data[first:last])
+    return HexLine(first, pieces, text)
+
+
+def raw_html(env: Environment, session_id: str, one: Raw) -> str:
+    return env.get_template("_raw.html").render(session_id=session_id, raw=one)
+
+
+def singles(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> list[Single]:
+    """The frames within `span` of a recording, given as (Unix ms, bytes)."""
+    framer, found = Framer(), list[Single]()
+
+    def take(frames: Sequence[Frame], at_ms: int) -> None:
+        found.extend(
+            Single(frame.start, frame.end, at_ms - sent_ms, clip(" ".join(frame.data.split()), 160))
+            for frame in frames
+            if span[0] <= frame.start and frame.end <= span[1]
+        )
+
+    for at_ms, data in pieces:
+        take(framer.feed(data), at_ms)
+    take(framer.end(), pieces[-1][0] if pieces else sent_ms)
+    return found
+
+
+def frames_html(
+    env: Environment, session_id: str, number: int, span: Span, found: Sequence[Single], first: int
+) -> str:
+    """At most FRAMES of them from number `first` (from 0) on."""
+    after = first + FRAMES
+    return env.get_template("_frames.html").render(
+        session_id=session_id,
+        number=number,
+        start=span[0],
+        end=span[1],
+        total=len(found),
+        frames=found[first:after],
+        first=first,
+        before=max(0, first - FRAMES),
+        after=after if after < len(found) else 0,
+    )
+
+
+def look_for(text: str, bodies: Sequence[tuple[int, bytes]], wire: WireRows) -> list[ByteMatch]:
+    """Where `text` stands in the bodies of recordings, as it is or as JSON writes it; the first
+    HITS. Upper and lower case are the same where they are ASCII."""
+    forms = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+    wanted = [form.encode("utf-8", "replace").lower() for form in sorted(forms)]
+    hits: list[ByteMatch] = []
+    for number, data in bodies:
+        lower = data.lower()
+        spans = sorted({span for form in wanted if form for span in _places(lower, form)})
+        for start, end in spans:
+            if len(hits) == HITS:
+                return hits
+            hits.append(_hit(number, data, start, end, wire))
+    return hits
+
+
+def _places(data: bytes, form: bytes) -> Iterator[Span]:
+    place = data.find(form)
+    for _ in range(HITS):
+        if place < 0:
+            return
+        yield place, place + len(form)
+        place = data.find(form, place + len(form))
+
+
+def _hit(number: int, data: bytes, start: int, end: int, wire: WireRows) -> ByteMatch:
+    before, after = data[max(0, start - AROUND) : start], data[end : end + AROUND]
+    texts = [" ".join(_decoded(one).split()) for one in (before, data[start:end], after)]
+    place, row_start, row_end = 0, max(0, start - PAGE // 4), min(len(data), end + PAGE // 4)
+    if number <= len(wire.sections):
+        row = wire.sections[number - 1].at(start)
+        if row is not None:
+            place, row_start, row_end = row.number, row.start, max(row.end, end)
+    return ByteMatch(number, start, end, texts[0], texts[1], texts[2], place, row_start, row_end)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\ufffd", "")
+
+
+_NONE = "No place in the bytes holds"
+
+
+def matches_html(env: Environment, session_id: str, text: str, hits: Sequence[ByteMatch]) -> str:
+    most = f"The first {HITS} places" if len(hits) == HITS else plural(len(hits), "place")
+    words = (
+        f"{most} with “{clip(text, 40)}”"
+        if hits
+        else f"{_NONE} “{clip(text, 40)}”; what came in pieces stands whole in the flow alone."
+    )
+    return env.get_template("_wirefound.html").render(session_id=session_id, words=words, hits=hits)
