@@ -26,7 +26,9 @@ Row = Mapping[str, Any]
 """What of the settings is another for one of the sessions, in the words of docs/contract.md."""
 
 
-async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Settings) -> list[str]:
+async def ask_in_new_sessions(
+    engine: Engine, text: str, rows: Sequence[Row], base: Settings
+) -> list[str]:
     """A new session for each of `rows`, on the settings of `base`, and `text` to all at once; their
     ids. What is refused makes none: BadInput, Refused."""
     if not text.strip():
@@ -40,7 +42,7 @@ async def asked_anew(engine: Engine, text: str, rows: Sequence[Row], base: Setti
     return await _together(engine, ids, text)
 
 
-async def asked_of_forks(
+async def ask_in_forks(
     engine: Engine, session_id: str, place: ForkPlace, text: str, rows: Sequence[Row]
 ) -> list[str]:
     """A fork at `place` for each of `rows`, each with `text` as its next prompt; their ids.

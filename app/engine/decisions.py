@@ -237,14 +237,14 @@ class CallChecks:
         self,
         sessions: SessionStore,
         executors: Executors,
-        tended: Supervise,
+        supervise: Supervise,
         follow: Follow,
         policy: Policy,
     ) -> None:
         self._policy = policy
         self._sessions = sessions
         self._executors = executors
-        self._tended = tended
+        self._supervise = supervise
         self._then = follow
         self._open: dict[tuple[str, str], OpenCheck] = {}
 
@@ -259,10 +259,10 @@ class CallChecks:
                 del self._open[live.id, call_id]
 
         follow = self._follow(live.id, batch)
-        checking = OpenCheck(asyncio.ensure_future(self._tended(live.id, follow, forget)), batch)
+        checking = OpenCheck(asyncio.ensure_future(self._supervise(live.id, follow, forget)), batch)
         self._open.update({(live.id, call_id): checking for call_id in call_ids})
 
-    async def asked(self, session_id: str, call: Call) -> Checked:
+    async def check(self, session_id: str, call: Call) -> Checked:
         """What the executor says of a call; nobody need hold the session."""
         return await self._executors.checked(session_id, call.tool, call.arguments)
 
@@ -306,7 +306,7 @@ class CallChecks:
             for key in keys:
                 del self._open[key]
 
-        task = asyncio.ensure_future(self._tended(session_id, follow, forget))
+        task = asyncio.ensure_future(self._supervise(session_id, follow, forget))
         self._open.update(dict.fromkeys(keys, OpenCheck(task, work)))
 
     async def _known(self, session_id: str, seen: HeldCall) -> Checked | None:
@@ -355,7 +355,7 @@ class CallChecks:
                 and rule.id == rule_id
                 and unbound(rule, call)
             ]
-        looked = await asyncio.gather(*(self.asked(session_id, call) for call in calls))
+        looked = await asyncio.gather(*(self.check(session_id, call) for call in calls))
         async with self._sessions.holding(session_id) as live:
             for before, checked in zip(calls, looked, strict=True):
                 call = live.session.call(before.id)
@@ -388,7 +388,7 @@ class CallChecks:
         for number, call in enumerate(batch.left.values(), 1):
             if batch.ended:
                 return
-            work = batch.works[call.id] = asyncio.create_task(self.asked(session_id, call))
+            work = batch.works[call.id] = asyncio.create_task(self.check(session_id, call))
             work.add_done_callback(partial(_put, came, call.id))
             if number % CHECKS_TOGETHER == 0:
                 await asyncio.sleep(0)

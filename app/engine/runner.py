@@ -99,8 +99,8 @@ class Runner:
         self._policy = policy
         self._client = client
         self._executors = executors
-        self._running = ToolRuns(sessions, executors, folder, self._tended)
-        self.checks = CallChecks(sessions, executors, self._tended, self._advance, policy)
+        self._running = ToolRuns(sessions, executors, folder, self._supervise)
+        self.checks = CallChecks(sessions, executors, self._supervise, self._advance, policy)
         self._answers: dict[str, tuple[asyncio.Task[None], OpenRequest]] = {}
         self._deciding = GroupedWrites(self._decide, CHECKS_TOGETHER)
         self._in_line: set[str] = set()
@@ -129,8 +129,8 @@ class Runner:
         async with self._holding(session_id) as live:
             runs = decision_event(live.session, call_id, asked).decision == "run"
             call = live.session.call(call_id)
-        checked = await self.checks.asked(session_id, call) if runs else None
-        await self._deciding.written(session_id, (call_id, asked, checked))
+        checked = await self.checks.check(session_id, call) if runs else None
+        await self._deciding.write(session_id, (call_id, asked, checked))
 
     async def _decide(
         self, session_id: str, several: Sequence[tuple[str, DecisionRequest, Checked | None]]
@@ -389,7 +389,7 @@ class Runner:
         session_id = live.id
 
         task = asyncio.create_task(
-            self._tended(
+            self._supervise(
                 session_id,
                 self._client.answer(session_id, prepared, answering, self._ended),
                 lambda: self._answers.pop(session_id),
@@ -417,7 +417,7 @@ class Runner:
         self.waits.begin(
             session_id,
             wait_s,
-            lambda: self._tended(session_id, self._retry(session_id, event), lambda: None),
+            lambda: self._supervise(session_id, self._retry(session_id, event), lambda: None),
         )
 
     async def _retry(self, session_id: str, event: RetryScheduled) -> None:
@@ -425,7 +425,7 @@ class Runner:
             if live.session.retrying == event and self._closing is None:
                 await self._sessions.append(live, [TurnDropped(event.turn, automatic=True)])
 
-    async def _tended(
+    async def _supervise(
         self, session_id: str, work: Awaitable[None], forget: Callable[[], object]
     ) -> None:
         """Do `work` and what follows from it; where that breaks, the session is settled."""

@@ -569,7 +569,7 @@ class GroupedWrites(Generic[T]):
         self._waiting: dict[str, deque[tuple[T, asyncio.Future[None]]]] = {}
         self._writers: set[asyncio.Task[None]] = set()
 
-    async def written(self, session_id: str, item: T) -> None:
+    async def write(self, session_id: str, item: T) -> None:
         """Until `item` is written; raises why it could not be. Who leaves before its turn has
         come takes it back."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

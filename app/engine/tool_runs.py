@@ -156,12 +156,12 @@ class ToolRuns:
     """`folder` holds the sessions' scratch folders. `closing` is set when the program ends."""
 
     def __init__(
-        self, sessions: SessionStore, executors: Executors, folder: Path, tended: Supervise
+        self, sessions: SessionStore, executors: Executors, folder: Path, supervise: Supervise
     ) -> None:
         self._sessions = sessions
         self._executors = executors
         self._folder = folder
-        self._tended = tended
+        self._supervise = supervise
         self._running: dict[tuple[str, str], RunningCall] = {}
         self._over = GroupedWrites(self._write, MOST_TOGETHER)
         self.closing = False
@@ -191,9 +191,9 @@ class ToolRuns:
         run = partial(self._executors.run, invocation, progress.report)
         work = asyncio.ensure_future(staging.run(run, progress.report))
         follow = self._follow(invocation, progress, work, staging)
-        tended = self._tended(live.id, follow, lambda: self._running.pop(key))
+        supervised = self._supervise(live.id, follow, lambda: self._running.pop(key))
         self._running[key] = RunningCall(
-            asyncio.ensure_future(tended), work, invocation.deadline, staging
+            asyncio.ensure_future(supervised), work, invocation.deadline, staging
         )
 
     async def extend(self, live: LiveSession, call_id: str, by_s: float) -> None:
@@ -304,7 +304,7 @@ class ToolRuns:
         rest, ended_ms = progress.rest(over=True, whole=whole), self._sessions.clock()
 
         over = EndedCall(invocation.call, work, staging, rest, ended_ms)
-        await self._over.written(invocation.session, over)
+        await self._over.write(invocation.session, over)
 
     async def _write(self, session_id: str, several: Sequence[EndedCall]) -> Sequence[None]:
         async def save(live: LiveSession) -> None:

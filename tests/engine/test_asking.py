@@ -12,7 +12,7 @@ from app.core.errors import BadInput, Refused
 from app.core.events import PromptAdded, SessionForked, SettingsChanged
 from app.core.settings import Settings
 from app.engine import ask_models
-from app.engine.ask_models import asked_anew, asked_of_forks, settings_at
+from app.engine.ask_models import ask_in_forks, ask_in_new_sessions, settings_at
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
 from app.engine.settings import settings_from
@@ -30,7 +30,7 @@ async def base(engine: Engine) -> Settings:
 async def test_each_is_alike_but_for_its_row(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         shared = await base(engine)
-        ids = await asked_anew(engine, "What is 17 * 23?\u202e " + "x" * 50, ROWS, shared)
+        ids = await ask_in_new_sessions(engine, "What is 17 * 23?\u202e " + "x" * 50, ROWS, shared)
         tags = ("asked: What is 17 * 23? " + "x" * 15 + "…",)
         assert {one.tags for one in await engine.log.summaries()} == {tags}
         for one, row in zip(ids, ROWS, strict=True):
@@ -46,7 +46,7 @@ async def test_each_is_alike_but_for_its_row(tmp_path: Path) -> None:
 async def test_a_title_says_what_tells_it_apart(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         rows = ({"profile": "simulator"}, {"profile": "simulator-openai"}, ROWS[1])
-        ids = await asked_anew(engine, "Hello.", rows, await base(engine))
+        ids = await ask_in_new_sessions(engine, "Hello.", rows, await base(engine))
         titles = {one.id: one.title for one in await engine.log.summaries()}
         called = ("simulator", "simulator-openai", "sim-9")
         assert [titles[one] for one in ids] == [f"{name}: Hello." for name in called]
@@ -61,7 +61,7 @@ async def test_what_is_refused_makes_none(
 ) -> None:
     async with running(tmp_path) as engine:
         with pytest.raises(trouble):
-            await asked_anew(engine, text, rows, await base(engine))
+            await ask_in_new_sessions(engine, text, rows, await base(engine))
         assert await engine.log.summaries() == []
 
 
@@ -73,7 +73,7 @@ async def test_forks_at_a_prompt_have_the_settings_of_then(tmp_path: Path) -> No
             await engine.sessions.append(live, [SettingsChanged(changed)])
             assert settings_at(live.session, ForkPlace()).system == "Shout."
             assert settings_at(live.session, ForkPlace(prompt=1)).system == ""
-        ids = await asked_of_forks(engine, parent.id, ForkPlace(prompt=1), "Hello again.", ROWS)
+        ids = await ask_in_forks(engine, parent.id, ForkPlace(prompt=1), "Hello again.", ROWS)
         for one in ids:
             session = await rested(engine, one)
             log = await engine.log.events(one)
@@ -95,5 +95,5 @@ async def test_where_one_fork_fails_none_is_left(
         parent = await asked(engine, "Hello.")
         monkeypatch.setattr(ask_models, "fork", once)
         with pytest.raises(Refused, match="Not this one"):
-            await asked_of_forks(engine, parent.id, ForkPlace(), "Again.", ROWS)
+            await ask_in_forks(engine, parent.id, ForkPlace(), "Again.", ROWS)
         assert [one.id for one in await engine.log.summaries()] == [parent.id]

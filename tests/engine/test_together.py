@@ -126,7 +126,7 @@ async def test_what_cannot_follow_takes_nothing_else_with_it() -> None:
         return [None] * len(items)
 
     together = GroupedWrites(write, 10)
-    asked = [together.written("s", word) for word in ("a", "bad", "b")]
+    asked = [together.write("s", word) for word in ("a", "bad", "b")]
     with anyio.fail_after(20):
         told = await asyncio.gather(*asked, return_exceptions=True)
     assert written == ["a", "b"]
@@ -144,7 +144,7 @@ async def test_who_leaves_before_its_turn_takes_it_back() -> None:
         return [None] * len(items)
 
     together = GroupedWrites(write, 1)
-    tasks = [asyncio.create_task(together.written("s", word)) for word in ("a", "b", "c")]
+    tasks = [asyncio.create_task(together.write("s", word)) for word in ("a", "b", "c")]
     with anyio.fail_after(20):
         await begun_one.wait()
         tasks[1].cancel()

@@ -19,7 +19,7 @@ from app.core.errors import BadInput
 from app.core.session import Prompt
 from app.core.session_diff import Alignment, Side, align, in_common, side
 from app.core.settings import Profile, Settings
-from app.engine.ask_models import asked_anew, asked_of_forks, settings_at
+from app.engine.ask_models import ask_in_forks, ask_in_new_sessions, settings_at
 from app.engine.fork import ForkPlace
 from app.engine.preview import WIRES
 from app.engine.settings import settings_from
@@ -247,9 +247,9 @@ async def create(request: Request) -> Response:
     async with site.changing:
         if source:
             place = await _place(site, source, body)
-            ids = await asked_of_forks(site.engine, source, place, text, rows)
+            ids = await ask_in_forks(site.engine, source, place, text, rows)
         else:
-            ids = await asked_anew(site.engine, text, rows, await _base(site, body))
+            ids = await ask_in_new_sessions(site.engine, text, rows, await _base(site, body))
     shown = [source, *ids] if source and body.flag("beside") else ids
     return answer(request, {"ids": ids}, status=201, location=address(shown))
 

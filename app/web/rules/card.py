@@ -107,7 +107,7 @@ async def renew(request: Request) -> Response:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, asked.get("digest", ""))
-    checked = await checks.asked(session_id, call)
+    checked = await checks.check(session_id, call)
     async with site.engine.sessions.holding(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
