@@ -23,7 +23,7 @@ from app.net.client import HttpClient, ProviderResponse, is_loopback
 from app.net.errors import NetworkError
 from app.net.keys import Keys
 from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest, join_url
-from app.protocols.errors import KEY_ADVICE
+from app.protocols.errors import Advice
 from app.protocols.registry import codec
 
 PROMPT = "Say hello in one word."
@@ -140,7 +140,9 @@ class Providers:
             return Tested(False, missing, model=model, url=url)
         headers = self._headers(protocol_codec, profile, request)
         limits = _limits(profile, TEST_BYTES)
-        read = await self._read(protocol_codec, request.method, url, headers, request.body, limits)
+        read = await self._read(
+            protocol_codec, profile.key_name, request.method, url, headers, request.body, limits
+        )
         return self._tested(profile, model, url, read, request.notes)
 
     async def _models(self, profile: Profile) -> Listing:
@@ -157,7 +159,7 @@ class Providers:
         headers = self._headers(protocol_codec, profile, request)
         headers = {k: v for k, v in headers.items() if k.lower() != "content-type"}
         limits = _limits(profile, LIST_BYTES)
-        read = await self._read(protocol_codec, "GET", url, headers, b"", limits)
+        read = await self._read(protocol_codec, profile.key_name, "GET", url, headers, b"", limits)
         listing = self._listing(protocol_codec, profile, url, read)
         if listing.ok:
             self._known[profile.name] = (profile, listing.models)
@@ -183,6 +185,7 @@ class Providers:
     async def _read(
         self,
         protocol_codec: Codec,
+        key_name: str,
         method: str,
         url: str,
         headers: Mapping[str, str],
@@ -193,7 +196,7 @@ class Providers:
         read = _ResponseRead(clock())
         try:
             async with self._net.open(method, url, headers, body, limits) as answer:
-                _begin(read, protocol_codec, answer)
+                _begin(read, protocol_codec, key_name, answer)
                 async for data in answer.chunks():
                     if read.first_ms is None:
                         read.first_ms = _ms(clock() - read.began)
@@ -282,10 +285,13 @@ def _limits(profile: Profile, most_bytes: int) -> Limits:
     return replace(limits, wall_s=profile.connect_s + profile.first_byte_s + LONGER_S)
 
 
-def _begin(read: _ResponseRead, protocol_codec: Codec, answer: ProviderResponse) -> None:
+def _begin(
+    read: _ResponseRead, protocol_codec: Codec, key_name: str, answer: ProviderResponse
+) -> None:
     read.status, read.request_id = answer.status, answer.request_id
     read.kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     read.decoder = protocol_codec.decoder(answer.status)
+    read.decoder.advise(Advice(key_name or None))
 
 
 def _take(read: _ResponseRead, data: bytes) -> None:
@@ -305,8 +311,6 @@ def _failed(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str
     if failure is None:
         return "The provider sent no answer.", ""
     sentence = read.trouble.sentence(mask) if read.trouble is not None else mask(failure.message)
-    if profile.key_name and sentence.endswith(KEY_ADVICE):
-        sentence = sentence.removesuffix(KEY_ADVICE) + f"Check {profile.key_name}."
     words = failure.error if isinstance(failure.error, str) else json.dumps(failure.error)
     return sentence, mask(words)[:MOST_WORDS] if failure.error is not None else ""
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote, unquote
 
-from app.core.decide import LONGEST_WAIT_S, ignored_tool_choice
+from app.core.decide import ignored_tool_choice
 from app.core.errors import BadInput
 from app.core.events import (
     CallDoubted,
@@ -45,12 +45,11 @@ from app.net.client import HttpClient, is_loopback
 from app.net.errors import NetworkError, rate_limits
 from app.net.keys import Keys
 from app.protocols.base import Codec, Decoder, ReadItem, SideText, WireRequest, join_url
-from app.protocols.errors import KEY_ADVICE, REQUEST_ADVICE, WAIT_ADVICE, asked_wait
+from app.protocols.errors import Advice, asked_wait
 from app.protocols.registry import codec
 from app.protocols.summary import is_server_call
 from app.schema.incremental import IncrementalValidator
 from app.secrets.redaction import Redactor, merge_spans
-from app.simulator.recorded import ADVICE
 from app.store.batch import Chunk, Closed
 
 SIMULATED_PATHS: Mapping[str, str] = {
@@ -434,6 +433,9 @@ class ResponseRecorder:
             self._check_path(headers.get("x-playground-left-recording", ""), at_ms)
         self._decoder = self._prepared.codec.decoder(started.status)
         self._decoder.limit(self._prepared.limits)
+        profile = self._prepared.profile
+        recorded = profile is not None and bool(profile.recorded)
+        self._decoder.advise(Advice(self._prepared.key_name, self._retry_after, recorded))
         if self._prepared.expects and started.status < 400:
             self._check_type(headers.get("content-type", ""), at_ms)
 
@@ -546,10 +548,9 @@ class ResponseRecorder:
             self._add(Warned("choice_ignored", message), at_ms, start, end)
 
     def _failed(self, event: ResponseFailed) -> ResponseFailed:
-        """With what the decoder could not know: the headers, the key's name."""
+        """With what the decoder could not know: the headers."""
         return replace(
             event,
-            message=message_with_advice(event, self._prepared.key_name),
             request_id=self._request_id,
             rate_limits=self._rate_limits,
         )
@@ -637,28 +638,6 @@ class StreamingValidation:
             return None
         problem = early.feed(text)
         return None if problem is None else CallDoubted(index, problem)
-
-
-def message_with_advice(event: ResponseFailed, key_name: str) -> str:
-    """Its message with what the decoder could not know: the key's name, the wait that is asked."""
-    message = event.message
-    if message.endswith(f"{ADVICE} {REQUEST_ADVICE}"):  # no provider: a recording, with a way on
-        return message.removesuffix(f" {REQUEST_ADVICE}").partition(": ")[2]
-    if message.endswith(KEY_ADVICE):
-        advice = f"Check {key_name}." if key_name else "The profile names no key (Providers)."
-        message = message.removesuffix(KEY_ADVICE) + advice
-    if event.retry_after:
-        unasked = "; not waited for by itself" if event.retry_after > LONGEST_WAIT_S else ""
-        message = message.removesuffix(f" {WAIT_ADVICE}")
-        message += f" It asks to wait {_wait(event.retry_after)}{unasked}."
-    return message
-
-
-def _wait(seconds: float) -> str:
-    """Seconds for a sentence; what is beyond a day is only called long."""
-    if seconds > 86_400:
-        return "more than a day"
-    return f"{seconds:.1f}".removesuffix(".0") + " s"
 
 
 # The price of a response in US dollars, from the optional extra `prices`. Unknown is None, never 0.

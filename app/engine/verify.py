@@ -34,11 +34,10 @@ from app.core.serialization import to_row
 from app.core.session import Session
 from app.core.settings import Limits, Settings
 from app.engine.interruption import cut_off
-from app.engine.responses import message_with_advice
 from app.engine.sessions import summary_of
 from app.net.errors import rate_limits
 from app.protocols.base import Spanned
-from app.protocols.errors import asked_wait
+from app.protocols.errors import Advice, asked_wait
 from app.protocols.raw_json import end_of
 from app.protocols.registry import codec
 from app.store.batch import Chunk, Closed, called_tools
@@ -319,12 +318,27 @@ def _again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
         return []
     decoder = codec(answer.sent.protocol).decoder(answer.started.status)
     decoder.limit(_limits(answer))
+    profile = answer.settings.profile
+    decoder.advise(Advice(profile.key_name, _header_wait(answer), bool(profile.recorded)))
     events = decoder.feed(data)
     over = any(isinstance(event, ResponseEnded | ResponseFailed) for _, _, event in events)
     if over or not answer.ended:
         return events
     stopped = any(isinstance(logged.event, ResponseFailed) for logged in answer.logged)
     return [*events, *decoder.end(clean, stopped=stopped and not clean)]
+
+
+def _has_header_wait(headers: Mapping[str, str]) -> bool:
+    return any(name.lower().startswith("retry-after") for name in headers)
+
+
+def _header_wait(answer: _Answer) -> float | None:
+    """The seconds that the headers asked to wait: a date among them was read by the clock of then,
+    so the log has it."""
+    if answer.started is None or not _has_header_wait(answer.started.headers):
+        return None
+    events = (logged.event for logged in answer.logged)
+    return next((event.retry_after for event in events if isinstance(event, ResponseFailed)), None)
 
 
 def _limits(answer: _Answer) -> Limits:
@@ -432,12 +446,9 @@ def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> E
             if decoded.failure == "interrupted" and (not clean or logged.failure == "stopped"):
                 # The decoder saw bytes stop; what stopped them is in the log alone.
                 return replace(event, failure=logged.failure, message=logged.message)
-            told = any(name.lower().startswith("retry-after") for name in headers)
-            asked = logged.retry_after if told else asked_wait(decoded.error)
-            event = replace(event, retry_after=asked)
-            return replace(
-                event, message=message_with_advice(event, answer.settings.profile.key_name)
-            )
+            waits = _has_header_wait(headers)
+            asked = logged.retry_after if waits else asked_wait(decoded.error)
+            return replace(event, retry_after=asked)
     return decoded
 
 

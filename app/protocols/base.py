@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from app.core.events import WireEvent
 from app.core.messages import ModelRequest
 from app.core.settings import Limits
+from app.protocols.errors import Advice
 
 Spanned = tuple[int, int, WireEvent]
 """(start, end, event): the event and the half-open span of body bytes it came from."""
@@ -74,12 +75,15 @@ class Decoder(Protocol):
     ourselves (`stopped`) no finish reason makes a good end. After it exactly one
     ResponseEnded or ResponseFailed has been yielded, whatever the bytes were; never an exception.
     `limit` may be called before the first byte: how large one event may grow, and how many calls
-    are taken; those beyond are counted in one warning at the end. `settled` is the place in the
-    body up to which no event can come any more: the frames before it are complete. `hear` and
-    `hear_end` are `feed` and `end`, and tell what is said beside the events, too.
+    are taken; those beyond are counted in one warning at the end. `advise` gives what the sentence
+    on a failure may say beyond the body; waits are named only after it. `settled` is the place in
+    the body up to which no event can come any more: the frames before it are complete. `hear` and
+    `hear_end` are `feed` and `end`, and yield what is said beside the events, too.
     """
 
     def limit(self, limits: Limits) -> None: ...
+
+    def advise(self, advice: Advice) -> None: ...
 
     @property
     def settled(self) -> int: ...

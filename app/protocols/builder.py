@@ -27,6 +27,7 @@ from app.core.events import (
 )
 from app.core.messages import CALLS_LEFT_OUT
 from app.protocols.base import TOKENS, ReadItem, SideText, Spanned
+from app.protocols.errors import Advice
 from app.protocols.frame_spans import texts_of
 from app.protocols.raw_json import joined, whole_characters
 
@@ -97,6 +98,7 @@ class EventBuilder:
         self.done = False
         self.parts: list[OpenPart] = []
         self.most_calls = sys.maxsize
+        self.advice: Advice | None = None
         self._calls = self._left_out = 0
         self._unsealed: list[OpenPart] = []
         self._events: list[ReadItem] = []
@@ -295,6 +297,8 @@ class EventBuilder:
         """The bad end; nothing where the answer has ended already."""
         if self.done:
             return
+        if self.advice is not None:
+            message = self.advice.with_wait(message, error)
         self._stop_all(complete=False)
         self._tell_left_out()
         self._check_usage()

@@ -15,6 +15,7 @@ from app.core.settings import Limits
 from app.protocols.base import ReadItem, Spanned
 from app.protocols.builder import FAILED_REASONS, EventBuilder
 from app.protocols.errors import (
+    Advice,
     ProviderError,
     error_sentence,
     http_sentence,
@@ -76,6 +77,9 @@ class BodyDecoder:
     def limit(self, limits: Limits) -> None:
         self._framer = Framer(limits.max_event_bytes)
         self._answer.most_calls = limits.max_calls_per_answer
+
+    def advise(self, advice: Advice) -> None:
+        self._answer.advice = advice
 
     @property
     def settled(self) -> int:
@@ -236,7 +240,7 @@ class BodyDecoder:
         if self._status >= 400:
             words = self._told.words if self._told else " ".join(self._text.split())[:200]
             error = self._told.error if self._told else self._text[:2000] or None
-            message = http_sentence(self._status, words)
+            message = http_sentence(self._status, words, answer.advice, error)
             answer.fail("http", message, error=error, status=self._status)
         elif self._known and not self._cut and (clean or (answer.raw_reason and not stopped)):
             self._finish(marker=not self._reader.marked, abrupt=not clean)

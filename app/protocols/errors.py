@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.core.decide import LONGEST_WAIT_S
+
 MAX_WORDS = 2000
 MAX_DEPTH = 3
 
@@ -86,39 +88,79 @@ def _item_words(item: Any, depth: int) -> str:
     return (_words(item, depth) if isinstance(item, Mapping) else "") or str(item)[:MAX_WORDS]
 
 
-KEY_ADVICE = "Check the key that the profile names."
-"""How the sentence on a refused key ends; whoever knows the key's name may say it instead."""
+@dataclass(frozen=True)
+class Advice:
+    """What the sentence on a failed answer can say that is not in the answer's body.
 
-WAIT_ADVICE = "Wait a moment, then retry."
-"""The same where there is too much to do; whoever knows how long may say that instead."""
+    `key_name` is the variable of the key; "" where the profile names none, None where nobody knows.
+    `retry_after` are the seconds that the headers ask to wait. A recording that answers
+    (`from_recording`) says itself how to go on.
+    """
 
-REQUEST_ADVICE = (
+    key_name: str | None = None
+    retry_after: float | None = None
+    from_recording: bool = False
+
+    def wait_s(self, error: Any) -> float | None:
+        """The seconds that headers or error ask to wait, or None."""
+        return asked_wait(error) if self.retry_after is None else self.retry_after
+
+    def with_wait(self, message: str, error: Any) -> str:
+        """`message`, and the wait that is asked for."""
+        seconds = self.wait_s(error)
+        if not seconds:
+            return message
+        unasked = "; not waited for by itself" if seconds > LONGEST_WAIT_S else ""
+        return f"{message} It asks to wait {_wait(seconds)}{unasked}."
+
+
+def _wait(seconds: float) -> str:
+    """Seconds for a sentence; what is beyond a day is only called long."""
+    if seconds > 86_400:
+        return "more than a day"
+    return f"{seconds:.1f}".removesuffix(".0") + " s"
+
+
+_CHECK_REQUEST = (
     "Compare the request in the wire view with what it complains about, change the settings, and "
     "retry."
 )
-"""The same where the request was wrong."""
-
-_ADVICE = {
-    400: REQUEST_ADVICE,
-    401: KEY_ADVICE,
+_WHAT_TO_DO = {
+    400: _CHECK_REQUEST,
     402: "Check the account's balance with the provider.",
     403: "Check that the key may use this model.",
     404: "Check the model's name and the base URL.",
     408: "Retry.",
     413: "Shorten the session or start a new one.",
-    429: WAIT_ADVICE,
 }
 
 
-def http_sentence(status: int, words: str) -> str:
-    """A sentence on an answer whose status is 400 or above."""
-    advice = _ADVICE.get(status) or (
-        "Retry, or try again later." if status >= 500 else _ADVICE[400]
+def _what_to_do(status: int, advice: Advice | None, error: Any) -> str:
+    if status == 401:
+        if advice is None or advice.key_name is None:
+            return "Check the key that the profile names."
+        if not advice.key_name:
+            return "The profile names no key (Providers)."
+        return f"Check {advice.key_name}."
+    if status == 429:
+        waits = advice is not None and advice.wait_s(error)
+        return "" if waits else "Wait a moment, then retry."
+    return _WHAT_TO_DO.get(status) or (
+        "Retry, or try again later." if status >= 500 else _CHECK_REQUEST
     )
+
+
+def http_sentence(status: int, words: str, advice: Advice | None = None, error: Any = None) -> str:
+    """A sentence on an answer whose status is 400 or above, without the wait that it asks for."""
+    what_to_do = _what_to_do(status, advice, error)
+    if advice is not None and advice.from_recording and what_to_do == _CHECK_REQUEST and words:
+        return _closed(words)
     sentence = f"The provider answered with status {status}"
     if words.lstrip()[:1] == "<":
-        return f"{sentence} and a page of HTML or XML, which is no answer of an API. {advice}"
-    return f"{sentence}: {_closed(words)} {advice}" if words else f"{sentence}. {advice}"
+        sentence = f"{sentence} and a page of HTML or XML, which is no answer of an API."
+    else:
+        sentence = f"{sentence}: {_closed(words)}" if words else f"{sentence}."
+    return f"{sentence} {what_to_do}".rstrip()
 
 
 def error_sentence(words: str) -> str:
