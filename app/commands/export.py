@@ -13,8 +13,8 @@ from pathlib import Path
 from app import config
 from app.core.errors import BadInput, NotFound
 from app.engine.export_session import read_bundle_from, redact_bundle
-from app.exchange.bundle import DEFAULT_BASE, Kept, Written
-from app.exchange.redact import Mark
+from app.exchange.bundle import DEFAULT_BASE, ExportFile, SessionBundle
+from app.exchange.redact import Redaction
 from app.exchange.table import EXPORTS
 from app.net.keys import Keys
 from app.store.database import Database, readable_database
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _kept(path: Path, session_id: str) -> Kept:
+async def _kept(path: Path, session_id: str) -> SessionBundle:
     database = await Database.open(path, owner=False)
     try:
         if await database.is_empty():
@@ -52,7 +52,7 @@ async def _kept(path: Path, session_id: str) -> Kept:
         await database.close()
 
 
-def _put(arguments: argparse.Namespace, written: Written, marks: Sequence[Mark]) -> None:
+def _put(arguments: argparse.Namespace, written: ExportFile, marks: Sequence[Redaction]) -> None:
     if arguments.output is not None:
         _save(arguments.output, written.data)
     told = [f"Masked in {mark.where}: {mark.count}." for mark in marks]

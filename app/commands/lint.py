@@ -19,10 +19,10 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS
-from app.exchange.dialect import json_schema
+from app.exchange.dialect import from_openapi_schema
 from app.exchange.entry import UNANSWERED
-from app.exchange.found import Brought, Found
-from app.exchange.tool_import import read
+from app.exchange.found import ImportedTool, ImportedTools
+from app.exchange.tool_import import import_tools
 from app.protocols.lint import Finding, Fix, findings, of_group
 from app.protocols.rewrite import (
     STRICT_PROTOCOLS,
@@ -96,7 +96,7 @@ def _protocols(text: str) -> tuple[str, ...]:
     return tuple(name for name in PROTOCOLS if name in names or not names)
 
 
-def _read(path: Path) -> Brought:
+def _read(path: Path) -> ImportedTools:
     """What a file holds. BadInput where it holds no tools."""
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -107,7 +107,7 @@ def _read(path: Path) -> Brought:
         raise BadInput(f"Cannot read {path} ({why}); name a readable file.") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is no text in UTF-8; name a file of tools.") from error
-    brought = read(text, str(path))
+    brought = import_tools(text, str(path))
     if brought.problem or not brought.tools:
         why = brought.problem or "It holds no tools."
         raise BadInput(f"{path}: {why}")
@@ -120,7 +120,7 @@ def _complain(what: dict[str, str], said: str) -> dict[str, str]:
     return what
 
 
-def _note(path: Path, brought: Brought) -> None:
+def _note(path: Path, brought: ImportedTools) -> None:
     """What was changed or left out to read it; who answers a tool is no matter here."""
     for said in brought.notes:
         print(f"{path}: {said}", file=sys.stderr)
@@ -130,7 +130,9 @@ def _note(path: Path, brought: Brought) -> None:
                 print(f"{path}:{tool.name}: {said}", file=sys.stderr)
 
 
-def lint_tools(file: str, found: Sequence[Found], protocols: Sequence[str]) -> list[LintLine]:
+def lint_tools(
+    file: str, found: Sequence[ImportedTool], protocols: Sequence[str]
+) -> list[LintLine]:
     """All lines about the tools of one file, in their order; what is about all of them last."""
     lines = []
     for item in found:
@@ -187,7 +189,7 @@ class FileFix:
     kept: Path | None = None
 
 
-def fix_file(path: Path, found: Sequence[Found], protocols: Sequence[str]) -> FileFix:
+def fix_file(path: Path, found: Sequence[ImportedTool], protocols: Sequence[str]) -> FileFix:
     """Rewrite the tools in the file that `protocols` would refuse, where a rewrite helps.
 
     The file is written anew only if something changed. BadInput where it cannot be written.
@@ -216,7 +218,7 @@ def fix_file(path: Path, found: Sequence[Found], protocols: Sequence[str]) -> Fi
     return FileFix(tuple(lines), tuple(told), kept)
 
 
-def _fixes(item: Found, protocols: Sequence[str]) -> list[Fix]:
+def _fixes(item: ImportedTool, protocols: Sequence[str]) -> list[Fix]:
     """The rewrites that would help, in the order they are made."""
     assert item.tool is not None
     form = item.form if item.protocol else None
@@ -233,7 +235,9 @@ def _is_asked(finding: Finding) -> bool:
     )
 
 
-def _fix(whole: Any, item: Found, fixes: Sequence[Fix], protocols: Sequence[str]) -> list[str]:
+def _fix(
+    whole: Any, item: ImportedTool, fixes: Sequence[Fix], protocols: Sequence[str]
+) -> list[str]:
     """Make the rewrites in `whole` that help; what is to be told of them."""
     place = _holder(whole, item.form)
     if place is None:
@@ -244,7 +248,7 @@ def _fix(whole: Any, item: Found, fixes: Sequence[Fix], protocols: Sequence[str]
     for fix in fixes:
         made = _rewritten(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
         holder[key] = made.parameters
-        known = json_schema(made.parameters) if fix == "gemini" else made.parameters
+        known = from_openapi_schema(made.parameters) if fix == "gemini" else made.parameters
         tool = replace(tool, parameters=known)
         told += [f"{item.name}: {_worded(said)}" for said in made.lost]
         told += [f"{item.name}: null now stands for absent at {where}." for where in made.nullable]
@@ -262,7 +266,7 @@ def _worded(said: str) -> str:
     return said if said.startswith("Still refused: ") else f"could not keep: {said}"
 
 
-def _refusals(item: Found, protocols: Sequence[str]) -> dict[str, str]:
+def _refusals(item: ImportedTool, protocols: Sequence[str]) -> dict[str, str]:
     """Which protocols refuse the tool for its schema, and why."""
     assert item.tool is not None
     form = item.form if item.protocol else None

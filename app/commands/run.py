@@ -34,7 +34,7 @@ from app.core.session import session_data
 from app.core.settings import SIMULATOR_URL, Limits
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
-from app.exchange.tool_import import read
+from app.exchange.tool_import import import_tools
 from app.net.client import HttpClient, is_loopback
 from app.net.errors import NetworkError
 from app.net.keys import harden_process, origin
@@ -279,7 +279,7 @@ def read_tools(path: Path) -> list[Any]:
         raise BadInput(
             f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
         ) from error
-    brought = read(text, os.path.abspath(path))
+    brought = import_tools(text, os.path.abspath(path))
     for said in (brought.problem, *(tool.problem for tool in brought.tools)):
         if said:
             raise BadInput(f"{path}: {said}")

@@ -13,9 +13,9 @@ from app.core.errors import NotFound
 from app.core.events import Logged
 from app.core.reducer import fold
 from app.core.session import Session
-from app.exchange.bundle import DEFAULT_BASE, Kept, Look, Piece, Recording
-from app.exchange.redact import Redacted, redacted
-from app.exchange.without import without
+from app.exchange.bundle import DEFAULT_BASE, PageAssets, RecordedChunk, Recording, SessionBundle
+from app.exchange.redact import RedactedBundle, redact_session
+from app.exchange.without import omit
 from app.net.keys import LIKE_SECRET
 from app.render.environment import environment, join_styles
 from app.secrets.redaction import SHORTEST
@@ -26,14 +26,18 @@ if TYPE_CHECKING:
     from app.engine.engine import Engine  # not for `playground export`, which starts none
 
 
-async def read_bundle(engine: Engine, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
+async def read_bundle(
+    engine: Engine, session_id: str, base_url: str = DEFAULT_BASE
+) -> SessionBundle:
     """All that is kept of a session; NotFound where there is none. `base_url` is where this server
     listens."""
     async with engine.sessions.holding(session_id):
         return await read_bundle_from(engine.log, session_id, base_url)
 
 
-async def read_bundle_from(log: Log, session_id: str, base_url: str = DEFAULT_BASE) -> Kept:
+async def read_bundle_from(
+    log: Log, session_id: str, base_url: str = DEFAULT_BASE
+) -> SessionBundle:
     """The same by the database alone; `base_url` is where its server listens. What is written
     meanwhile breaks nothing: the ends of the recordings are read before their bytes, and those
     before the events."""
@@ -43,9 +47,9 @@ async def read_bundle_from(log: Log, session_id: str, base_url: str = DEFAULT_BA
     closed, chunks = await log.recordings(session_id), await log.chunks(session_id)
     events, tags = await log.events(session_id), await log.tags(session_id)
     session = fold(session_id, events)
-    by_number: dict[int, list[Piece]] = {number: [] for number in closed}
+    by_number: dict[int, list[RecordedChunk]] = {number: [] for number in closed}
     for chunk in chunks:
-        by_number.setdefault(chunk.recording, []).append(Piece(chunk.at_ms, chunk.data))
+        by_number.setdefault(chunk.recording, []).append(RecordedChunk(chunk.at_ms, chunk.data))
     recordings = {}
     for number in sorted(by_number):
         end = closed.get(number) or Closed(number, False)
@@ -53,14 +57,17 @@ async def read_bundle_from(log: Log, session_id: str, base_url: str = DEFAULT_BA
             number, by_number[number], end.clean, tuple(end.masked), end.sha256
         )
     title, parent, created_ms = summary.title, summary.parent, summary.created_ms
-    return Kept(
+    return SessionBundle(
         session, title, events, recordings, tuple(tags), parent, created_ms, look(), base_url
     )
 
 
 def redact_bundle(
-    whole: Kept, secrets: Collection[str], private: Mapping[str, str], left_out: Collection[str]
-) -> Redacted:
+    whole: SessionBundle,
+    secrets: Collection[str],
+    private: Mapping[str, str],
+    left_out: Collection[str],
+) -> RedactedBundle:
     """What leaves of `whole`: without what is `left_out`, then without `secrets`, the values of the
     variables `private` and all that looks like a secret. Takes seconds for a large session."""
     hidden = {value for name, value in private.items() if is_private(name, value, whole.session)}
@@ -83,7 +90,7 @@ class _RedactionRequest:
     seq: int
     left_out: frozenset[str]
     known: frozenset[str] = field(repr=False)
-    whole: Kept = field(compare=False, repr=False)
+    whole: SessionBundle = field(compare=False, repr=False)
     log: Sequence[Logged] = field(hash=False, repr=False)
     recordings: Mapping[int, Recording] = field(hash=False, repr=False)
     about: tuple[object, ...] = field(init=False, repr=False)
@@ -95,9 +102,9 @@ class _RedactionRequest:
 
 
 @lru_cache(maxsize=1)
-def _redact_cached(asked: _RedactionRequest) -> Redacted:
+def _redact_cached(asked: _RedactionRequest) -> RedactedBundle:
     """The last one is kept: a page is looked at in one form, then in another, then saved."""
-    return redacted(without(asked.whole, asked.left_out), asked.known)
+    return redact_session(omit(asked.whole, asked.left_out), asked.known)
 
 
 def is_private(name: str, value: str, session: Session) -> bool:
@@ -124,11 +131,11 @@ STYLES = ("tokens", "base", "frame", "flow", "bar", "wire", "shared")
 
 
 @lru_cache(maxsize=1)
-def look() -> Look:
+def look() -> PageAssets:
     """What a page in a file is drawn with: the templates, and the page's own styles in one text."""
     folder = config.resource("static")
     styles = join_styles(folder, STYLES)
     script = (folder / "shared.js").read_text("utf-8")
-    return Look(
+    return PageAssets(
         environment(config.resource("templates")), styles, script, f"playground {__version__}"
     )

@@ -20,12 +20,12 @@ from app.engine.interruption import cut_off
 from app.engine.sessions import new_id, summary_of, title_of
 from app.engine.settings import sound_params, unnamed_profile
 from app.exchange import html
-from app.exchange.bundle import Kept, Piece, Recording
-from app.exchange.jsonl import read
-from app.exchange.pasted import Pasted, text_of
-from app.exchange.redact import redacted
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from app.exchange.jsonl import read_session
+from app.exchange.pasted import ImportedRequest, text_of
+from app.exchange.redact import redact_session
 from app.exchange.requests_import import read_requests
-from app.exchange.retold import check_size, retold
+from app.exchange.retold import check_size, session_from_request
 from app.exchange.text import Unreadable
 from app.protocols.parameters import THINKING
 from app.store.batch import Chunk, Closed, WriteBatch
@@ -56,10 +56,10 @@ async def import_session(engine: Engine, data: bytes) -> str:
     return bundle.session.id
 
 
-def _read(engine: Engine, data: bytes) -> Kept:
+def _read(engine: Engine, data: bytes) -> SessionBundle:
     """Without the keys of this place, should the file hold one; all else stays as it is."""
-    bundle = read(data, new_id(), _check_readable)
-    return redacted(bundle, engine.keys.secrets(), shapes=False).kept
+    bundle = read_session(data, new_id(), _check_readable)
+    return redact_session(bundle, engine.keys.secrets(), shapes=False).kept
 
 
 def _check_readable(session: Session) -> None:
@@ -69,13 +69,15 @@ def _check_readable(session: Session) -> None:
         raise BadInput(str(error)) from None
 
 
-def _read_request(engine: Engine, data: bytes) -> Kept:
+def _read_request(engine: Engine, data: bytes) -> SessionBundle:
     """Whatever of it looks like a key is masked: it was never made to be kept."""
     imported = read_requests(data.decode("utf-8", "replace"))
     if not imported.requests:
         raise BadInput(f"{imported.problem} Bring {WHAT}.")
     pasted, now = _sound(imported.requests[0]), engine.sessions.clock()
-    converted = retold(pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now)
+    converted = session_from_request(
+        pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now
+    )
     for note in (*imported.notes, *converted.notes):
         converted.tell("brought", note)
     recordings = {}
@@ -84,20 +86,20 @@ def _read_request(engine: Engine, data: bytes) -> Kept:
             len(converted.session.turns),
             hashlib.sha256(converted.response).hexdigest(),
         )
-        piece = Piece(pasted.at_ms or now, converted.response)
+        piece = RecordedChunk(pasted.at_ms or now, converted.response)
         recordings[number] = Recording(number, [piece], True, (), digest)
     prompts = (
         item.text
         for item in converted.session.items
         if isinstance(item, Prompt) and item.role == "user"
     )
-    bundle = Kept(
+    bundle = SessionBundle(
         converted.session, title_of(next(prompts, "")), converted.log, recordings, created_ms=now
     )
-    return redacted(bundle, engine.keys.secrets()).kept
+    return redact_session(bundle, engine.keys.secrets()).kept
 
 
-def _sound(pasted: Pasted) -> Pasted:
+def _sound(pasted: ImportedRequest) -> ImportedRequest:
     """With those parameters that a person could have chosen, and a note on the others. An object
     that says how much is thought goes along as it is."""
     setup, word = pasted.setup, THINKING[pasted.protocol]
@@ -110,7 +112,7 @@ def _sound(pasted: Pasted) -> Pasted:
     return replace(pasted, setup=setup, notes=(*pasted.notes, *notes))
 
 
-def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
+def _asked_profile(engine: Engine, pasted: ImportedRequest) -> Profile:
     """The person's own profile for where the request went, or one that only says so."""
     rows = [profile for profile in engine.profiles() if profile.protocol == pasted.protocol]
     if not pasted.base_url:
@@ -120,7 +122,7 @@ def _asked_profile(engine: Engine, pasted: Pasted) -> Profile:
     return next(same, unnamed_profile(host[:60], pasted.protocol, pasted.base_url))
 
 
-def _batch(bundle: Kept) -> WriteBatch:
+def _batch(bundle: SessionBundle) -> WriteBatch:
     """Written in one go: the whole of it, or nothing."""
     chunks = []
     for number, recording in bundle.recordings.items():

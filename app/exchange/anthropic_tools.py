@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.exchange.entry import Pieces, kept, left_out, made
-from app.exchange.found import Found
+from app.exchange.entry import ToolParts, build_tool, note_left_out, protocol_extra
+from app.exchange.found import ImportedTool
 
-KIND = "Anthropic"
-_KNOWN = ("type", "name", "description", "input_schema", "strict", "eager_input_streaming")
-_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed_callers")
+ANTHROPIC = "Anthropic"
+_ANTHROPIC_KNOWN = (
+    "type",
+    "name",
+    "description",
+    "input_schema",
+    "strict",
+    "eager_input_streaming",
+)
+_ANTHROPIC_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed_callers")
 """Kept for Anthropic as they are."""
 
 
-def tool(entry: Mapping[str, Any]) -> Found:
+def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """`{"name", "description", "input_schema"}`"""
-    pieces = Pieces(
+    pieces = ToolParts(
         entry.get("name"),
         entry.get("description"),
         entry.get("input_schema"),
         rest={
             "strict": entry.get("strict"),
             "eager": entry.get("eager_input_streaming"),
-            "extra": kept(entry, "anthropic", _EXTRA),
+            "extra": protocol_extra(entry, "anthropic", _ANTHROPIC_EXTRA),
         },
-        notes=left_out(entry, (*_KNOWN, *_EXTRA)),
+        notes=note_left_out(entry, (*_ANTHROPIC_KNOWN, *_ANTHROPIC_EXTRA)),
     )
-    return made(entry, KIND, pieces, "anthropic")
+    return build_tool(entry, ANTHROPIC, pieces, "anthropic")

@@ -15,7 +15,7 @@ DEFAULT_BASE = "http://127.0.0.1:8765"
 
 
 @dataclass(frozen=True)
-class Piece:
+class RecordedChunk:
     """Bytes of a recording as they arrived, at `at_ms` (Unix ms)."""
 
     at_ms: int
@@ -28,7 +28,7 @@ class Recording:
     what they hide; `sha256` is of the bytes as they are kept, "" where the end was never seen."""
 
     number: int
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[RecordedChunk] = ()
     clean: bool = False
     masked: Sequence[tuple[int, int]] = ()
     sha256: str = ""
@@ -39,7 +39,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Look:
+class PageAssets:
     """What a page of it is drawn with. `styles` and `script` stand for themselves: they name no
     other file. `made_by` is the program with its version."""
 
@@ -50,7 +50,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SessionBundle:
     """A session with its whole `log`, deltas and all, and its recordings by number.
 
     `session` is folded from `log`. `title`, `tags` and `parent` are the library's. `look` is for
@@ -65,12 +65,12 @@ class Kept:
     tags: Sequence[str] = ()
     parent: str = ""
     created_ms: int = 0
-    look: Look | None = None
+    look: PageAssets | None = None
     base_url: str = DEFAULT_BASE
 
 
 @dataclass(frozen=True)
-class Written:
+class ExportFile:
     """A file: its name is made of letters, digits, "-", "_" and dots. `notes` are sentences on what
     this form cannot say."""
 

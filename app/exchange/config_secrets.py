@@ -127,7 +127,7 @@ LONG = 20
 
 
 @dataclass(frozen=True)
-class Spot:
+class SecretSpan:
     """Where in a text a key may stand; `word` is what it is called there, "" for nothing."""
 
     start: int
@@ -136,15 +136,20 @@ class Spot:
     why: str
 
 
-def secrets_in(text: str, name: str = "") -> list[Spot]:
+def secrets_in(text: str, name: str = "") -> list[SecretSpan]:
     """Where in the value called `name` keys may stand, in order and apart from each other."""
     if not text or len(text) > _MOST_READ:
         return []
     taken = bytearray(len(text))
     for match in _REFERENCE.finditer(text):
         taken[match.start() : match.end()] = b"\1" * len(match[0])
-    found: list[Spot] = []
-    for spot in (*_by_name(text, name), *_by_looks(text), *_by_place(text), *_by_lot(text, name)):
+    found: list[SecretSpan] = []
+    for spot in (
+        *_by_name(text, name),
+        *_by_prefix(text),
+        *_by_place(text),
+        *_by_randomness(text, name),
+    ):
         if spot.start < spot.end and 1 not in taken[spot.start : spot.end]:
             taken[spot.start : spot.end] = b"\1" * (spot.end - spot.start)
             found.append(spot)
@@ -182,36 +187,36 @@ def _says(words: list[str], place: int) -> bool:
     return word in _STRONG or _COMPOUND.fullmatch(word) is not None
 
 
-def _by_name(text: str, name: str) -> Iterator[Spot]:
+def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
     """The whole value, behind the scheme that it may begin with; of one that refers to variables
     what stands beside them, where that looks like a key by itself."""
     scheme = _SCHEME.match(text)
     start = scheme.end() if scheme else 0
     value = text[start:]
-    plain = _PLAIN.fullmatch(value) and not _drawn(value)
+    plain = _PLAIN.fullmatch(value) and not _is_random(value)
     if not name or plain or not names_key(name, value):
         return
     if _JSON.match(value) and any(_by_place(value)):
         return  # what is called a key in there is one
     if not _REFERENCE.search(value):
-        yield Spot(start, len(text), name, NAME)
+        yield SecretSpan(start, len(text), name, NAME)
         return
     beside = _REFERENCE.sub(lambda one: " " * len(one[0]), text)
     for match in re.finditer(r"[^\s{}$:,;]{8,}", beside):
         if is_opaque(match[0]):
-            yield Spot(*match.span(), name, NAME)
+            yield SecretSpan(*match.span(), name, NAME)
 
 
-def _by_looks(text: str) -> Iterator[Spot]:
+def _by_prefix(text: str) -> Iterator[SecretSpan]:
     for match in _PEM.finditer(text):
-        yield Spot(match.start(), match.end(), "", PREFIX)
+        yield SecretSpan(match.start(), match.end(), "", PREFIX)
     for start, end in find_keys(text):
-        yield Spot(start, end, "", PREFIX)
+        yield SecretSpan(start, end, "", PREFIX)
     for match in _BEGINS.finditer(text):
         rest = match[2].rstrip(".")
         sure = match[0].startswith(_UNMISTAKABLE) and len(rest) >= 8
         if sure or any(_is_mixed(run) for run in _RUN.findall(rest)):
-            yield Spot(match.start(), match.start() + len(match[1]) + len(rest), "", PREFIX)
+            yield SecretSpan(match.start(), match.start() + len(match[1]) + len(rest), "", PREFIX)
 
 
 def _is_mixed(run: str) -> bool:
@@ -220,12 +225,12 @@ def _is_mixed(run: str) -> bool:
     return len(run) >= 12 or (len(run) >= 8 and digits >= 2)
 
 
-def _by_place(text: str) -> Iterator[Spot]:
+def _by_place(text: str) -> Iterator[SecretSpan]:
     for match in _USER.finditer(text):
         if match["password"]:
-            yield Spot(*match.span("password"), "password", PLACE)
-        elif _drawn(match["user"]):
-            yield Spot(*match.span("user"), "", RANDOM)
+            yield SecretSpan(*match.span("password"), "password", PLACE)
+        elif _is_random(match["user"]):
+            yield SecretSpan(*match.span("user"), "", RANDOM)
     for match in _PAIR.finditer(text):
         group = "shell" if match["flag"] else "value"
         word = match["flag"] or match["name"]
@@ -239,13 +244,13 @@ def _by_place(text: str) -> Iterator[Spot]:
             continue  # an image and its tag
         value = text[start:end]
         if not _PLAIN.fullmatch(value) and names_key(word, value):
-            yield Spot(start, end, word, NAME)
+            yield SecretSpan(start, end, word, NAME)
     for match in _AUTHORIZED.finditer(text):
         if not _WORD.fullmatch(match[1]):
-            yield Spot(*match.span(1), "", PLACE)
+            yield SecretSpan(*match.span(1), "", PLACE)
 
 
-def _by_lot(text: str, name: str) -> Iterator[Spot]:
+def _by_randomness(text: str, name: str) -> Iterator[SecretSpan]:
     """What is random, piece by piece; no place of a file, no digest, and nothing whose name says
     that it identifies."""
     if "git+" in text or ".git" in text:
@@ -268,11 +273,11 @@ def _by_lot(text: str, name: str) -> Iterator[Spot]:
         else:
             pieces = re.finditer(r"[^:@]+", atom)
         for piece in pieces:
-            if _drawn(piece[0]):
-                yield Spot(start + piece.start(), start + piece.end(), "", RANDOM)
+            if _is_random(piece[0]):
+                yield SecretSpan(start + piece.start(), start + piece.end(), "", RANDOM)
 
 
-def _drawn(word: str) -> bool:
+def _is_random(word: str) -> bool:
     """Whether a word was drawn by lot: long, and its letters, sizes and digits change all the time,
     which no name of words does. Ids with their usual dashes are none."""
     if len(word) < LONG or _UUID.search(word) or re.search(r"[^A-Za-z0-9+/=._~%-]", word):

@@ -39,7 +39,7 @@ _HEREDOC = re.compile(
 
 
 @dataclass
-class Command:
+class CurlCommand:
     """What a command line would send."""
 
     method: str = ""
@@ -53,7 +53,7 @@ def is_curl(text: str) -> bool:
     return _CURL.search(text) is not None
 
 
-def commands(text: str) -> list[Command]:
+def curl_commands(text: str) -> list[CurlCommand]:
     """The curl commands of `text`, in order; Unreadable with a sentence where one cannot be read,
     or where there is none."""
     if _CARETS.search(text):
@@ -64,23 +64,23 @@ def commands(text: str) -> list[Command]:
         if word not in ("\n", "&&"):
             words.append(word)
             continue
-        if any(_is_curl(word) for word in words):
-            found.append(_command(words, here))
+        if any(_is_curl_word(word) for word in words):
+            found.append(_curl_command(words, here))
         words.clear()
     if not found:
         raise Unreadable("There is no curl command in it.")
     return found
 
 
-def _is_curl(word: str) -> bool:
+def _is_curl_word(word: str) -> bool:
     return word.removesuffix(".exe").rpartition("/")[2] == "curl"
 
 
-def _command(line: list[str], here: str | None) -> Command:
-    start = next(place for place, word in enumerate(line) if _is_curl(word))
-    found, words, piped = Command(), iter(line[start + 1 :]), line[:start]
+def _curl_command(line: list[str], here: str | None) -> CurlCommand:
+    start = next(place for place, word in enumerate(line) if _is_curl_word(word))
+    found, words, piped = CurlCommand(), iter(line[start + 1 :]), line[:start]
     if piped[:2] == ["printf", "%s"] and len(piped) > 2:
-        here = _plain(piped[2]) if "base64" in piped else piped[2]
+        here = _decode_base64(piped[2]) if "base64" in piped else piped[2]
     for word in words:
         name, value = _option(word)
         if name in _BODY:
@@ -107,7 +107,7 @@ def _command(line: list[str], here: str | None) -> Command:
     return found
 
 
-def _plain(coded: str) -> str:
+def _decode_base64(coded: str) -> str:
     try:
         return base64.b64decode(coded, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
@@ -162,14 +162,14 @@ def _words(text: str) -> Iterator[str]:
             continue
         began = True
         if text.startswith("$'", place):
-            piece, place = _ansi(text, place + 2)
+            piece, place = _ansi_quoted(text, place + 2)
         elif sign == "'":
             end = text.find("'", place + 1)
             if end < 0:
                 raise Unreadable("A quote is not closed; paste the whole command.")
             piece, place = text[place + 1 : end], end + 1
         elif sign == '"':
-            piece, place = _double(text, place + 1)
+            piece, place = _double_quoted(text, place + 1)
         elif sign in "\\^" and place + 1 < len(text):
             piece, place = text[place + 1], place + 2
         else:
@@ -179,7 +179,7 @@ def _words(text: str) -> Iterator[str]:
         yield word
 
 
-def _ansi(text: str, start: int) -> tuple[str, int]:
+def _ansi_quoted(text: str, start: int) -> tuple[str, int]:
     match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(text, start)
     if match is None:
         raise Unreadable("A quote is not closed; paste the whole command.")
@@ -193,7 +193,7 @@ def _ansi(text: str, start: int) -> tuple[str, int]:
     return _ANSI.sub(spelled, match[0][:-1]), match.end()
 
 
-def _double(text: str, start: int) -> tuple[str, int]:
+def _double_quoted(text: str, start: int) -> tuple[str, int]:
     match = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL).match(text, start)
     if match is None:
         raise Unreadable("A quote is not closed; paste the whole command.")

@@ -43,7 +43,7 @@ _MANY = ("anyOf", "oneOf", "allOf")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 
-def json_schema(schema: Any, depth: int = 0) -> Any:
+def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
     """`schema` in JSON Schema; what is no schema is left as it is, for the check to refuse."""
     if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
         return schema
@@ -52,24 +52,24 @@ def json_schema(schema: Any, depth: int = 0) -> Any:
         key = _SNAKE.get(str(written), str(written))
         if key == "type" and isinstance(value, str):
             if value != "TYPE_UNSPECIFIED":
-                made[key] = _lower(value)
+                made[key] = _lower_type(value)
         elif key == "type" and isinstance(value, list):
-            made[key] = [_lower(one) if isinstance(one, str) else one for one in value]
+            made[key] = [_lower_type(one) if isinstance(one, str) else one for one in value]
         elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
             made[key] = int(value)
         elif key in _ONE:
-            made[key] = json_schema(value, depth + 1)
+            made[key] = from_openapi_schema(value, depth + 1)
         elif key in _MANY and isinstance(value, list):
-            made[key] = [json_schema(one, depth + 1) for one in value]
+            made[key] = [from_openapi_schema(one, depth + 1) for one in value]
         elif key == "properties" and isinstance(value, Mapping):
-            made[key] = {name: json_schema(one, depth + 1) for name, one in value.items()}
+            made[key] = {name: from_openapi_schema(one, depth + 1) for name, one in value.items()}
         elif key not in _SILENT:
             made[key] = value
-    _exclusive(made)
-    return _nullable(made) if schema.get("nullable") is True else made
+    _convert_exclusive(made)
+    return _with_null(made) if schema.get("nullable") is True else made
 
 
-def with_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
+def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
     """`schema` with the types of JSON where it has those of a language. `changed` collects what
     became what."""
     if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
@@ -85,21 +85,23 @@ def with_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
             changed |= {kind: _WRITTEN[kind] for kind in kinds}
             made[key] = [_WRITTEN[one] if one in kinds else one for one in value]
         elif key in _ONE:
-            made[key] = with_types(value, changed, depth + 1)
+            made[key] = with_json_types(value, changed, depth + 1)
         elif key in _MANY and isinstance(value, list):
-            made[key] = [with_types(one, changed, depth + 1) for one in value]
+            made[key] = [with_json_types(one, changed, depth + 1) for one in value]
         elif key in _NAMED and isinstance(value, Mapping):
-            made[key] = {name: with_types(one, changed, depth + 1) for name, one in value.items()}
+            made[key] = {
+                name: with_json_types(one, changed, depth + 1) for name, one in value.items()
+            }
         else:
             made[key] = value
     return made
 
 
-def _lower(kind: str) -> str:
+def _lower_type(kind: str) -> str:
     return kind.lower() if kind.lower() in _TYPES else kind
 
 
-def _exclusive(made: dict[str, Any]) -> None:
+def _convert_exclusive(made: dict[str, Any]) -> None:
     """Draft 4 said `minimum` and whether it is exclusive; since then the bound itself says it."""
     for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(made.get(strict), bool):
@@ -108,7 +110,7 @@ def _exclusive(made: dict[str, Any]) -> None:
                 made[strict] = made.pop(plain)
 
 
-def _nullable(made: dict[str, Any]) -> dict[str, Any]:
+def _with_null(made: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(made.get("type"), str):
         return {"anyOf": [made, {"type": "null"}]} if made else made
     made["type"] = [made["type"], "null"]

@@ -13,8 +13,8 @@ from typing import Any
 
 from app.core.errors import BadTool
 from app.core.tools import NAME
-from app.exchange.dialect import with_types
-from app.exchange.found import Found
+from app.exchange.dialect import with_json_types
+from app.exchange.found import ImportedTool
 from app.schema import schema_checks
 from app.schema.keywords import all_subschemas
 from app.schema.sample import sample
@@ -29,7 +29,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True)
-class Pieces:
+class ToolParts:
     """A tool as its format told it, unchecked. `answered_by` "" is for a format that does not say
     who answers; `output` is what it says of the result, a schema or None."""
 
@@ -43,9 +43,11 @@ class Pieces:
     notes: Sequence[str] = ()
 
 
-def made(entry: Mapping[str, Any], kind: str, pieces: Pieces, protocol: str = "") -> Found:
+def build_tool(
+    entry: Mapping[str, Any], kind: str, pieces: ToolParts, protocol: str = ""
+) -> ImportedTool:
     """The tool that `pieces` make, checked as one that is typed."""
-    found = Found(None, clipped(pieces.name), entry, protocol, kind)
+    found = ImportedTool(None, clipped(pieces.name), entry, protocol, kind)
     notes = list(pieces.notes)
     try:
         name = _legal(pieces.name, notes)
@@ -58,24 +60,24 @@ def made(entry: Mapping[str, Any], kind: str, pieces: Pieces, protocol: str = ""
         }
         tool = check_tool(data)
     except BadTool as error:
-        return unsound(replace(found, notes=tuple(notes)), error)
+        return with_problem(replace(found, notes=tuple(notes)), error)
     return replace(found, tool=tool, name=tool.name, notes=tuple(notes))
 
 
-def unsound(found: Found, error: BadTool) -> Found:
+def with_problem(found: ImportedTool, error: BadTool) -> ImportedTool:
     """`found` without a tool: what is wrong, where, and whether the schema refers out of itself."""
     refers = error.pointer.endswith(_REFERENCES)
     return replace(found, problem=str(error), pointer=error.pointer, refers=refers)
 
 
-def refused(
+def refused_tool(
     entry: Mapping[str, Any], kind: str, name: Any, problem: str, protocol: str = ""
-) -> Found:
+) -> ImportedTool:
     """An entry that is understood and cannot be taken."""
-    return Found(None, clipped(name), entry, protocol, kind, (), problem)
+    return ImportedTool(None, clipped(name), entry, protocol, kind, (), problem)
 
 
-def left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") -> list[str]:
+def note_left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") -> list[str]:
     """A note of the members that have no place in our own form."""
     known = set(known)
     names = [clipped(key, 40) for key in entry if key not in known]
@@ -85,7 +87,9 @@ def left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") ->
     return [f"Left out{where}: {', '.join(names[:8])}{more}."]
 
 
-def kept(entry: Mapping[str, Any], protocol: str, names: Sequence[str]) -> dict[str, Any] | None:
+def protocol_extra(
+    entry: Mapping[str, Any], protocol: str, names: Sequence[str]
+) -> dict[str, Any] | None:
     """The members that `protocol` alone knows, as `extra` of a tool; None where there are none."""
     found = {name: entry[name] for name in names if entry.get(name) is not None}
     return {protocol: found} if found else None
@@ -97,7 +101,7 @@ def clipped(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def snake(text: str) -> str:
+def legal_name(text: str) -> str:
     """A legal name made of any text, "" where nothing of it is legal."""
     return _ILLEGAL.sub("_", text).strip("_.-")[:128]
 
@@ -107,7 +111,7 @@ def _legal(name: Any, notes: list[str]) -> str:
         raise BadTool("It has no name; give it one in the file.", "/name")
     if NAME.fullmatch(name):
         return name
-    legal = snake(name)
+    legal = legal_name(name)
     if not legal:
         said = "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
         raise BadTool(said, "/name")
@@ -122,21 +126,21 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
         notes.append('Its parameters had no "type"; arguments are an object, so that was added.')
         parameters = {"type": "object", **parameters}
     changed: dict[str, str] = {}
-    parameters = with_types(parameters, changed)
+    parameters = with_json_types(parameters, changed)
     if changed:
         said = ", ".join(f"{was} is {now or 'anything'}" for was, now in changed.items())
         notes.append(f"Its types are those of a programming language; in JSON Schema {said}.")
     return {"parameters": parameters}
 
 
-def _answered(pieces: Pieces, name: str, notes: list[str]) -> dict[str, Any]:
+def _answered(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
     if pieces.answered_by:
         return {"answered_by": pieces.answered_by, "config": dict(pieces.config)}
     notes.append(UNANSWERED)
-    return {"answered_by": "mock", "config": {"result": made_up(pieces.output, name)}}
+    return {"answered_by": "mock", "config": {"result": sample_result(pieces.output, name)}}
 
 
-def made_up(output: Any, name: str) -> Any:
+def sample_result(output: Any, name: str) -> Any:
     """A sample of the result that was promised, or a text."""
     if isinstance(output, Mapping) and schema_checks.fault(output) is None and _is_small(output):
         return sample(output)
@@ -154,7 +158,7 @@ def _is_small(schema: Mapping[str, Any]) -> bool:
     return len(json.dumps(schema)) <= _MOST_SAMPLE
 
 
-def texts(value: Any) -> dict[str, str] | None:
+def string_members(value: Any) -> dict[str, str] | None:
     """An object of texts, or None."""
     if not isinstance(value, Mapping):
         return None

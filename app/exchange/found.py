@@ -11,7 +11,7 @@ from app.core.tools import Tool
 
 
 @dataclass(frozen=True)
-class Found:
+class ImportedTool:
     """One tool of the text. `tool` is None where it cannot be taken; `problem` then says why, and
     `pointer` where in the tool as our own form has it, "" where that is not known; `refers` says
     that it is because its schema refers to what it does not hold: nothing is fetched.
@@ -33,7 +33,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class FoundServer:
+class ImportedServer:
     """One MCP server of the text; None where it cannot be taken, and `problem` says why."""
 
     server: Server | None
@@ -44,7 +44,7 @@ class FoundServer:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ToolChoiceItem:
     """A tool of a text that holds too many to read them all: it is read when `key` is picked.
     `summary` is one line of what it does, `group` its heading in the text, or ""."""
 
@@ -55,17 +55,17 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Brought:
+class ImportedTools:
     """All that a text holds. `problem` says why nothing of it can be used, or ""; `notes` are
     about the text as a whole, `more` that it holds further ones, which were not read. `choices`
     stand in place of tools where there are too many. `parts` are the names of the other files
     that were read as parts of this one."""
 
-    tools: tuple[Found, ...] = ()
-    servers: tuple[FoundServer, ...] = ()
+    tools: tuple[ImportedTool, ...] = ()
+    servers: tuple[ImportedServer, ...] = ()
     kind: str = ""
     problem: str = ""
     notes: tuple[str, ...] = ()
     more: bool = False
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[ToolChoiceItem, ...] = ()
     parts: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from app import __version__
 from app.core.session import Session, Turn
-from app.exchange.bundle import Kept, Recording, Written
+from app.exchange.bundle import ExportFile, Recording, SessionBundle
 from app.exchange.naming import file_name
 from app.protocols.base import url_parts
 
@@ -28,10 +28,10 @@ PHRASES: Mapping[int, str] = {
 """HTTP/2 has none, and the form demands one; "" for others."""
 
 
-def write(kept: Kept) -> Written:
+def write(kept: SessionBundle) -> ExportFile:
     """All requests of the session, those too that failed."""
     data = archive(kept.session, kept.session.turns, kept.recordings, kept.title)
-    return Written(file_name(kept.title, "har"), "application/json", data)
+    return ExportFile(file_name(kept.title, "har"), "application/json", data)
 
 
 def archive(

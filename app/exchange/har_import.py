@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Exchange:
+class HarExchange:
     """One entry. `response` is None where the archive has no bytes of it."""
 
     url: str
@@ -30,14 +30,14 @@ def is_har(value: object) -> bool:
     return isinstance(_member(value, "log").get("entries"), list)
 
 
-def exchanges(value: Any) -> Iterator[Exchange]:
+def har_exchanges(value: Any) -> Iterator[HarExchange]:
     """The entries that sent a body, in the order of the archive."""
     for entry in value["log"]["entries"]:
         request, answer = _member(entry, "request"), _member(entry, "response")
         text, status = _member(request, "postData").get("text"), answer.get("status")
         if not isinstance(text, str) or not isinstance(request.get("url"), str):
             continue
-        yield Exchange(
+        yield HarExchange(
             request["url"],
             text,
             _headers(request.get("headers")),

@@ -25,7 +25,7 @@ from markupsafe import Markup
 from app.core.errors import BadInput
 from app.core.events import RequestSent
 from app.exchange import jsonl
-from app.exchange.bundle import Kept, Written
+from app.exchange.bundle import ExportFile, SessionBundle
 from app.exchange.naming import file_name
 from app.render.blocks import ancestors, block
 from app.render.replay import Fixed, Player, replay
@@ -48,7 +48,7 @@ _ROOT = re.compile(r'<[a-z0-9]+ id="([^"]*)"')
 """What blocks.frame_html writes; a block's root bears its id first."""
 
 
-def write(kept: Kept) -> Written:
+def write(kept: SessionBundle) -> ExportFile:
     """The file; its name is made from the title."""
     assert kept.look is not None
     look, session = kept.look, kept.session
@@ -94,10 +94,10 @@ def write(kept: Kept) -> Written:
         styles=Markup(look.styles),
         script=Markup(look.script),
         data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
-        lines=_packed(jsonl.write(kept).data),
+        lines=_packed(jsonl.write_session(kept).data),
     )
     name = file_name(kept.title, "html")
-    return Written(name, "text/html", html.encode("utf-8", "replace"))
+    return ExportFile(name, "text/html", html.encode("utf-8", "replace"))
 
 
 def lines_of(page: bytes) -> bytes:

@@ -21,7 +21,7 @@ from app.core.reducer import apply
 from app.core.serialization import EVENTS, from_data, logged_data, misfit
 from app.core.session import Session
 from app.core.settings import PROTOCOLS
-from app.exchange.bundle import Kept, Piece, Recording, Written
+from app.exchange.bundle import ExportFile, RecordedChunk, Recording, SessionBundle
 from app.exchange.naming import file_name
 from app.exchange.requests_export import HEADER_NAME
 from app.protocols.base import url_parts
@@ -37,14 +37,14 @@ _VERSION = 1
 _MOST_TAGS, _LONGEST = 1_000, 10_000
 
 
-def write(kept: Kept) -> Written:
+def write_session(kept: SessionBundle) -> ExportFile:
     """The whole session: the file stands alone, also that of a fork."""
     lines = [json.dumps(line) for line in _lines(kept)]
     data = "".join(f"{line}\n" for line in lines).encode("ascii")
-    return Written(file_name(kept.title, "jsonl"), "application/x-ndjson", data)
+    return ExportFile(file_name(kept.title, "jsonl"), "application/x-ndjson", data)
 
 
-def _lines(kept: Kept) -> Iterator[Mapping[str, Any]]:
+def _lines(kept: SessionBundle) -> Iterator[Mapping[str, Any]]:
     forks = kept.session.forks
     about = {
         "id": kept.session.id,
@@ -67,15 +67,15 @@ def _lines(kept: Kept) -> Iterator[Mapping[str, Any]]:
             yield {"recording": number, **end}
 
 
-def read(
+def read_session(
     data: bytes, session_id: str, check: Callable[[Session], None] = lambda session: None
-) -> Kept:
+) -> SessionBundle:
     """The session of a file, under `session_id`; BadInput names the line that cannot be read, and
     nothing of the file is good then. `check` looks at it after each event, and may refuse
     it by BadInput, too."""
     if len(data) > MAX_BYTES:
         raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB; leave out its images.")
-    reading = _Reading(Session(session_id), check)
+    reading = _SessionReader(Session(session_id), check)
     for number, line in enumerate(io.BytesIO(data), 1):
         try:
             reading.take(_object(line))
@@ -91,14 +91,14 @@ def read(
 
 
 @dataclass
-class _Reading:
+class _SessionReader:
     """What was read so far."""
 
     session: Session
     check: Callable[[Session], None]
     about: Mapping[str, Any] | None = None
     log: list[Logged] = field(default_factory=list)
-    pieces: dict[int, list[Piece]] = field(default_factory=dict)
+    pieces: dict[int, list[RecordedChunk]] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
     ended: dict[int, Recording] = field(default_factory=dict)
 
@@ -113,7 +113,7 @@ class _Reading:
             self._event(line)
 
     def _event(self, line: dict[str, Any]) -> None:
-        logged = logged_of(line)
+        logged = read_event(line)
         if logged.seq != len(self.log) + 1:
             raise BadInput(f"its seq should be {len(self.log) + 1}.")
         apply(self.session, logged)
@@ -131,7 +131,7 @@ class _Reading:
             raise BadInput("its bytes are no base64.") from None
         if not data or isinstance(start, bool) or start != self.sizes.get(number, 0):
             raise BadInput("it is not the next piece of its recording.")
-        self.pieces.setdefault(number, []).append(Piece(_time(line["at_ms"]), data))
+        self.pieces.setdefault(number, []).append(RecordedChunk(_time(line["at_ms"]), data))
         self.sizes[number] = start + len(data)
 
     def _end(self, line: dict[str, Any]) -> None:
@@ -156,16 +156,16 @@ class _Reading:
             raise BadInput(f"there is no request {number} that it could be the answer to.")
         return number
 
-    def done(self) -> Kept:
+    def done(self) -> SessionBundle:
         if self.about is None or self.session.settings is None:
             raise BadInput("This is no session of ours: export one as JSON Lines (jsonl).")
         open_ones = {n: Recording(n, pieces) for n, pieces in self.pieces.items()}
         recordings = dict(sorted({**open_ones, **self.ended}.items()))
         title, tags, created = (self.about[name] for name in ("title", "tags", "created_ms"))
-        return Kept(self.session, title, self.log, recordings, tuple(tags), "", created)
+        return SessionBundle(self.session, title, self.log, recordings, tuple(tags), "", created)
 
 
-def logged_of(line: dict[str, Any]) -> Logged:
+def read_event(line: dict[str, Any]) -> Logged:
     """A line of the log, as `logged_data` made it; BadInput where it is none."""
     cls = EVENTS.get(line["kind"]) if isinstance(line.get("kind"), str) else None
     if cls is None:

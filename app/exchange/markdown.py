@@ -15,7 +15,7 @@ from app.core.events import Usage
 from app.core.limits import written
 from app.core.session import Call, Part, Prompt, Session, Turn
 from app.core.tools import Content
-from app.exchange.bundle import Kept, Written
+from app.exchange.bundle import ExportFile, SessionBundle
 from app.exchange.naming import file_name, one_line
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+\-!|&~=^:@$]|\.(?!\d)|(?<!\d)\.)")
@@ -31,15 +31,15 @@ TITLES = {
 }
 
 
-def write(kept: Kept) -> Written:
+def write(kept: SessionBundle) -> ExportFile:
     """The whole session; of images only that they were there."""
     text = "\n\n".join(_blocks(kept)) + "\n"
     data = text.encode("utf-8", "replace")
     notes = ("Images are named and not shown.",) if _images(kept.session) else ()
-    return Written(file_name(kept.title, "md"), "text/markdown", data, notes)
+    return ExportFile(file_name(kept.title, "md"), "text/markdown", data, notes)
 
 
-def _blocks(kept: Kept) -> Iterator[str]:
+def _blocks(kept: SessionBundle) -> Iterator[str]:
     session = kept.session
     yield f"# {plain(kept.title) or 'A session'}"
     yield f"Begun {_time(session.started_ms)}."

@@ -15,8 +15,8 @@ from typing import Any
 
 from app.core.servers import Replaced, Server
 from app.exchange.config_secrets import Variables, secrets_in, variable
-from app.exchange.entry import clipped, left_out, snake, texts
-from app.exchange.found import FoundServer
+from app.exchange.entry import clipped, legal_name, note_left_out, string_members
+from app.exchange.found import ImportedServer
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
 MOST_TEXT = 8_192
@@ -62,12 +62,12 @@ _SHELLS = ("sh", "bash", "zsh", "dash", "fish", "ash")
 _STARTERS = ("PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV")
 
 
-class _Bad(ValueError):
+class _InvalidServer(ValueError):
     """Why a server cannot be taken, as a sentence."""
 
 
 @dataclass
-class _File:
+class _ConfigFile:
     """What the servers of one file share: the variables, and how much may still be read."""
 
     variables: Variables
@@ -75,11 +75,11 @@ class _File:
 
 
 @dataclass
-class _Read:
+class _ServerReader:
     """One server while it is read."""
 
     name: str
-    file: _File
+    file: _ConfigFile
     notes: list[str] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
 
@@ -88,10 +88,12 @@ class _Read:
         self.file.left -= len(text)
         if self.file.left < 0:
             most = f"{MOST_LOOKED // 1024} kB"
-            raise _Bad(f"The values of this file are longer than {most} together; bring a part.")
+            raise _InvalidServer(
+                f"The values of this file are longer than {most} together; bring a part."
+            )
         spots = secrets_in(text, name)
         if len(self.replaced) + len(spots) > MOST_REPLACED:
-            raise _Bad(
+            raise _InvalidServer(
                 f"More than {MOST_REPLACED} of its values may be keys; write variables there."
             )
         made, end = "", 0
@@ -105,7 +107,7 @@ class _Read:
         return made + text[end:]
 
 
-def of(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
+def server_entries(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
     """The servers that `entry` holds, each with its name, or None where it is no such file."""
     inner = entry.get("mcp")
     for holder in (entry, inner if isinstance(inner, Mapping) else {}):
@@ -116,11 +118,11 @@ def of(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
             ):
                 return list(value.items())
             if key == "mcpServers" and isinstance(value, list) and any(map(_is_server, value)):
-                return [(_named(one), one) for one in value]
+                return [(_server_name(one), one) for one in value]
     if isinstance(inner, Mapping) and any(map(_is_server, inner.values())):
         return list(inner.items())
     if _is_server(entry):
-        return [(_named(entry), entry)]
+        return [(_server_name(entry), entry)]
     alone = [(name, one) for name, one in entry.items() if name not in _BESIDE]
     if alone and all(_is_server(one) for _, one in alone):
         return alone
@@ -141,7 +143,7 @@ def _is_server(entry: Any) -> bool:
     )
 
 
-def _named(entry: Any) -> str:
+def _server_name(entry: Any) -> str:
     """What a server is called that has no name in its file."""
     if not isinstance(entry, Mapping):
         return ""
@@ -153,21 +155,21 @@ def _named(entry: Any) -> str:
     return command if isinstance(command, str) and command else (host[1] if host else "server")
 
 
-def servers(told: Iterable[tuple[str, Any]]) -> Iterator[FoundServer]:
+def read_servers(told: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]:
     """Each of the servers by name."""
     told = list(told)
-    file = _File(Variables(_referred_to(told)))
+    file = _ConfigFile(Variables(_variables_in(told)))
     for name, entry in told:
-        reading = _Read(snake(name)[:64], file)
+        reading = _ServerReader(legal_name(name)[:64], file)
         try:
             if not isinstance(entry, Mapping):
-                raise _Bad("This is no object with a command or a url; it was left out.")
-            server = _server(name, _plain(entry), reading)
-        except _Bad as error:
-            yield FoundServer(None, clipped(name), tuple(reading.notes), str(error))
+                raise _InvalidServer("This is no object with a command or a url; it was left out.")
+            server = _server(name, _with_plain_command(entry), reading)
+        except _InvalidServer as error:
+            yield ImportedServer(None, clipped(name), tuple(reading.notes), str(error))
             continue
         replaced = tuple(reading.replaced)
-        yield FoundServer(server, server.name, tuple(reading.notes), replaced=replaced)
+        yield ImportedServer(server, server.name, tuple(reading.notes), replaced=replaced)
 
 
 def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
@@ -197,12 +199,12 @@ def with_values(server: Server, back: Iterable[Replaced]) -> Server:
     return server
 
 
-def _referred_to(told: Any) -> set[str]:
+def _variables_in(told: Any) -> set[str]:
     """All variables that the texts refer to: none of them is given to another value."""
     return set(re.findall(r"\$\{?(?:env:)?([A-Za-z_]\w*)", json.dumps(told, default=str)))
 
 
-def _plain(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_plain_command(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """`entry` with its command as one word: Zed has an object there, opencode a list of words."""
     match entry.get("command"):
         case {"path": path, **rest}:
@@ -215,34 +217,34 @@ def _plain(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return entry
 
 
-def _server(name: str, entry: Mapping[str, Any], reading: _Read) -> Server:
+def _server(name: str, entry: Mapping[str, Any], reading: _ServerReader) -> Server:
     if not reading.name:
-        raise _Bad("Its name has no letter or digit; give it another in the file.")
+        raise _InvalidServer("Its name has no letter or digit; give it another in the file.")
     if not NAME.fullmatch(name):
         reading.notes.append(f"Its name was {clipped(name)!a}; here it is {reading.name}.")
     command = _text(entry, "command")
     urls = [_text(entry, key) for key in _URLS if entry.get(key)]
     if bool(command) == bool(urls):
-        raise _Bad("A server has either a command or a url; write one of them.")
+        raise _InvalidServer("A server has either a command or a url; write one of them.")
     if urls and not re.match(r"https?://[^/\s]", urls[0]):
-        raise _Bad("The url of a server begins with http:// or https://; correct it.")
+        raise _InvalidServer("The url of a server begins with http:// or https://; correct it.")
     server = Server(reading.name)
     if command:
         server = replace(
             server,
-            command=reading.hidden(_referred(command, reading), "", "command"),
+            command=reading.hidden(_normalize_variables(command, reading), "", "command"),
             args=_args(entry.get("args"), command, reading),
             env=_env(entry, reading),
             cwd=_folder(_text(entry, "cwd"), reading),
         )
     else:
-        url = reading.hidden(_referred(urls[0], reading), "", "url")
+        url = reading.hidden(_normalize_variables(urls[0], reading), "", "url")
         server = replace(server, url=url, headers=_headers(entry, reading))
     _note_rest(entry, server, reading)
     return server
 
 
-def _note_rest(entry: Mapping[str, Any], server: Server, reading: _Read) -> None:
+def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader) -> None:
     notes = reading.notes
     for key in _TRUST:
         if entry.get(key):
@@ -268,7 +270,7 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _Read) -> None
         notes.append(f"It is given {', '.join(own)} of your environment once you accept it.")
     if found := [name for name in server.env if name.upper() in _STARTERS]:
         notes.append(f"It sets {', '.join(found)}, which decides what is started.")
-    notes += left_out(entry, _KNOWN)
+    notes += note_left_out(entry, _KNOWN)
 
 
 def _text(entry: Mapping[str, Any], key: str) -> str:
@@ -276,11 +278,11 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or len(value) > MOST_TEXT or "\0" in value:
-        raise _Bad(f"{key} is a text of at most {MOST_TEXT:,} characters.")
+        raise _InvalidServer(f"{key} is a text of at most {MOST_TEXT:,} characters.")
     return value
 
 
-def _referred(text: str, reading: _Read, name: str = "") -> str:
+def _normalize_variables(text: str, reading: _ServerReader, name: str = "") -> str:
     """`${env:NAME}`, `{env:NAME}`, `${input:name}` and `$NAME` as `${NAME}`."""
 
     def place(match: re.Match[str]) -> str:
@@ -299,7 +301,7 @@ def _referred(text: str, reading: _Read, name: str = "") -> str:
     return _PLACE.sub(place, text)
 
 
-def _folder(text: str, reading: _Read) -> str:
+def _folder(text: str, reading: _ServerReader) -> str:
     """The working directory, where it does not count from a project that is not known here."""
     if text and not text.startswith(("/", "~/")):
         reading.notes.append(
@@ -307,22 +309,22 @@ def _folder(text: str, reading: _Read) -> str:
             " system. Write it as an absolute path on the server's page."
         )
         return ""
-    return reading.hidden(_referred(text, reading), "", "cwd")
+    return reading.hidden(_normalize_variables(text, reading), "", "cwd")
 
 
-def _args(value: Any, command: str, reading: _Read) -> tuple[str, ...]:
+def _args(value: Any, command: str, reading: _ServerReader) -> tuple[str, ...]:
     words = [] if value is None else value
     if not isinstance(words, list) or not all(_is_word(word) for word in words):
-        raise _Bad("args is a list of texts; put each argument in quotes.")
+        raise _InvalidServer("args is a list of texts; put each argument in quotes.")
     words = [_as_text(word) for word in words]
     if len(words) > 200 or sum(map(len, words)) > MOST_TEXT or any("\0" in word for word in words):
-        raise _Bad(f"args has at most 200 texts of together {MOST_TEXT:,} characters.")
+        raise _InvalidServer(f"args has at most 200 texts of together {MOST_TEXT:,} characters.")
     in_shell = re.split(r"[/\\]", command)[-1] in _SHELLS
     made: list[str] = []
     for place, word in enumerate(words):
         flag = _flag(words, place)
         # A script has variables of its own.
-        word = word if in_shell and " " in word else _referred(word, reading, flag)
+        word = word if in_shell and " " in word else _normalize_variables(word, reading, flag)
         made.append(reading.hidden(word, flag, "args", place))
     return tuple(made)
 
@@ -343,13 +345,13 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _env(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
+def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
     told = entry.get("env") or {}
     values = told.values() if isinstance(told, Mapping) else [[]]
     if not all(value is None or _is_word(value) for value in values):
-        raise _Bad("env is an object of texts; put each value in quotes.")
+        raise _InvalidServer("env is an object of texts; put each value in quotes.")
     if len(told) > MOST_WORDS:
-        raise _Bad(f"env has more than {MOST_WORDS} variables; bring a part of them.")
+        raise _InvalidServer(f"env has more than {MOST_WORDS} variables; bring a part of them.")
     if empty := [clipped(name, 40) for name, value in told.items() if value is None]:
         reading.notes.append(f"{', '.join(empty[:8])} had no value and was left out.")
     given = {name: _as_text(value) for name, value in told.items() if value is not None}
@@ -359,32 +361,36 @@ def _env(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
     made = {}
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:
-            raise _Bad(f"{clipped(name)!a} in env is no variable that can be set; correct it.")
-        made[name] = reading.hidden(_referred(value, reading, name), name, "env", name)
+            raise _InvalidServer(
+                f"{clipped(name)!a} in env is no variable that can be set; correct it."
+            )
+        made[name] = reading.hidden(_normalize_variables(value, reading, name), name, "env", name)
     return made
 
 
-def _headers(entry: Mapping[str, Any], reading: _Read) -> dict[str, str]:
+def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
     given: dict[str, str] = {}
     for key in ("headers", "http_headers"):
-        some = texts(entry.get(key) or {})
+        some = string_members(entry.get(key) or {})
         if some is None or len(some) > MOST_WORDS:
-            raise _Bad(f"{key} is an object of texts; put each value in quotes.")
+            raise _InvalidServer(f"{key} is an object of texts; put each value in quotes.")
         given |= some
     made = {}
     for name, value in given.items():
         if not _HEADER.fullmatch(name) or len(value) > MOST_TEXT:
-            raise _Bad(f"{clipped(name)!a} is no header that can be sent; correct it.")
+            raise _InvalidServer(f"{clipped(name)!a} is no header that can be sent; correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
-            raise _Bad(f"The header {name} holds a character that no header may hold.")
-        made[name] = reading.hidden(_referred(value, reading, name), name, "headers", name)
-    named = dict(texts(entry.get("env_http_headers") or {}) or {})
+            raise _InvalidServer(f"The header {name} holds a character that no header may hold.")
+        made[name] = reading.hidden(
+            _normalize_variables(value, reading, name), name, "headers", name
+        )
+    named = dict(string_members(entry.get("env_http_headers") or {}) or {})
     bearer = entry.get("bearer_token_env_var")
     for name, scheme, from_env in [
         *((name, "", value) for name, value in named.items()),
         *([("Authorization", "Bearer ", bearer)] if isinstance(bearer, str) else []),
     ]:
         if not _VARIABLE.fullmatch(from_env) or not _HEADER.fullmatch(name):
-            raise _Bad(f"{clipped(from_env)!a} is no name of a variable; correct it.")
+            raise _InvalidServer(f"{clipped(from_env)!a} is no name of a variable; correct it.")
         made[name] = f"{scheme}${{{from_env}}}"
     return made

@@ -16,7 +16,7 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def remark(text: str) -> str:
+def comment_text(text: str) -> str:
     """`text` for a comment or a docstring of a program: one line, with nothing in it that ends
     either. All that comes from a session and stands outside of a literal goes through here."""
     return one_line(text).replace("\\", "/").replace('"', "'")

@@ -15,7 +15,7 @@ from typing import Any
 from app import __version__
 from app.core.limits import written
 from app.core.session import Call, Prompt, Session, Turn
-from app.exchange.bundle import Kept, Written
+from app.exchange.bundle import ExportFile, SessionBundle
 from app.exchange.naming import file_name
 from app.protocols.base import url_parts
 
@@ -40,7 +40,7 @@ PORTS = {"http": 80, "https": 443}
 Attributes = Mapping[str, Any]
 
 
-def write(kept: Kept) -> Written:
+def write(kept: SessionBundle) -> ExportFile:
     """An ExportTraceServiceRequest; what still runs ends with the session's last event."""
     about = {"service.name": "tool-playground", "service.version": __version__}
     scope = {"name": "tool-playground", "version": __version__}
@@ -50,7 +50,7 @@ def write(kept: Kept) -> Written:
         {"scope": scope, "spans": spans}
     ]}]}  # fmt: skip
     text = json.dumps(data, indent=1).encode("ascii") + b"\n"
-    return Written(file_name(kept.title, "otlp.json"), "application/json", text)
+    return ExportFile(file_name(kept.title, "otlp.json"), "application/json", text)
 
 
 def _spans(session: Session, title: str) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from app.core.tools import Content, ToolChoice
 
 
 @dataclass(frozen=True)
-class Said:
+class ImportedMessage:
     """A message of the person or of the system; `form` as in PromptAdded."""
 
     text: str
@@ -26,14 +26,14 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Answered:
+class ImportedAnswer:
     """A turn of the model: the JSON of a whole answer of its protocol that says it."""
 
     answer: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Result:
+class ImportedResult:
     """What a call came to. `call_id` is the provider's, or "" where it has none: then it belongs
     to the first call named `name` that is still open. `form` as in ToolResult."""
 
@@ -44,11 +44,11 @@ class Result:
     form: Mapping[str, Any] = field(default_factory=dict)
 
 
-Item = Said | Answered | Result
+ImportedItem = ImportedMessage | ImportedAnswer | ImportedResult
 
 
 @dataclass(frozen=True)
-class Setup:
+class RequestSetup:
     """How the request was set up. `tools` are in the protocol's own form; `extra` is what has no
     word of ours, to be sent along as it is."""
 
@@ -62,14 +62,14 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Pasted:
+class ImportedRequest:
     """One request of a chat API. `base_url` is where it went, "" where nothing says; `body` is its
     text. `response` are the bytes that came back, None where they are not here, with their
     `status`; `at_ms` is when it was sent (Unix ms), 0 for unknown. `notes` are sentences."""
 
     protocol: Protocol
-    setup: Setup
-    items: Sequence[Item]
+    setup: RequestSetup
+    items: Sequence[ImportedItem]
     base_url: str = ""
     path: str = ""
     body: str = ""

@@ -27,7 +27,7 @@ _VALUE = (
 )
 
 
-def _behind(last: str, *firsts: str) -> str:
+def _preceded_by(last: str, *firsts: str) -> str:
     """A pattern of `last` where one of `firsts` stands before it. It begins with plain letters,
     which are found many times as fast."""
     named = (f"(?<={first}{gap}{last})" for first in firsts for gap in ("", "[-_ ]"))
@@ -37,9 +37,10 @@ def _behind(last: str, *firsts: str) -> str:
 _ASSIGNED = tuple(
     re.compile(name + _VALUE)
     for name in (
-        _behind("key", "api", "access", "secret", "subscription", "functions") + "(?:[-_]?id)?",
-        _behind("token", "access", "auth", "refresh", "session"),
-        _behind("secret", "client"),
+        _preceded_by("key", "api", "access", "secret", "subscription", "functions")
+        + "(?:[-_]?id)?",
+        _preceded_by("token", "access", "auth", "refresh", "session"),
+        _preceded_by("secret", "client"),
         "passw(?:or)?d",
         "passphrase",
     )
@@ -88,7 +89,7 @@ _LONG_RUN = 64 * 1024
 Span = tuple[int, int]
 
 
-def spans(text: str) -> list[Span]:
+def secret_spans(text: str) -> list[Span]:
     """Where something that looks like a secret stands in `text`, as it is."""
     if "\\" in text or "\x1b" in text:
         text = _BORDER.sub(lambda border: " " * len(border[0]), text)
@@ -99,7 +100,9 @@ def spans(text: str) -> list[Span]:
     if "slack" in lower:
         found += [match.span("v") for match in _SLACK.finditer(text)]
     if "bearer" in lower or "basic" in lower:
-        places = (match.span("v") for match in _BEARER.finditer(lower) if _bears(text, match))
+        places = (
+            match.span("v") for match in _BEARER.finditer(lower) if _is_credential(text, match)
+        )
         found += places
     if "authorization" in lower:
         places = (match.span("v") for match in _AUTHORIZED.finditer(lower))
@@ -116,7 +119,7 @@ def spans(text: str) -> list[Span]:
         found += [member.span("v") for member in members if is_secret(member["name"], member["v"])]
     if "cookie" in lower:
         for match in _COOKIES.finditer(lower):
-            found += _cookies(text, *match.span("all"))
+            found += _cookie_spans(text, *match.span("all"))
     if "PRIVATE KEY" in text:
         for match in _PRIVATE.finditer(text):
             lines = _LINE.finditer(text, *match.span("all"))
@@ -124,7 +127,7 @@ def spans(text: str) -> list[Span]:
     return found
 
 
-def certain(text: str) -> list[Span]:
+def certain_spans(text: str) -> list[Span]:
     """Those whose make or place says that they are secret, whatever their length."""
     found = list(find_keys(text))
     if "://" in text:
@@ -132,7 +135,7 @@ def certain(text: str) -> list[Span]:
     return found
 
 
-def _bears(text: str, one: re.Match[str]) -> bool:
+def _is_credential(text: str, one: re.Match[str]) -> bool:
     """Whether "Bearer" or "Basic" means a header: a command-line tool may be basic, too."""
     value = text[one.start("v") : one.end("v")]
     if is_opaque(value) if one[0][:2] == "be" else is_long_opaque(value):
@@ -163,20 +166,20 @@ def header_spans(name: str, value: str) -> list[Span]:
     if whole is None or not is_secret(name, whole["v"]) or _NAMED.fullmatch(value):
         return []
     if "cookie" in name.lower():
-        return _cookies(value, 0, len(value))
+        return _cookie_spans(value, 0, len(value))
     return [whole.span("v") if "auth" in name.lower() else (0, len(value))]
 
 
-def hidden(text: str) -> Iterator[str]:
+def decoded_texts(text: str) -> Iterator[str]:
     """The texts behind the base64, the percent signs and the escapes of `text`."""
     if "%" in text:
         yield unquote(text, errors="replace")
     if "\\" in text:
-        once = _ESCAPE.sub(_unescaped, text)
+        once = _ESCAPE.sub(_unescape, text)
         yield once
         if "\\" in once:
-            yield _ESCAPE.sub(_unescaped, once)
-    lines = (block for block, _ in wrapped(text))
+            yield _ESCAPE.sub(_unescape, once)
+    lines = (block for block, _ in wrapped_base64(text))
     found: list[str] = []
     for data in chain((run[0] for run in _RUN.finditer(text)), lines):
         data = data.translate(_STANDARD)
@@ -193,18 +196,18 @@ def hidden(text: str) -> Iterator[str]:
 _APART = "\n<>\n"
 
 
-def wrapped(text: str) -> Iterator[tuple[str, list[Span]]]:
+def wrapped_base64(text: str) -> Iterator[tuple[str, list[Span]]]:
     """Each stretch of base64 that is broken into lines, put together, and where they stand."""
     for block in _WRAPPED.finditer(text):
         lines = [line.span("v") for line in _UNBROKEN.finditer(text, *block.span())]
         yield "".join(text[start:end] for start, end in lines), lines
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     return chr(int(match["code"], 16)) if match["code"] else match["plain"]
 
 
-def _cookies(text: str, start: int, end: int) -> list[Span]:
+def _cookie_spans(text: str, start: int, end: int) -> list[Span]:
     return [
         match.span("v")
         for match in _COOKIE.finditer(text, start, end)

@@ -14,8 +14,8 @@ from typing import Any
 
 from app.core.session import Turn
 from app.exchange import replay_read
-from app.exchange.bundle import Kept, Written
-from app.exchange.naming import file_name, one_line, remark
+from app.exchange.bundle import ExportFile, SessionBundle
+from app.exchange.naming import comment_text, file_name, one_line
 from app.exchange.replay_read import calls_of
 from app.exchange.requests_export import asked
 from app.exchange.sdk_script import literal
@@ -113,7 +113,7 @@ def test_the_calls_are_those_of_the_recording():
 NOTHING = "No turn of this session came to an end: there is nothing to test."
 
 
-def write(kept: Kept) -> Written:
+def write(kept: SessionBundle) -> ExportFile:
     """The file; its calls are those of the turns that came to an end and were not dropped."""
     turns = [
         turn
@@ -121,7 +121,7 @@ def write(kept: Kept) -> Written:
         if turn.end is not None and not turn.dropped and turn.number in kept.recordings
     ]
     name = "test_" + file_name(kept.title, "py").replace("-", "_")
-    title = remark(kept.title) or "A session"
+    title = comment_text(kept.title) or "A session"
     notes = [] if turns else [NOTHING]
     expected: list[tuple[str, Any]] = []
     for turn in list(turns):
@@ -144,7 +144,7 @@ def write(kept: Kept) -> Written:
         TESTS,
     ]
     data = "".join(parts).encode("utf-8", "replace")
-    return Written(name, "text/x-python", data, tuple(notes))
+    return ExportFile(name, "text/x-python", data, tuple(notes))
 
 
 def _required(turn: Turn, name: str, given: Any) -> Mapping[str, Any] | str:
@@ -166,7 +166,7 @@ def _request(turn: Turn) -> Mapping[str, str]:
     return {"protocol": one.protocol, "path": path, "body": one.body}
 
 
-def _answer(kept: Kept, turn: Turn) -> Mapping[str, Any]:
+def _answer(kept: SessionBundle, turn: Turn) -> Mapping[str, Any]:
     head = turn.response
     kind = head.headers.get("content-type", "") if head is not None else ""
     body = base64.b64encode(kept.recordings[turn.number].data).decode("ascii")

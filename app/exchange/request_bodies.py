@@ -13,13 +13,21 @@ from typing import Any, Literal
 
 from app.core.settings import Protocol
 from app.core.tools import Content, ToolChoice
-from app.exchange.pasted import Answered, Item, Result, Said, Setup, image_of, text_of
+from app.exchange.pasted import (
+    ImportedAnswer,
+    ImportedItem,
+    ImportedMessage,
+    ImportedResult,
+    RequestSetup,
+    image_of,
+    text_of,
+)
 
 Body = Mapping[str, Any]
 
 
 @dataclass
-class Reading:
+class RequestNotes:
     """Notes of what could not be taken, each once."""
 
     notes: dict[str, None] = field(default_factory=dict)
@@ -50,7 +58,7 @@ class Reading:
 
     def said(
         self, value: object, by: Protocol, word: str = "user", own: Body | None = None
-    ) -> Iterator[Said]:
+    ) -> Iterator[ImportedMessage]:
         """What a message says, and how it was written where more than that would be lost; `own` is
         what stood beside the whole."""
         texts, images, pieces = list[str](), list[Content](), list[dict[str, Any]]()
@@ -59,7 +67,7 @@ class Reading:
             if piece is None:
                 pieces.append({"other": dict(body)})
                 continue
-            beside = _own(body)
+            beside = _other_members(body)
             if piece.type == "image":
                 images.append(piece)
                 pieces.append({"image": True, **beside})
@@ -75,7 +83,9 @@ class Reading:
         if own:
             form["own"] = dict(own)
         if pieces or own:
-            yield Said("\n\n".join(texts), tuple(images), role, form if len(form) > 1 else {})
+            yield ImportedMessage(
+                "\n\n".join(texts), tuple(images), role, form if len(form) > 1 else {}
+            )
 
     def result(self, value: object, by: Protocol, **own: Any) -> tuple[tuple[Content, ...], Any]:
         """(the content of a result, its form)."""
@@ -86,7 +96,7 @@ class Reading:
                 pieces.append({"other": dict(body)})
             elif piece.type == "image" or piece.text:
                 content.append(piece)
-                pieces.append(_own(body))
+                pieces.append(_other_members(body))
         form: dict[str, Any] = {"own": own} if own else {}
         if any(pieces):
             form["pieces"] = pieces
@@ -98,7 +108,7 @@ _SHOWN = ("type", "text", "source", "image_url", "inlineData")
 """Members of a piece that a text or an image says."""
 
 
-def _own(one: Body) -> dict[str, Any]:
+def _other_members(one: Body) -> dict[str, Any]:
     """What stood beside a text or an image, as `own`."""
     own = _rest(one, *_SHOWN)
     if isinstance(url := one.get("image_url"), dict) and (inner := _rest(url, "url")):
@@ -106,7 +116,7 @@ def _own(one: Body) -> dict[str, Any]:
     return {"own": own} if own else {}
 
 
-def _led(messages: object) -> int:
+def _system_messages(messages: object) -> int:
     """How many messages at the head are the system's and nothing but text: they are the system
     prompt. All others of the system stay where they are."""
     count = 0
@@ -137,7 +147,7 @@ def _params(body: Body, **words: str) -> dict[str, Any]:
 # OpenAI Chat Completions, and what speaks like it ---------------------------------------------
 
 
-def _chat_setup(body: Body, reading: Reading) -> Setup:
+def _chat_setup(body: Body, reading: RequestNotes) -> RequestSetup:
     tokens = "max_tokens" if "max_tokens" in body else "max_completion_tokens"
     words = {"max_tokens": tokens, "temperature": "temperature", "top_p": "top_p", "stop": "stop"}
     params = _params(body, **words)
@@ -146,9 +156,9 @@ def _chat_setup(body: Body, reading: Reading) -> Setup:
     known = (*words.values(), "reasoning_effort", "model", "messages", "tools", "tool_choice")
     system = [
         text_of(one.get("content"))
-        for one in _dicts(body.get("messages"))[: _led(body.get("messages"))]
+        for one in _dicts(body.get("messages"))[: _system_messages(body.get("messages"))]
     ]
-    return Setup(
+    return RequestSetup(
         model=str(body.get("model") or ""),
         system="\n\n".join(system),
         tools=_dicts(body.get("tools")),
@@ -159,7 +169,7 @@ def _chat_setup(body: Body, reading: Reading) -> Setup:
     )
 
 
-def _chat_choice(body: Body, reading: Reading) -> ToolChoice:
+def _chat_choice(body: Body, reading: RequestNotes) -> ToolChoice:
     parallel, said = body.get("parallel_tool_calls") is not False, body.get("tool_choice")
     match said:
         case None | "auto":
@@ -187,8 +197,8 @@ def _name(one: Body) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _chat_items(body: Body, reading: Reading) -> Iterator[Item]:
-    for one in _dicts(body.get("messages"))[_led(body.get("messages")) :]:
+def _chat_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
+    for one in _dicts(body.get("messages"))[_system_messages(body.get("messages")) :]:
         match one.get("role"):
             case "assistant":
                 called = "tool_calls" if one.get("tool_calls") else "stop"
@@ -197,14 +207,14 @@ def _chat_items(body: Body, reading: Reading) -> Iterator[Item]:
                 ]
                 message = {**one, "tool_calls": calls}  # told apart by more than an id, if need be
                 choice = {"index": 0, "message": message, "finish_reason": called}
-                yield Answered({"object": "chat.completion", "choices": [choice]})
+                yield ImportedAnswer({"object": "chat.completion", "choices": [choice]})
             case "tool" | "function":
                 known = ("role", "content", "tool_call_id", "name")
                 content, form = reading.result(
                     one.get("content"), "openai_chat", **_rest(one, *known)
                 )
                 id_, name = str(one.get("tool_call_id") or ""), str(one.get("name") or "")
-                yield Result(id_, name, content, form=form)
+                yield ImportedResult(id_, name, content, form=form)
             case "user" | "system" | "developer" as role:
                 beside = _rest(one, "role", "content")
                 yield from reading.said(one.get("content"), "openai_chat", role, beside)
@@ -215,7 +225,7 @@ def _chat_items(body: Body, reading: Reading) -> Iterator[Item]:
 # Anthropic Messages ----------------------------------------------------------------------------
 
 
-def _claude_setup(body: Body, reading: Reading) -> Setup:
+def _claude_setup(body: Body, reading: RequestNotes) -> RequestSetup:
     words = {"max_tokens": "max_tokens", "temperature": "temperature", "top_p": "top_p"}
     params = _params(body, **words, stop="stop_sequences", thinking="thinking")
     known = (*words, "stop_sequences", "thinking", "model", "messages", "tools", "tool_choice")
@@ -234,7 +244,7 @@ def _claude_setup(body: Body, reading: Reading) -> Setup:
             chosen = ToolChoice("tool", str(choice.get("name") or ""), parallel=parallel)
         case _:
             chosen = ToolChoice(parallel=parallel)
-    return Setup(
+    return RequestSetup(
         model=str(body.get("model") or ""),
         system=text_of(system),
         tools=_dicts(body.get("tools")),
@@ -245,7 +255,7 @@ def _claude_setup(body: Body, reading: Reading) -> Setup:
     )
 
 
-def _claude_items(body: Body, reading: Reading) -> Iterator[Item]:
+def _claude_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
     for one in _dicts(body.get("messages")):
         content = one.get("content")
         if one.get("role") == "assistant":
@@ -253,7 +263,7 @@ def _claude_items(body: Body, reading: Reading) -> Iterator[Item]:
             called = any(block.get("type") == "tool_use" for block in _dicts(blocks))
             reason = "tool_use" if called else "end_turn"
             head = {"type": "message", "role": "assistant", "model": "", "id": "", "usage": {}}
-            yield Answered({**head, "content": _dicts(blocks), "stop_reason": reason})
+            yield ImportedAnswer({**head, "content": _dicts(blocks), "stop_reason": reason})
             continue
         role = "system" if one.get("role") == "system" else "user"
         own = _rest(one, "role", "content")
@@ -266,7 +276,7 @@ def _claude_items(body: Body, reading: Reading) -> Iterator[Item]:
                 id_, failed = str(block.get("tool_use_id") or ""), block.get("is_error") is True
                 beside = _rest(block, "type", "tool_use_id", "is_error", "content")
                 given, form = reading.result(block.get("content"), "anthropic", **beside)
-                yield Result(id_, "", given, failed, form)
+                yield ImportedResult(id_, "", given, failed, form)
         rest = [block for block in blocks if block.get("type") != "tool_result"]
         yield from reading.said(rest, "anthropic", role, own)
 
@@ -274,20 +284,20 @@ def _claude_items(body: Body, reading: Reading) -> Iterator[Item]:
 # OpenAI Responses ------------------------------------------------------------------------------
 
 
-def _responses_setup(body: Body, reading: Reading) -> Setup:
+def _responses_setup(body: Body, reading: RequestNotes) -> RequestSetup:
     words = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
     params = _params(body, **words, thinking="reasoning")
     known = (*words.values(), "reasoning", "model", "input", "instructions", "tools")
     more = ("tool_choice", "parallel_tool_calls", "stream", "store", "include")
     system = [text_of(body.get("instructions"))]
     system += [
-        text_of(one.get("content")) for one in _dicts(body.get("input"))[: _instructed(body)]
+        text_of(one.get("content")) for one in _dicts(body.get("input"))[: _instruction_items(body)]
     ]
     if body.get("store") is True:
         reading.note("It asked the provider to keep the answer; here store is false.")
     if body.get("previous_response_id"):
         reading.note("It goes on from an answer that the provider kept, which is not here.")
-    return Setup(
+    return RequestSetup(
         model=str(body.get("model") or ""),
         system="\n\n".join(text for text in system if text),
         tools=_dicts(body.get("tools")),
@@ -298,31 +308,31 @@ def _responses_setup(body: Body, reading: Reading) -> Setup:
     )
 
 
-def _instructed(body: Body) -> int:
+def _instruction_items(body: Body) -> int:
     """How many items at the head are the system prompt: none where there are instructions."""
-    return 0 if body.get("instructions") else _led(body.get("input"))
+    return 0 if body.get("instructions") else _system_messages(body.get("input"))
 
 
-def _responses_items(body: Body, reading: Reading) -> Iterator[Item]:
+def _responses_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
     given = body.get("input")
     if isinstance(given, str):
         yield from reading.said(given, "openai_responses")
         return
     output: list[Body] = []
-    for one in _dicts(given)[_instructed(body) :]:
+    for one in _dicts(given)[_instruction_items(body) :]:
         kind, role = one.get("type", "message"), one.get("role")
         if kind in ("function_call_output", "custom_tool_call_output"):
-            yield from _responded(output)
+            yield from _responses_answer(output)
             beside = _rest(one, "type", "id", "status", "call_id", "output")
             content, form = reading.result(one.get("output"), "openai_responses", **beside)
-            yield Result(str(one.get("call_id") or ""), "", content, form=form)
+            yield ImportedResult(str(one.get("call_id") or ""), "", content, form=form)
         elif kind != "message" or role == "assistant":
             output.append(_output_item(one))
         elif role in ("user", *_SYSTEM):
-            yield from _responded(output)
+            yield from _responses_answer(output)
             own = _rest(one, "type", "id", "status", "role", "content")
             yield from reading.said(one.get("content"), "openai_responses", role, own)
-    yield from _responded(output)
+    yield from _responses_answer(output)
 
 
 def _output_item(one: Body) -> Body:
@@ -334,17 +344,17 @@ def _output_item(one: Body) -> Body:
     return {"type": "message", **one} if one.get("role") == "assistant" else one
 
 
-def _responded(output: list[Body]) -> Iterator[Answered]:
+def _responses_answer(output: list[Body]) -> Iterator[ImportedAnswer]:
     if output:
         head = {"object": "response", "status": "completed", "error": None}
-        yield Answered({**head, "output": list(output)})
+        yield ImportedAnswer({**head, "output": list(output)})
         output.clear()
 
 
 # Gemini and Ollama -----------------------------------------------------------------------------
 
 
-def _gemini_setup(body: Body, reading: Reading) -> Setup:
+def _gemini_setup(body: Body, reading: RequestNotes) -> RequestSetup:
     given = body.get("generationConfig")
     config: Body = given if isinstance(given, dict) else {}
     words = {"max_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
@@ -368,7 +378,7 @@ def _gemini_setup(body: Body, reading: Reading) -> Setup:
         case _:
             choice = ToolChoice()
     system = body.get("systemInstruction")
-    return Setup(
+    return RequestSetup(
         system=text_of(system.get("parts")) if isinstance(system, dict) else "",
         tools=_dicts(body.get("tools")),
         choice=choice,
@@ -381,11 +391,11 @@ def _gemini_setup(body: Body, reading: Reading) -> Setup:
     )
 
 
-def _gemini_items(body: Body, reading: Reading) -> Iterator[Item]:
+def _gemini_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
     for one in _dicts(body.get("contents")):
         parts = _dicts(one.get("parts"))
         if one.get("role") == "model":
-            yield Answered({"candidates": [{"content": dict(one), "finishReason": "STOP"}]})
+            yield ImportedAnswer({"candidates": [{"content": dict(one), "finishReason": "STOP"}]})
             continue
         for part in parts:
             if isinstance(given := part.get("functionResponse"), dict):
@@ -394,7 +404,7 @@ def _gemini_items(body: Body, reading: Reading) -> Iterator[Item]:
                 shown, _ = reading.result(given.get("parts"), "gemini")
                 beside = _rest(given, "id", "name", "response", "parts")
                 form = {"protocol": "gemini", "own": beside} if beside else {}
-                yield Result(id_, name, (Content(text=text), *shown), failed, form)
+                yield ImportedResult(id_, name, (Content(text=text), *shown), failed, form)
         rest = [part for part in parts if "functionResponse" not in part]
         yield from reading.said(rest, "gemini")
 
@@ -411,12 +421,12 @@ def _gemini_result(response: object) -> tuple[str, bool]:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), failed
 
 
-def _ollama_setup(body: Body, reading: Reading) -> Setup:
+def _ollama_setup(body: Body, reading: RequestNotes) -> RequestSetup:
     given = body.get("options")
     options: Body = given if isinstance(given, dict) else {}
     words = {"max_tokens": "num_predict", "temperature": "temperature", "top_p": "top_p"}
     rest = _rest(options, *words.values(), "stop")
-    return Setup(
+    return RequestSetup(
         model=str(body.get("model") or ""),
         system=_chat_setup(body, reading).system,
         tools=_dicts(body.get("tools")),
@@ -429,15 +439,15 @@ def _ollama_setup(body: Body, reading: Reading) -> Setup:
     )
 
 
-def _ollama_items(body: Body, reading: Reading) -> Iterator[Item]:
-    for one in _dicts(body.get("messages"))[_led(body.get("messages")) :]:
+def _ollama_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
+    for one in _dicts(body.get("messages"))[_system_messages(body.get("messages")) :]:
         match one.get("role"):
             case "assistant":
-                yield Answered({"message": dict(one), "done": True, "done_reason": "stop"})
+                yield ImportedAnswer({"message": dict(one), "done": True, "done_reason": "stop"})
             case "tool":
                 name = str(one.get("tool_name") or one.get("name") or "")
                 content, _ = reading.result(one.get("content"), "ollama")
-                yield Result("", name, content)
+                yield ImportedResult("", name, content)
             case "user" | "system" as role:
                 images = tuple(
                     Content("image", media_type="image/png", data=data)
@@ -446,12 +456,15 @@ def _ollama_items(body: Body, reading: Reading) -> Iterator[Item]:
                 )
                 text = one.get("content")
                 if images or (isinstance(text, str) and text.strip()):
-                    yield Said(text if isinstance(text, str) else "", images, role)
+                    yield ImportedMessage(text if isinstance(text, str) else "", images, role)
             case role:
                 reading.note(f"A message of the role {str(role)[:40]} was left out.")
 
 
-Reader = tuple[Callable[[Body, Reading], Setup], Callable[[Body, Reading], Iterator[Item]]]
+Reader = tuple[
+    Callable[[Body, RequestNotes], RequestSetup],
+    Callable[[Body, RequestNotes], Iterator[ImportedItem]],
+]
 
 READERS: Mapping[Protocol, Reader] = {
     "anthropic": (_claude_setup, _claude_items),
@@ -462,7 +475,7 @@ READERS: Mapping[Protocol, Reader] = {
 }
 
 
-def guessed(body: Body) -> Protocol | None:
+def guess_protocol(body: Body) -> Protocol | None:
     """The protocol that a body is written in, told by its shape; None for none of ours."""
     if isinstance(body.get("contents"), list):
         return "gemini"

@@ -46,7 +46,7 @@ HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExportedRequest:
     """`headers` hold the key as `$NAME`, `key_name` is that NAME or "". `number` is the turn's, 0
     for a request that was not sent yet. `notes` are sentences on what was changed or left out."""
 
@@ -86,7 +86,7 @@ class Asked:
 
 def asked(
     sent: RequestSent, profile: Profile, number: int = 0, simulator: str = SIMULATOR
-) -> Asked:
+) -> ExportedRequest:
     """`sent` by `profile`, as it is sent again from elsewhere; `simulator` is where that stands."""
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     name = name if _KEY_NAME.fullmatch(name) else ""
@@ -104,7 +104,7 @@ def asked(
         path = url.split("/", 3)[3] if url.count("/") > 2 else ""
         url = f"{simulator}/{path.removeprefix('sim/')}"
         notes.append(SIMULATOR_WORDS)
-    return Asked(
+    return ExportedRequest(
         number,
         sent.protocol,
         sent.method,
@@ -118,7 +118,7 @@ def asked(
     )
 
 
-def of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> Asked:
+def of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> ExportedRequest:
     """What `turn` sent; `base_url` is where the simulator's server is."""
     return asked(turn.request, turn.settings.profile, turn.number, base_url + "/sim")
 
@@ -134,7 +134,7 @@ def keyed(value: str, key_name: str) -> bool:
     return found is not None and bool(key_name) and found[1] == key_name
 
 
-def base(asked: Asked) -> tuple[str, str, Mapping[str, str]] | None:
+def base(asked: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
     """(base URL, query, what its path says by name) for the official package of its protocol;
     None where the path is not the one that the package asks."""
     parts = url_parts(asked.url)

@@ -17,7 +17,7 @@ from app.protocols.registry import CODECS
 
 CALL_ID = "call_1"
 
-_MESSAGES: Mapping[str, str] = {
+_HISTORY_MEMBERS: Mapping[str, str] = {
     "anthropic": "messages",
     "openai_chat": "messages",
     "openai_responses": "input",
@@ -26,7 +26,7 @@ _MESSAGES: Mapping[str, str] = {
 }
 """The member of a request's body that holds the history."""
 
-_CALLS = ("function_call", "custom_tool_call")
+_CALL_ITEMS = ("function_call", "custom_tool_call")
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,12 @@ def wire_results(
     quirks: Mapping[str, Sequence[str]] | None = None,
 ) -> list[WireResult]:
     """The result of one call of `tool` in each protocol; `quirks` by protocol, as in a profile."""
-    return [_in(name, tool, arguments, result, (quirks or {}).get(name, ())) for name in CODECS]
+    return [
+        _wire_result(name, tool, arguments, result, (quirks or {}).get(name, ())) for name in CODECS
+    ]
 
 
-def _in(
+def _wire_result(
     protocol: str, tool: Tool, arguments: str, result: ToolResult, quirks: Sequence[str]
 ) -> WireResult:
     call = MessagePart("call", arguments, tool.name, CALL_ID)
@@ -72,11 +74,11 @@ def _in(
         sent = CODECS[protocol].encode(request)
     except BadInput as error:
         return WireResult(protocol, "", (str(error),))
-    return WireResult(protocol, _behind_the_call(protocol, sent.body.decode()), sent.notes)
+    return WireResult(protocol, _results_after_call(protocol, sent.body.decode()), sent.notes)
 
 
-def _behind_the_call(protocol: str, body: str) -> str:
-    member = _MESSAGES[protocol]
+def _results_after_call(protocol: str, body: str) -> str:
+    member = _HISTORY_MEMBERS[protocol]
     history = parse_json(body)[member]
     call = max(place for place, one in enumerate(history) if _is_call(one))
     quoted = Quoted(body)
@@ -85,10 +87,10 @@ def _behind_the_call(protocol: str, body: str) -> str:
 
 
 def _is_call(message: Mapping[str, object]) -> bool:
-    return message.get("role") in ("assistant", "model") or message.get("type") in _CALLS
+    return message.get("role") in ("assistant", "model") or message.get("type") in _CALL_ITEMS
 
 
-def as_data(results: Sequence[WireResult]) -> dict[str, object]:
+def results_data(results: Sequence[WireResult]) -> dict[str, object]:
     """The results by protocol for a script: the parsed value, the text, the notes."""
     return {
         wire_result.protocol: {

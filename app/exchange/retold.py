@@ -27,9 +27,9 @@ from app.core.session import Call, Session
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, ToolResult
 from app.exchange.entry import UNANSWERED
-from app.exchange.pasted import Answered, Pasted, Result, Said
+from app.exchange.pasted import ImportedAnswer, ImportedMessage, ImportedRequest, ImportedResult
 from app.exchange.text import Unreadable
-from app.exchange.tool_import import read
+from app.exchange.tool_import import import_tools
 from app.protocols.base import join_url
 from app.protocols.registry import codec
 
@@ -46,7 +46,7 @@ WAITS = "This request was brought from elsewhere and not sent; Continue here mak
 
 
 @dataclass
-class Retold:
+class ImportedSession:
     """`session` is folded from `log`; `response` are the bytes of its last turn, where they came
     along. `open` are the calls of the last answer by ("id", id) and ("name", name), the last
     first. `notes` are sentences on what could not be taken."""
@@ -62,25 +62,29 @@ class Retold:
         _add(self, self.session.updated_ms, Warned(code, sentence))
 
 
-def retold(pasted: Pasted, profile: Profile, session_id: str, at_ms: int) -> Retold:
+def session_from_request(
+    pasted: ImportedRequest, profile: Profile, session_id: str, at_ms: int
+) -> ImportedSession:
     """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
     answered by a person: what ran them is not here. Unreadable where it is too large."""
-    made = Retold(Session(session_id), notes=dict.fromkeys(pasted.notes))
+    made = ImportedSession(Session(session_id), notes=dict.fromkeys(pasted.notes))
     settings = _settings(pasted, profile, made)
     _add(made, at_ms, SessionStarted(settings))
     for item in pasted.items:
         match item:
-            case Said(text=text, images=images, role=role, form=form):
+            case ImportedMessage(text=text, images=images, role=role, form=form):
                 if made.session.state in ("running", "waiting"):
                     _add(made, at_ms, RunStopped())
                 _add(made, at_ms, PromptAdded(text, images, role, form))
-            case Answered(answer=answer):
-                _answer(made, pasted, settings, at_ms, json.dumps(answer).encode(), "", told=False)
-            case Result():
-                _result(made, at_ms, item)
+            case ImportedAnswer(answer=answer):
+                _add_answer(
+                    made, pasted, settings, at_ms, json.dumps(answer).encode(), "", told=False
+                )
+            case ImportedResult():
+                _add_result(made, at_ms, item)
     if pasted.response is not None:
         made.response = pasted.response
-        _answer(made, pasted, settings, at_ms, pasted.response, pasted.body, told=True)
+        _add_answer(made, pasted, settings, at_ms, pasted.response, pasted.body, told=True)
     if made.session.state == "running":
         _add(made, at_ms, RunPaused("brought", WAITS))
     return made
@@ -99,9 +103,9 @@ def check_size(session: Session) -> None:
         raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not taken.")
 
 
-def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
+def _settings(pasted: ImportedRequest, profile: Profile, made: ImportedSession) -> Settings:
     setup = pasted.setup
-    brought = read(json.dumps(list(setup.tools))) if setup.tools else None
+    brought = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
     if brought is not None:
         made.notes |= dict.fromkeys(brought.notes)
     tools = dict[str, Tool]()
@@ -127,15 +131,15 @@ def _settings(pasted: Pasted, profile: Profile, made: Retold) -> Settings:
     )
 
 
-def _add(made: Retold, at_ms: int, event: Event, source: Source | None = None) -> None:
+def _add(made: ImportedSession, at_ms: int, event: Event, source: Source | None = None) -> None:
     logged = Logged(made.session.seq + 1, at_ms, event, source)
     apply(made.session, logged)
     made.log.append(logged)
 
 
-def _answer(
-    made: Retold,
-    pasted: Pasted,
+def _add_answer(
+    made: ImportedSession,
+    pasted: ImportedRequest,
     settings: Settings,
     at_ms: int,
     data: bytes,
@@ -164,8 +168,8 @@ def _answer(
         made.open.setdefault(("name", call.name), []).append(call)
 
 
-def _result(made: Retold, at_ms: int, item: Result) -> None:
-    call = _call_of(made, item)
+def _add_result(made: ImportedSession, at_ms: int, item: ImportedResult) -> None:
+    call = _find_call(made, item)
     if call is None:
         name = item.call_id or item.name
         made.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
@@ -176,7 +180,7 @@ def _result(made: Retold, at_ms: int, item: Result) -> None:
     _add(made, at_ms, CallEnded(call.id, result))
 
 
-def _call_of(made: Retold, item: Result) -> Call | None:
+def _find_call(made: ImportedSession, item: ImportedResult) -> Call | None:
     """The call that a result answers: by its id; by its name where it has none. Of calls that
     share it the first one that is still open."""
     found = made.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from app.core.session import Prompt, Session, Turn
-from app.exchange.bundle import Kept, Written
-from app.exchange.naming import file_name, remark
+from app.exchange.bundle import ExportFile, SessionBundle
+from app.exchange.naming import comment_text, file_name
 from app.exchange.python_said import (
     GEMINI_READ,
     LOOP,
@@ -23,7 +23,7 @@ from app.exchange.python_said import (
     SAID,
 )
 from app.exchange.replay_read import comparable
-from app.exchange.requests_export import Asked, base, of_turn, sent_turns
+from app.exchange.requests_export import ExportedRequest, base, of_turn, sent_turns
 
 WIDTH = 88
 OWN_HEADERS = ("content-type", "accept", "anthropic-version")
@@ -54,20 +54,20 @@ _DECLARED = frozenset(["name", "description", "parametersJsonSchema"])
 _MESSAGE = frozenset(["role", "content", "thinking", "images", "tool_name"])
 
 
-def write(kept: Kept) -> Written:
+def write(kept: SessionBundle) -> ExportFile:
     """The first request of the session's last run, and the loop that goes on from there."""
     turn = _first_of_last_run(kept.session)
     name = file_name(kept.title, "py")
     if turn is None:
         text = '"""Nothing was sent yet."""\n'
-        return Written(name, "text/x-python", text.encode(), ("Nothing was sent yet.",))
+        return ExportFile(name, "text/x-python", text.encode(), ("Nothing was sent yet.",))
     asked = of_turn(turn, kept.base_url)
     text, notes = source(asked, recorded(kept.session, turn), kept.title)
-    return Written(name, "text/x-python", text.encode("utf-8", "replace"), notes)
+    return ExportFile(name, "text/x-python", text.encode("utf-8", "replace"), notes)
 
 
 def source(
-    asked: Asked, results: Mapping[str, Sequence[str]], title: str = ""
+    asked: ExportedRequest, results: Mapping[str, Sequence[str]], title: str = ""
 ) -> tuple[str, tuple[str, ...]]:
     """(the file, sentences on what it does otherwise). `results` are texts by the tool's name."""
     value, said = asked.value, SAID.get(asked.protocol)
@@ -79,8 +79,12 @@ def source(
     tools = bool(value.get("tools"))
     what = f"Request {asked.number}" if asked.number else "The next request"
     of = f" of '{title}'" if title else ""
-    words = [remark(f"{what}{of}, by the official package."), "", f"    pip install {said.package}"]
-    words += ["", *map(remark, notes)] if notes else []
+    words = [
+        comment_text(f"{what}{of}, by the official package."),
+        "",
+        f"    pip install {said.package}",
+    ]
+    words += ["", *map(comment_text, notes)] if notes else []
     request, setting = _request(asked, value, found, notes)
     parts = [
         '"""' + "\n".join(words) + '\n"""',
@@ -120,18 +124,18 @@ def recorded(session: Session, turn: Turn) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def _imports(asked: Asked, head: str) -> str:
+def _imports(asked: ExportedRequest, head: str) -> str:
     return ("import os\n\n" if _key(asked) and "import json" not in head else "") + (
         head.replace("import json", "import json\nimport os") if _key(asked) else head
     )
 
 
-def _key(asked: Asked) -> str:
+def _key(asked: ExportedRequest) -> str:
     return f'os.environ["{asked.key_name}"]' if asked.key_header else ""
 
 
 def _request(
-    asked: Asked,
+    asked: ExportedRequest,
     value: Mapping[str, Any],
     found: tuple[str, str, Mapping[str, str]],
     notes: list[str],
@@ -168,7 +172,7 @@ def _request(
     return request, _made(name, lines)
 
 
-def _bearer(asked: Asked) -> bool:
+def _bearer(asked: ExportedRequest) -> bool:
     return asked.key_header.lower() == "authorization"
 
 
@@ -217,7 +221,11 @@ def _plain_content(content: Mapping[str, Any]) -> bool:
 
 
 def _gemini_client(
-    asked: Asked, url: str, named: Mapping[str, str], headers: Mapping[str, str], notes: list[str]
+    asked: ExportedRequest,
+    url: str,
+    named: Mapping[str, str],
+    headers: Mapping[str, str],
+    notes: list[str],
 ) -> str:
     options: dict[str, Any] = {"base_url": url, "api_version": named["version"]}
     project = _PROJECT.search(asked.url)
@@ -233,7 +241,7 @@ def _gemini_client(
     return _made("genai.Client", [f"api_key={key}", f"http_options={literal(options)}"])
 
 
-def _before(asked: Asked, value: Mapping[str, Any]) -> str:
+def _before(asked: ExportedRequest, value: Mapping[str, Any]) -> str:
     match asked.protocol:
         case "openai_responses":
             return RESPONSES_READ

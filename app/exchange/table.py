@@ -17,48 +17,50 @@ from app.exchange import (
     replay_test,
     sdk_script,
 )
-from app.exchange.bundle import Kept, Written
+from app.exchange.bundle import ExportFile, SessionBundle
 
 
 @dataclass(frozen=True)
-class Export:
+class ExportFormat:
     """`label` and `words` are for the page that offers it."""
 
     label: str
     words: str
-    write: Callable[[Kept], Written]
+    write: Callable[[SessionBundle], ExportFile]
 
 
-EXPORTS: Mapping[str, Export] = {
-    "html": Export(
+EXPORTS: Mapping[str, ExportFormat] = {
+    "html": ExportFormat(
         "One HTML file", "Opens from disk, plays, and asks nobody for anything.", html.write
     ),
-    "jsonl": Export(
-        "JSON Lines", "The whole session, to be brought back to a playground.", jsonl.write
+    "jsonl": ExportFormat(
+        "JSON Lines", "The whole session, to be brought back to a playground.", jsonl.write_session
     ),
-    "markdown": Export(
+    "markdown": ExportFormat(
         "Markdown", "To be read: prompts, answers, calls and who decided them.", markdown.write
     ),
-    "openai": Export(
+    "openai": ExportFormat(
         "OpenAI messages",
         "One line of messages and tools, in the chat form.",
-        messages_export.write,
+        messages_export.write_openai,
     ),
-    "anthropic": Export(
+    "anthropic": ExportFormat(
         "Anthropic request",
         "The last request, as the Messages API takes it.",
-        anthropic_messages.write,
+        anthropic_messages.write_anthropic,
     ),
-    "curl": Export("curl", "Every request as a command, to the byte.", curl_export.write),
-    "python": Export(
+    "curl": ExportFormat(
+        "curl", "Every request as a command, to the byte.", curl_export.write_curl
+    ),
+    "python": ExportFormat(
         "Python", "The last run, by the official package of its protocol.", sdk_script.write
     ),
-    "har": Export(
+    "har": ExportFormat(
         "HAR", "Requests and answers, for a browser's developer tools.", har_export.write
     ),
-    "pytest": Export(
+    "pytest": ExportFormat(
         "pytest", "A test with its recording: names, order, required arguments.", replay_test.write
     ),
-    "otlp": Export("OTLP/JSON", "One trace, for OpenTelemetry's tools.", otlp.write),
+    "otlp": ExportFormat("OTLP/JSON", "One trace, for OpenTelemetry's tools.", otlp.write),
 }
 """By the name that `playground export --as` takes."""

@@ -98,7 +98,7 @@ def toml_value(text: str) -> Any:
 
 def yaml_value(text: str) -> Any:
     """The value of one YAML document; Unreadable otherwise."""
-    reader = _Yaml()
+    reader = _YamlBuilder()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             reader.take(event)
@@ -118,7 +118,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Libyaml where it is installed; the other one reads the same, and slower."""
 
 
-class _Yaml:
+class _YamlBuilder:
     """Builds plain values from the parser's events; `done` holds the finished document."""
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class _Yaml:
                 self._begin(event, [])
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 value, _, start, *before = self._open.pop()
-                value = _merged(value) if isinstance(value, dict) else value
+                value = _merge_keys(value) if isinstance(value, dict) else value
                 self._put(event, value)
                 self._name(start, value, *before)
             case yaml.ScalarEvent():
@@ -208,7 +208,7 @@ class _Yaml:
         raise Unreadable(f"Line {mark.line + 1}, column {mark.column + 1}: {what}.")
 
 
-def _merged(members: dict[str, Any]) -> dict[str, Any]:
+def _merge_keys(members: dict[str, Any]) -> dict[str, Any]:
     """With what `<<` names behind the members of its own, as YAML's merge key has it."""
     named = members.get("<<")
     bases = named if isinstance(named, list) else [named]

@@ -13,12 +13,12 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED, Tool
 from app.exchange import anthropic_tools, gemini, json_schema, mcp, mcp_config, openai_tools
-from app.exchange.entry import clipped, refused, unsound
-from app.exchange.found import Found, FoundServer
+from app.exchange.entry import clipped, refused_tool, with_problem
+from app.exchange.found import ImportedServer, ImportedTool
 from app.exchange.openapi import read
 from app.schema.validate import check_tool
 
-OWN = "our own form"
+OWN_FORM = "our own form"
 CASE = "BFCL"
 
 _OURS = {field.name for field in fields(Tool)}
@@ -29,45 +29,47 @@ _MOST_INSIDE = 4
 _MOST_ENTRIES = 10_000
 
 
-def found_in(value: Any, file: str, depth: int = 0) -> Iterator[Found | FoundServer]:
+def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool | ImportedServer]:
     """What `value` holds, in its order; `file` is the name or the absolute path it came under."""
     if depth > _MOST_INSIDE:
-        yield refused({}, "", "", "Tools lie too deep inside of lists here; bring one list.")
+        yield refused_tool({}, "", "", "Tools lie too deep inside of lists here; bring one list.")
         return
     match value:
         case list() if len(value) > _MOST_ENTRIES:
             said = f"A list here has more than {_MOST_ENTRIES:,} entries; bring a part of it."
-            yield refused({}, "", "", said)
+            yield refused_tool({}, "", "", said)
         case list():
             for one in value:
-                yield from found_in(one, file, depth + 1)
+                yield from read_tools(one, file, depth + 1)
         case Mapping():
-            yield from _in_object(value, file, depth)
+            yield from _read_object(value, file, depth)
         case _:
-            yield refused({}, "", "", "A tool is a JSON object; this is something else.")
+            yield refused_tool({}, "", "", "A tool is a JSON object; this is something else.")
 
 
-def _in_object(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Found | FoundServer]:
+def _read_object(
+    entry: Mapping[str, Any], file: str, depth: int
+) -> Iterator[ImportedTool | ImportedServer]:
     if read.is_document(entry):
         yield from read.tools(entry)
         return
     if is_case(entry):
-        yield from _of_case(entry, file, depth)
+        yield from _read_case(entry, file, depth)
         return
-    told = mcp_config.of(entry)
+    told = mcp_config.server_entries(entry)
     if told is not None:
-        yield from mcp_config.servers(told)
+        yield from mcp_config.read_servers(told)
     lists = [] if _is_named(entry) else [entry[key] for key in _HOLDERS if _holds(entry, key)]
     for one in lists:
-        yield from found_in(one, file, depth + 1)
+        yield from read_tools(one, file, depth + 1)
     if isinstance(entry.get("toolSpec"), Mapping):
-        yield from found_in(entry["toolSpec"], file, depth + 1)
+        yield from read_tools(entry["toolSpec"], file, depth + 1)
     elif openai_tools.is_namespace(entry):
-        yield from openai_tools.namespace(entry)
-    elif gemini.is_entry(entry):
-        yield from gemini.tools(entry)
+        yield from openai_tools.namespace_tools(entry)
+    elif gemini.is_gemini_entry(entry):
+        yield from gemini.gemini_tools(entry)
     elif told is None and not lists:
-        yield _one(entry, file)
+        yield _read_tool(entry, file)
 
 
 def is_case(entry: Mapping[str, Any]) -> bool:
@@ -75,7 +77,9 @@ def is_case(entry: Mapping[str, Any]) -> bool:
     return "question" in entry and "id" in entry and "name" not in entry
 
 
-def _of_case(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Found | FoundServer]:
+def _read_case(
+    entry: Mapping[str, Any], file: str, depth: int
+) -> Iterator[ImportedTool | ImportedServer]:
     called = clipped(entry.get("id")) or "the case"
     functions = entry.get("function")
     listed = [functions] if isinstance(functions, Mapping) else functions
@@ -84,10 +88,10 @@ def _of_case(entry: Mapping[str, Any], file: str, depth: int) -> Iterator[Found 
             f"The case {called} names no functions of its own; bring the file of functions that it"
             " is about."
         )
-        yield refused(entry, CASE, called, said)
+        yield refused_tool(entry, CASE, called, said)
         return
-    for found in found_in(listed, file, depth + 1):
-        if isinstance(found, Found):
+    for found in read_tools(listed, file, depth + 1):
+        if isinstance(found, ImportedTool):
             note = f"Of the case {called} the question and what else it holds were left out."
             yield replace(found, kind=CASE, notes=(note, *found.notes))
 
@@ -100,67 +104,67 @@ def _is_named(entry: Mapping[str, Any]) -> bool:
 def _holds(entry: Mapping[str, Any], key: str) -> bool:
     value = entry.get(key)
     if key in ("tools", "functions"):
-        return isinstance(value, list) or gemini.is_entry(value)
+        return isinstance(value, list) or gemini.is_gemini_entry(value)
     return isinstance(value, Mapping) and isinstance(value.get("tools"), list)
 
 
-def _one(entry: Mapping[str, Any], file: str) -> Found:
+def _read_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
     """One tool, by the words that only one format has."""
     kind = entry.get("type")
     match entry:
         case {"function": Mapping()} | {"type": "custom", "custom": Mapping()}:
-            return openai_tools.chat(entry)
+            return openai_tools.chat_tool(entry)
         case {"input_schema": _}:
-            return anthropic_tools.tool(entry)
+            return anthropic_tools.anthropic_tool(entry)
         case {"inputSchema": {"json": Mapping()}}:
-            return mcp.bedrock(entry)
+            return mcp.bedrock_tool(entry)
         case {"inputSchema": _}:
-            return mcp.tool(entry)
+            return mcp.mcp_tool(entry)
         case {"type": "function" | "custom", "name": _}:
-            return openai_tools.responses(entry)
+            return openai_tools.responses_tool(entry)
     if "name" in entry and any(key in _OURS_ALONE for key in entry):
-        return own(entry, file)
-    if "name" in entry and gemini.is_declaration(entry):
-        return gemini.declaration(entry)
+        return own_tool(entry, file)
+    if "name" in entry and gemini.is_gemini_declaration(entry):
+        return gemini.gemini_tool(entry)
     if json_schema.is_langchain(entry):
-        return json_schema.langchain(entry)
+        return json_schema.langchain_tool(entry)
     if isinstance(kind, str) and kind != "object" and "parameters" not in entry:
-        return _hosted(entry, kind)
-    if json_schema.is_bare(entry):
-        return json_schema.bare(entry, posixpath.basename(file).partition(".")[0])
+        return _hosted_tool(entry, kind)
+    if json_schema.is_bare_schema(entry):
+        return json_schema.schema_tool(entry, posixpath.basename(file).partition(".")[0])
     if "name" in entry and ("parameters" in entry or "description" in entry):
-        return openai_tools.old_function(entry)
+        return openai_tools.old_openai_function(entry)
     keys = ", ".join(clipped(key, 40) for key in list(entry)[:8]) or "nothing"
     said = f"This is in no form of a tool that is known here: it has {keys}."
-    return refused(entry, "", entry.get("name") or entry.get("title"), said)
+    return refused_tool(entry, "", entry.get("name") or entry.get("title"), said)
 
 
-def _hosted(entry: Mapping[str, Any], kind: str) -> Found:
+def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
     """What a provider runs itself, or a schema of something else."""
     if kind in ("string", "number", "integer", "boolean", "array", "null"):
         said = "Arguments are an object; this schema is of another type."
-        return refused(entry, json_schema.BARE, entry.get("title"), said)
+        return refused_tool(entry, json_schema.JSON_SCHEMA, entry.get("title"), said)
     if kind == "not_implemented":
         said = "LangChain's dump leaves the arguments out; bring convert_to_openai_tool(tool)."
-        return refused(entry, json_schema.LANGCHAIN, entry.get("name"), said)
+        return refused_tool(entry, json_schema.LANGCHAIN, entry.get("name"), said)
     if kind in ("function", "custom"):
         said = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
-        return refused(entry, "", "", said)
+        return refused_tool(entry, "", "", said)
     said = f"A tool of the type {clipped(kind)!r} is run by its provider; it cannot be brought."
-    return refused(entry, "", entry.get("name") or kind, said)
+    return refused_tool(entry, "", entry.get("name") or kind, said)
 
 
-def own(entry: Mapping[str, Any], file: str) -> Found:
+def own_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
     """A tool in our own form; the paths of a Python tool count from the file it stands in."""
-    found = Found(None, clipped(entry.get("name")), entry, "", OWN)
+    found = ImportedTool(None, clipped(entry.get("name")), entry, "", OWN_FORM)
     try:
-        tool = check_tool(placed(entry, file))
+        tool = check_tool(with_absolute_paths(entry, file))
     except BadTool as error:
-        return unsound(found, error)
+        return with_problem(found, error)
     return replace(found, tool=tool, name=tool.name)
 
 
-def placed(entry: Mapping[str, Any], file: str) -> Mapping[str, Any]:
+def with_absolute_paths(entry: Mapping[str, Any], file: str) -> Mapping[str, Any]:
     """`entry` with the paths of its config made absolute, where the file's own place is known."""
     config = entry.get("config")
     if not (file.startswith("/") and isinstance(config, Mapping)):

@@ -33,7 +33,7 @@ Text = tuple[str, list[str]]
 
 
 @dataclass(frozen=True)
-class Format:
+class ToolFormat:
     """A form by its name for a person, and the ending of its files."""
 
     label: str
@@ -43,7 +43,7 @@ class Format:
 
 
 @dataclass(frozen=True)
-class Written:
+class ToolFile:
     """A file to save: `file_name` holds letters, digits, `_`, `-` and one dot."""
 
     file_name: str
@@ -52,7 +52,7 @@ class Written:
     notes: tuple[str, ...] = ()
 
 
-def write(name: str, tools: Sequence[Tool], called: str = "") -> Written:
+def write_tools(name: str, tools: Sequence[Tool], called: str = "") -> ToolFile:
     """`tools` in the form `name`; `called` is what the file is named after, else its tool.
 
     BadInput where there is no such form, or nothing to write.
@@ -64,7 +64,7 @@ def write(name: str, tools: Sequence[Tool], called: str = "") -> Written:
         raise BadInput("There is no tool to export; choose one, or a group that has some.")
     text, notes = form.text(tools)
     stem = _SLUG.sub("-", called or (tools[0].name if len(tools) == 1 else "tools")).strip("-")
-    return Written(
+    return ToolFile(
         f"{stem[:MOST_NAME] or 'tools'}.{form.ending}",
         form.media_type,
         text if text.endswith("\n") else text + "\n",
@@ -80,11 +80,11 @@ def _one_or_all(values: Sequence[Any]) -> str:
     return _pretty(values[0] if len(values) == 1 else list(values))
 
 
-def _own(tools: Sequence[Tool]) -> Text:
+def _write_own(tools: Sequence[Tool]) -> Text:
     return _one_or_all([_data(tool) for tool in tools]), []
 
 
-def _lines(tools: Sequence[Tool]) -> Text:
+def _write_lines(tools: Sequence[Tool]) -> Text:
     return "\n".join(json.dumps(_data(tool), ensure_ascii=False) for tool in tools), []
 
 
@@ -95,7 +95,7 @@ def _data(tool: Tool) -> dict[str, Any]:
     return data
 
 
-def _sent(protocol: str) -> Callable[[Sequence[Tool]], Text]:
+def _write_protocol(protocol: str) -> Callable[[Sequence[Tool]], Text]:
     def text(tools: Sequence[Tool]) -> Text:
         request = ModelRequest(
             model="",
@@ -108,18 +108,18 @@ def _sent(protocol: str) -> Callable[[Sequence[Tool]], Text]:
         )
         sent = CODECS[protocol].encode(request)
         listed = json.loads(Quoted(sent.body.decode()).member("tools"))
-        return _pretty(listed), [*sent.notes, *_unanswered(tools)]
+        return _pretty(listed), [*sent.notes, *_answer_notes(tools)]
 
     return text
 
 
-def _unanswered(tools: Sequence[Tool]) -> list[str]:
+def _answer_notes(tools: Sequence[Tool]) -> list[str]:
     """Who answers is a matter of our own form alone."""
     kinds = {tool.answered_by for tool in tools}
     return ["Who answers the tools is not part of this form."] if kinds else []
 
 
-def _mcp(tools: Sequence[Tool]) -> Text:
+def _write_mcp(tools: Sequence[Tool]) -> Text:
     listed = []
     for tool in tools:
         one: dict[str, Any] = {"name": tool.name}
@@ -130,38 +130,38 @@ def _mcp(tools: Sequence[Tool]) -> Text:
             if key in tool.config:
                 one[word] = tool.config[key]
         listed.append(one)
-    return _pretty({"tools": listed}), [*_unanswered(tools), *_unsaid(tools)]
+    return _pretty({"tools": listed}), [*_answer_notes(tools), *_lossy_notes(tools)]
 
 
-def _schema(tools: Sequence[Tool]) -> Text:
+def _write_schema(tools: Sequence[Tool]) -> Text:
     schemas = []
     for tool in tools:
         told = {"description": tool.description} if tool.description else {}
-        schemas.append({"title": tool.name, **told, **_untitled(tool)})
-    return _one_or_all(schemas), [*_unanswered(tools), *_unsaid(tools), *_gave_way(tools)]
+        schemas.append({"title": tool.name, **told, **_without_title(tool)})
+    return _one_or_all(schemas), [*_answer_notes(tools), *_lossy_notes(tools), *_title_notes(tools)]
 
 
-def _langchain(tools: Sequence[Tool]) -> Text:
+def _write_langchain(tools: Sequence[Tool]) -> Text:
     entries = [
         {
             "name": tool.name,
             "description": tool.description,
-            "args_schema": {"title": tool.name, **_untitled(tool)},
+            "args_schema": {"title": tool.name, **_without_title(tool)},
         }
         for tool in tools
     ]
-    return _one_or_all(entries), [*_unanswered(tools), *_unsaid(tools), *_gave_way(tools)]
+    return _one_or_all(entries), [*_answer_notes(tools), *_lossy_notes(tools), *_title_notes(tools)]
 
 
 _TITLE = ("title", "description")
 """Where a schema stands for a tool, these are the tool's."""
 
 
-def _untitled(tool: Tool) -> dict[str, Any]:
+def _without_title(tool: Tool) -> dict[str, Any]:
     return {key: value for key, value in tool.parameters.items() if key not in _TITLE}
 
 
-def _gave_way(tools: Sequence[Tool]) -> list[str]:
+def _title_notes(tools: Sequence[Tool]) -> list[str]:
     return [
         f"The schema of {tool.name} had a {key} of its own, which gave way."
         for tool in tools
@@ -170,7 +170,7 @@ def _gave_way(tools: Sequence[Tool]) -> list[str]:
     ]
 
 
-def _unsaid(tools: Sequence[Tool]) -> list[str]:
+def _lossy_notes(tools: Sequence[Tool]) -> list[str]:
     """What only our form and some providers have."""
     notes = [
         f"{tool.name} takes free text; here it has one argument." for tool in tools if tool.format
@@ -180,23 +180,25 @@ def _unsaid(tools: Sequence[Tool]) -> list[str]:
     ]
 
 
-def _python(tools: Sequence[Tool]) -> Text:
+def _write_python(tools: Sequence[Tool]) -> Text:
     notes = [f"{tool.name}: {said}" for tool in tools for said in face(tool).lossy]
-    return python_file(tools), [*notes, *_unanswered(tools)]
+    return python_file(tools), [*notes, *_answer_notes(tools)]
 
 
-FORMATS: dict[str, Format] = {
-    "own": Format("Our own form", "json", "application/json", _own),
-    "jsonl": Format("JSON Lines", "jsonl", "application/jsonl", _lines),
-    "anthropic": Format("Anthropic", "json", "application/json", _sent("anthropic")),
-    "openai_chat": Format("OpenAI Chat", "json", "application/json", _sent("openai_chat")),
-    "openai_responses": Format(
-        "OpenAI Responses", "json", "application/json", _sent("openai_responses")
+FORMATS: dict[str, ToolFormat] = {
+    "own": ToolFormat("Our own form", "json", "application/json", _write_own),
+    "jsonl": ToolFormat("JSON Lines", "jsonl", "application/jsonl", _write_lines),
+    "anthropic": ToolFormat("Anthropic", "json", "application/json", _write_protocol("anthropic")),
+    "openai_chat": ToolFormat(
+        "OpenAI Chat", "json", "application/json", _write_protocol("openai_chat")
     ),
-    "gemini": Format("Gemini", "json", "application/json", _sent("gemini")),
-    "mcp": Format("MCP tools/list", "json", "application/json", _mcp),
-    "json_schema": Format("JSON Schema", "json", "application/json", _schema),
-    "langchain": Format("LangChain", "json", "application/json", _langchain),
-    "python": Format("Python", "py", "text/x-python", _python),
-    "openapi": Format("OpenAPI", "json", "application/json", document),
+    "openai_responses": ToolFormat(
+        "OpenAI Responses", "json", "application/json", _write_protocol("openai_responses")
+    ),
+    "gemini": ToolFormat("Gemini", "json", "application/json", _write_protocol("gemini")),
+    "mcp": ToolFormat("MCP tools/list", "json", "application/json", _write_mcp),
+    "json_schema": ToolFormat("JSON Schema", "json", "application/json", _write_schema),
+    "langchain": ToolFormat("LangChain", "json", "application/json", _write_langchain),
+    "python": ToolFormat("Python", "py", "text/x-python", _write_python),
+    "openapi": ToolFormat("OpenAPI", "json", "application/json", document),
 }

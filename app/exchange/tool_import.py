@@ -14,16 +14,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from app.exchange.entry import MOST_TOOLS, UNANSWERED, clipped, refused
-from app.exchange.found import Brought, Choice, Found, FoundServer
+from app.exchange.entry import MOST_TOOLS, UNANSWERED, clipped, refused_tool
+from app.exchange.found import ImportedServer, ImportedTool, ImportedTools, ToolChoiceItem
 from app.exchange.openapi import read as openapi
 from app.exchange.openapi.files import Files, bundle
 from app.exchange.python import notebook, source, values
 from app.exchange.python.annotations import ANYTHING
 from app.exchange.text import MOST_BYTES, Unreadable, json_lines, json_value, toml_value, yaml_value
-from app.exchange.tool_dialects import CASE, found_in
-
-__all__ = ["Brought", "Choice", "Found", "FoundServer", "read"]
+from app.exchange.tool_dialects import CASE, read_tools
 
 _COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
 _FENCE = "```"
@@ -41,18 +39,18 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class _Read:
+class _ToolSource:
     """What the text is as a text ("JSON", "Python" ...), and what it holds. `choices` are all its
     tools where they can be listed without being read, else None."""
 
     kind: str
-    found: Iterable[Found | FoundServer]
+    found: Iterable[ImportedTool | ImportedServer]
     notes: Sequence[str] = ()
-    choices: Iterable[Choice] | None = None
+    choices: Iterable[ToolChoiceItem] | None = None
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ImportRequest:
     """What was asked for beside the text: see `read`. `parts` gathers the files that were used."""
 
     name: str
@@ -62,14 +60,14 @@ class _Asked:
     parts: dict[str, str]
 
 
-def read(
+def import_tools(
     text: str,
     name: str = "",
     most: int = MOST_TOOLS,
     *,
     files: Mapping[str, str] | None = None,
     pick: Collection[str] | None = None,
-) -> Brought:
+) -> ImportedTools:
     """What `text` holds, `most` tools and servers at most; `name` is its file's name, or its
     absolute path. Never raises.
 
@@ -80,15 +78,15 @@ def read(
         if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
             most = MOST_BYTES // (1024 * 1024)
             raise Unreadable(f"The text is larger than {most} MB; bring it in smaller files.")
-        asked = _Asked(name, most, Files(files or {}), pick, {})
-        was = _read(text.removeprefix("\ufeff"), name, asked)
-        return replace(_brought(was, asked), parts=tuple(asked.parts))
+        asked = _ImportRequest(name, most, Files(files or {}), pick, {})
+        was = _read_source(text.removeprefix("\ufeff"), name, asked)
+        return replace(_collect(was, asked), parts=tuple(asked.parts))
     except (Unreadable, RecursionError, MemoryError) as error:
         said = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
-        return Brought(problem=said)
+        return ImportedTools(problem=said)
 
 
-def _read(text: str, name: str, asked: _Asked) -> _Read:
+def _read_source(text: str, name: str, asked: _ImportRequest) -> _ToolSource:
     ending = posixpath.splitext(name.lower())[1]
     start = _start(text)
     if not start:
@@ -99,11 +97,11 @@ def _read(text: str, name: str, asked: _Asked) -> _Read:
             " sessions are, at Import a session."
         )
     if start == "`" or (ending == ".md" and start not in ("{", "[")):
-        return _read(_fenced(text), "", asked)
+        return _read_source(_fenced_code(text), "", asked)
     if start in "{[" and not (start == "[" and _is_toml(text, ending)):
         return _json(text, name, asked)
     if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
-        return _Read("TOML", found_in(toml_value(text), name))
+        return _ToolSource("TOML", read_tools(toml_value(text), name))
     if ending == ".py" or (ending not in (".yaml", ".yml") and _PYTHON.search(text)):
         return _python(text, name)
     if ending in (".yaml", ".yml") or _YAML.search(text):
@@ -118,7 +116,7 @@ def _start(text: str) -> str:
     return after if after in ("{", "[") else text.lstrip()[:1]
 
 
-def _fenced(text: str) -> str:
+def _fenced_code(text: str) -> str:
     """The first block between fences of Markdown, its lines where they were."""
     lines = text.split("\n")
     fences = [place for place, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
@@ -132,22 +130,22 @@ def _is_toml(text: str, ending: str) -> bool:
     return ending == ".toml" or (ending not in (".json", ".jsonl") and bool(_TOML.search(text)))
 
 
-def _value(kind: str, value: Any, name: str, asked: _Asked, note: str = "") -> _Read:
+def _value(kind: str, value: Any, name: str, asked: _ImportRequest, note: str = "") -> _ToolSource:
     if not (isinstance(value, Mapping) and openapi.is_document(value)):
-        return _Read(kind, found_in(value, name), [note] if note else [])
+        return _ToolSource(kind, read_tools(value, name), [note] if note else [])
     whole, parts = bundle(value, asked.name, asked.files)
     asked.parts.update(parts)
     notes = [note] if note else []
-    return _Read(kind, openapi.tools(whole, asked.pick), notes, openapi.choices(whole))
+    return _ToolSource(kind, openapi.tools(whole, asked.pick), notes, openapi.choices(whole))
 
 
-def _json(text: str, name: str, asked: _Asked) -> _Read:
+def _json(text: str, name: str, asked: _ImportRequest) -> _ToolSource:
     try:
         value, note = json_value(text)
     except Unreadable:
         lines = _lines(text, name)
         if lines is not None:
-            return _Read("JSON Lines", lines)
+            return _ToolSource("JSON Lines", lines)
         if (was := _literal(text)) is not None:
             return was
         raise
@@ -156,7 +154,7 @@ def _json(text: str, name: str, asked: _Asked) -> _Read:
     return _value("JSON", value, name, asked, note)
 
 
-def _literal(text: str) -> _Read | None:
+def _literal(text: str) -> _ToolSource | None:
     """What a list or an object holds that is written as Python writes it, with True and 'a'; None
     where it is JSON, however unsound."""
     try:
@@ -171,23 +169,30 @@ def _literal(text: str) -> _Read | None:
         was = _python(f"tools = {text.lstrip()}", "")
     except Unreadable:
         return None
-    return _Read("Python", was.found, [*was.notes, "It was read as Python."]) if was.found else None
+    return (
+        _ToolSource("Python", was.found, [*was.notes, "It was read as Python."])
+        if was.found
+        else None
+    )
 
 
-def _notebook(value: Any) -> _Read:
+def _notebook(value: Any) -> _ToolSource:
     code, notes = notebook.code_of(value)
     was = _python(code, "")
     notes += ["To have a function of it run, save it in a .py file."] if was.found else []
-    return _Read("Notebook", was.found, [*notes, *was.notes])
+    return _ToolSource("Notebook", was.found, [*notes, *was.notes])
 
 
-def _python(text: str, name: str) -> _Read:
+def _python(text: str, name: str) -> _ToolSource:
     """The functions of a file, and the tools among its values: of one name they are one, with the
     function to run and the schema that was written for it."""
     tree = source.parsed(text)
     listed = values.listed(tree)
     told = [
-        one for _, value in listed.tools for one in found_in(value, name) if isinstance(one, Found)
+        one
+        for _, value in listed.tools
+        for one in read_tools(value, name)
+        if isinstance(one, ImportedTool)
     ]
     try:
         functions = list(source.tools(text, name))
@@ -201,13 +206,13 @@ def _python(text: str, name: str) -> _Read:
     found, used = [], set()
     for function in functions:
         same = by_name.pop(function.name, None)
-        found.append(_merged(function, same))
+        found.append(_merge_schema(function, same))
         used.add(id(same))
     rest = [one for one in told if id(one) not in used and (one.tool is not None or not functions)]
-    return _Read("Python", [*found, *rest], listed.notes)
+    return _ToolSource("Python", [*found, *rest], listed.notes)
 
 
-def _merged(function: Found, told: Found | None) -> Found:
+def _merge_schema(function: ImportedTool, told: ImportedTool | None) -> ImportedTool:
     """`function` with the description and the parameters of the tool of its name."""
     if told is None or told.tool is None or function.tool is None:
         return function
@@ -223,7 +228,7 @@ def _merged(function: Found, told: Found | None) -> Found:
     return replace(function, tool=tool, notes=(note, *dict.fromkeys(notes)))
 
 
-def _lines(text: str, name: str) -> Iterator[Found | FoundServer] | None:
+def _lines(text: str, name: str) -> Iterator[ImportedTool | ImportedServer] | None:
     """What the lines hold, or None where the first is no JSON by itself."""
     start, more, _ = text.strip().partition("\n")
     if not more or start.rstrip()[-1:] not in ("}", "]"):
@@ -232,37 +237,37 @@ def _lines(text: str, name: str) -> Iterator[Found | FoundServer] | None:
     return _each_line(text, name) if isinstance(first, dict | list) else None
 
 
-def _each_line(text: str, name: str) -> Iterator[Found | FoundServer]:
+def _each_line(text: str, name: str) -> Iterator[ImportedTool | ImportedServer]:
     for _, value in json_lines(text):
         if isinstance(value, Unreadable):
-            yield refused({}, "JSON Lines", "", str(value))
+            yield refused_tool({}, "JSON Lines", "", str(value))
         else:
-            yield from found_in(value, name)
+            yield from read_tools(value, name)
 
 
-def _brought(was: _Read, asked: _Asked) -> Brought:
-    tools: list[Found] = []
-    servers: list[FoundServer] = []
-    choices: tuple[Choice, ...] = ()
+def _collect(was: _ToolSource, asked: _ImportRequest) -> ImportedTools:
+    tools: list[ImportedTool] = []
+    servers: list[ImportedServer] = []
+    choices: tuple[ToolChoiceItem, ...] = ()
     notes = [*was.notes, *filter(None, asked.parts.values())]
-    more, again = False, _Again()
+    more, again = False, _Duplicates()
     found = iter(was.found)
     for one in found:
-        if isinstance(one, Found) and asked.pick is not None and _key(one) not in asked.pick:
+        if isinstance(one, ImportedTool) and asked.pick is not None and _key(one) not in asked.pick:
             continue
-        if isinstance(one, Found) and again.has(one):
+        if isinstance(one, ImportedTool) and again.has(one):
             continue
-        full = tools if isinstance(one, Found) else servers
+        full = tools if isinstance(one, ImportedTool) else servers
         if more := len(full) == asked.most:
             others = [] if was.choices else [one, *found]
             choices = tuple(islice(was.choices or _choices([*tools, *others]), MOST_TOOLS))
             notes.append(f"Only the first {asked.most:,} are read; pick the ones you want.")
             break
-        tools.append(one) if isinstance(one, Found) else servers.append(one)
+        tools.append(one) if isinstance(one, ImportedTool) else servers.append(one)
     notes += again.notes()
     kinds = sorted({found.kind for found in tools if found.kind} | {"MCP servers" for _ in servers})
     said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
-    return Brought(
+    return ImportedTools(
         tuple(tools),
         tuple(servers),
         " and ".join(kinds),
@@ -274,14 +279,14 @@ def _brought(was: _Read, asked: _Asked) -> Brought:
 
 
 @dataclass
-class _Again:
+class _Duplicates:
     """The functions of a benchmark, many of which stand in many of its cases."""
 
     seen: set[str] = field(default_factory=set)
     same: int = 0
     empty: int = 0
 
-    def has(self, one: Found) -> bool:
+    def has(self, one: ImportedTool) -> bool:
         """Whether it was there before; of cases without functions one speaks for all."""
         if one.kind != CASE:
             return False
@@ -302,15 +307,15 @@ class _Again:
         return notes
 
 
-def _key(found: Found) -> str:
+def _key(found: ImportedTool) -> str:
     """What a tool is picked by. Its name, but for operations, whose names a document repeats."""
     if found.kind == openapi.KIND:
         return openapi.key(found.form)
     return found.name
 
 
-def _choices(found: Iterable[Found | FoundServer]) -> Iterator[Choice]:
+def _choices(found: Iterable[ImportedTool | ImportedServer]) -> Iterator[ToolChoiceItem]:
     for one in found:
-        if isinstance(one, Found):
+        if isinstance(one, ImportedTool):
             described = one.tool.description if one.tool else one.problem
-            yield Choice(_key(one), one.name, clipped(described.partition("\n")[0], 160))
+            yield ToolChoiceItem(_key(one), one.name, clipped(described.partition("\n")[0], 160))

@@ -25,9 +25,9 @@ from app.core.events import (
 )
 from app.core.reducer import fold
 from app.core.tools import Content, ToolResult
-from app.exchange.bundle import Kept
+from app.exchange.bundle import SessionBundle
 
-LEFT_OUT: Mapping[str, str] = {
+OMITTABLE: Mapping[str, str] = {
     "recordings": "the bytes of the answers",
     "results": "what the tools returned, and the bodies of the requests, which repeat it",
     "thinking": "what the model thought, the bytes of the answers and the bodies of the requests",
@@ -40,11 +40,11 @@ _BODIES = {"results", "thinking", "images"}
 _BYTES = {"recordings", "thinking"}
 
 
-def without(kept: Kept, names: Collection[str]) -> Kept:
+def omit(kept: SessionBundle, names: Collection[str]) -> SessionBundle:
     """`kept` without what `names` name; BadInput where one is not to be left out."""
     for name in names:
-        if name not in LEFT_OUT:
-            there = ", ".join(LEFT_OUT)
+        if name not in OMITTABLE:
+            there = ", ".join(OMITTABLE)
             raise BadInput(f"{name[:40]!r} cannot be left out; there is {there}.")
     if not names:
         return kept
@@ -56,13 +56,13 @@ def without(kept: Kept, names: Collection[str]) -> Kept:
             thinking = set()
         if isinstance(event, PartStarted) and event.part_kind == "thinking":
             thinking.add(event.index)
-        log.append(replace(logged, event=_less(event, names, thinking)))
+        log.append(replace(logged, event=_omit_from(event, names, thinking)))
     recordings = {} if _BYTES & set(names) else kept.recordings
     session = fold(kept.session.id, log)
     return replace(kept, log=log, session=session, recordings=recordings)
 
 
-def _less(event: Event, names: Collection[str], thinking: Collection[int]) -> Event:
+def _omit_from(event: Event, names: Collection[str], thinking: Collection[int]) -> Event:
     if "images" in names:
         event = _without_images(event)
     if "results" in names:
@@ -82,11 +82,15 @@ def _less(event: Event, names: Collection[str], thinking: Collection[int]) -> Ev
 def _without_results(event: Event) -> Event:
     match event:
         case CallEnded(result=result, real=real):
-            return replace(event, result=_gone(result), real=None if real is None else _gone(real))
+            return replace(
+                event,
+                result=_without_content(result),
+                real=None if real is None else _without_content(real),
+            )
         case TaskEnded(result=ToolResult() as result):
-            return replace(event, result=_gone(result))
+            return replace(event, result=_without_content(result))
         case CallProgressed(real=real):
-            kept = None if real is None else _gone(real)
+            kept = None if real is None else _without_content(real)
             return replace(event, text="", output="", real=kept)
         case CallDecided(decision="answer"):
             return replace(event, text=GONE, images=())
@@ -109,7 +113,7 @@ def _without_images(event: Event) -> Event:
     return event
 
 
-def _gone(result: ToolResult) -> ToolResult:
+def _without_content(result: ToolResult) -> ToolResult:
     return replace(result, content=(Content(text=GONE),), form={})
 
 

@@ -24,10 +24,10 @@ from app.engine.export_session import read_bundle, redact_bundle
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import WHAT, harmless, import_session
 from app.engine.redaction import check_tools
-from app.exchange.bundle import Kept, Written
-from app.exchange.redact import Mark, Redacted
-from app.exchange.table import EXPORTS, Export
-from app.exchange.without import LEFT_OUT
+from app.exchange.bundle import ExportFile, SessionBundle
+from app.exchange.redact import RedactedBundle, Redaction
+from app.exchange.table import EXPORTS, ExportFormat
+from app.exchange.without import OMITTABLE
 from app.render.filters import plural, size
 from app.schema.validate import check_tool
 from app.web.forms import answer, as_json, body_of, wants, wants_file
@@ -75,7 +75,7 @@ async def share(request: Request) -> Response:
         redacted.kept.title,
         EXPORTS,
         chosen,
-        LEFT_OUT,
+        OMITTABLE,
         left_out,
         counts(redacted.kept),
         redacted.marks,
@@ -88,7 +88,7 @@ async def share(request: Request) -> Response:
 
 async def _made(
     request: Request, form: str, left_out: Collection[str]
-) -> tuple[Kept, Redacted, Written]:
+) -> tuple[SessionBundle, RedactedBundle, ExportFile]:
     engine = site_of(request).engine
     here = str(request.base_url).rstrip("/")
     whole = await read_bundle(engine, request.path_params["id"], here)
@@ -97,7 +97,7 @@ async def _made(
     return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.kept)
 
 
-def _masked(engine: Engine, whole: Kept, left_out: Collection[str]) -> Redacted:
+def _masked(engine: Engine, whole: SessionBundle, left_out: Collection[str]) -> RedactedBundle:
     return redact_bundle(whole, engine.keys.secrets(), engine.private, left_out)
 
 
@@ -189,15 +189,15 @@ class SharePage:
 
     session_id: str
     title: str
-    forms: Mapping[str, Export]
+    forms: Mapping[str, ExportFormat]
     chosen: str
     can_be_left_out: Mapping[str, str]
     left_out: Collection[str]
     counts: Sequence[tuple[str, str]]
-    marks: Sequence[Mark]
-    written: Written | None = None
+    marks: Sequence[Redaction]
+    written: ExportFile | None = None
     wrong: str = ""
-    read: Written | None = None
+    read: ExportFile | None = None
 
     @property
     def look(self) -> str:
@@ -249,7 +249,7 @@ def take_page(
     )
 
 
-def counts(kept: Kept) -> list[tuple[str, str]]:
+def counts(kept: SessionBundle) -> list[tuple[str, str]]:
     """(what, how many) of a session, for whoever decides whether it leaves."""
     session = kept.session
     images = sum(
@@ -273,7 +273,7 @@ def counts(kept: Kept) -> list[tuple[str, str]]:
     return [*told, ("recorded", f"{size(recorded)} of recorded answers")]
 
 
-def tools_of(kept: Kept) -> list[Tool]:
+def tools_of(kept: SessionBundle) -> list[Tool]:
     """The tools that the session has now."""
     settings = kept.session.settings
     return list(settings.tools) if settings is not None else []

@@ -38,8 +38,8 @@ from app.engine.import_session import import_session
 from app.engine.manage_sessions import purge
 from app.engine.verify import Difference, verify
 from app.exchange import html
-from app.exchange.bundle import Kept
-from app.exchange.jsonl import write
+from app.exchange.bundle import SessionBundle
+from app.exchange.jsonl import write_session
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.factories import settings as made
@@ -58,7 +58,7 @@ async def page_of(engine: Engine, session_id: str) -> bytes:
 
 
 async def exported(engine: Engine, session_id: str) -> bytes:
-    return write(await read_bundle(engine, session_id)).data
+    return write_session(await read_bundle(engine, session_id)).data
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-ollama"])
@@ -111,7 +111,7 @@ def hostile(tmp_path: Path, url: str) -> tuple[bytes, Path]:
     log = turn_with_calls(("boom", {}))
     first = SessionStarted(made(tool, profile=profile, extra={"a": 1}))
     log.events[0] = replace(log.events[0], event=first)
-    return write(Kept(fold("s", log.events), "T", log.events)).data, marker
+    return write_session(SessionBundle(fold("s", log.events), "T", log.events)).data, marker
 
 
 async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
 
 async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
     log = Log().start().prompt().request()  # an answer was under way when it was exported
-    data = write(Kept(log.session(), "T", log.events, tags=("b", "a"))).data
+    data = write_session(SessionBundle(log.session(), "T", log.events, tags=("b", "a"))).data
     async with running(tmp_path) as engine:
         session_id = await import_session(engine, data)
         assert await engine.log.tags(session_id) == ["a", "b"]
@@ -173,14 +173,14 @@ async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
 async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
     key = "sk-ours-0123456789abcdef"
     log = Log().start().add(PromptAdded(f"it is {key}, not sk-other-0123456789abcdef"))
-    data = write(Kept(log.session(), "T", log.events)).data
+    data = write_session(SessionBundle(log.session(), "T", log.events)).data
     async with running(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
         session_id = await import_session(engine, data)
         await engine.runner.advance(session_id)  # a prompt waits there that nobody sends
         whole = await read_bundle(engine, session_id)
     assert len(whole.log) == len(log.events)
-    assert key.encode() not in write(whole).data
-    assert b"sk-other-0123456789abcdef" in write(whole).data, "all else is as it came"
+    assert key.encode() not in write_session(whole).data
+    assert b"sk-other-0123456789abcdef" in write_session(whole).data, "all else is as it came"
 
 
 @pytest.mark.anyio
@@ -205,7 +205,7 @@ async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(tmp_path: P
     async with running(tmp_path) as engine:
         for params in (*odd, good):
             log = Log().start(made(params=params)).prompt()
-            data = write(Kept(log.session(), "T", log.events)).data
+            data = write_session(SessionBundle(log.session(), "T", log.events)).data
             child = await fork(engine, await import_session(engine, data), ForkPlace(), go=False)
             async with engine.sessions.holding(child) as live:
                 settings = live.session.settings
@@ -224,7 +224,7 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
     log = Log().start().prompt()
     for _ in range(2):
         log.request().part(0, "text", "Hm.").end("pause").add(SessionForked("x", 1))
-    data = write(Kept(log.session(), "T", log.events)).data + b"no JSON"
+    data = write_session(SessionBundle(log.session(), "T", log.events)).data + b"no JSON"
     monkeypatch.setattr(f"app.exchange.retold.{most}", 1)
     async with running(tmp_path) as engine:
         with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not taken"):
@@ -237,7 +237,7 @@ async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
 ) -> None:
     async with running(tmp_path) as engine:
         session = await asked(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
-        data = write(await read_bundle(engine, session.id)).data
+        data = write_session(await read_bundle(engine, session.id)).data
         monkeypatch.setattr("app.exchange.retold.MOST_CALLS", 0)
         with pytest.raises(BadInput, match="more than 0 calls"):
             await import_session(engine, data)
@@ -270,7 +270,9 @@ async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> Non
             session = fold("s", log[:size])
             running_once += session.state == "running"
             expected = "interrupted" if session.state == "running" else session.state
-            session_id = await import_session(engine, write(Kept(session, "T", log[:size])).data)
+            session_id = await import_session(
+                engine, write_session(SessionBundle(session, "T", log[:size])).data
+            )
             row = await engine.log.summary(session_id)
             assert row is not None
             assert (row.state, size) == (expected, size)
@@ -289,7 +291,7 @@ async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> Non
 
 async def test_one_that_an_earlier_version_took_for_running_is_put_right(tmp_path: Path) -> None:
     log = eventful().events[:6]
-    data = write(Kept(fold("s", log), "T", log)).data
+    data = write_session(SessionBundle(fold("s", log), "T", log)).data
     async with running(tmp_path) as engine:
         session_id = await import_session(engine, data)
     older(

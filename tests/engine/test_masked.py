@@ -34,7 +34,7 @@ from app.engine.redaction import redact_event
 from app.engine.sessions import SessionStore
 from app.engine.tool_runs import ProgressSaver
 from app.engine.verify import Difference, verify
-from app.exchange.jsonl import write
+from app.exchange.jsonl import write_session
 from app.executors.executor import Invocation
 from app.secrets.redaction import Redactor
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
@@ -126,7 +126,7 @@ async def test_nothing_of_a_plain_session_is_starred(tmp_path: Path, profile: st
             whole = await read_bundle(engine, one.id)
             left = redact_bundle(whole, set(engine.keys.secrets()), {}, ())
             assert left.marks == ()
-            assert write(left.kept).data == write(whole).data
+            assert write_session(left.kept).data == write_session(whole).data
             checked = [one.event for one in whole.log if isinstance(one.event, CallChecked)]
             assert all(one.code for one in checked)
             assert len(checked) == bool(tools)

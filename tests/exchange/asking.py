@@ -12,7 +12,7 @@ from app.core.reducer import fold
 from app.core.session import Session
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
-from app.exchange.bundle import Kept, Piece, Recording
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.protocols.base import join_url
 from app.protocols.registry import CODECS
 from app.protocols.server import IdSource
@@ -63,15 +63,15 @@ class Kind(Talk):
         )
         decoder, pieces = CODECS[self.protocol].decoder(200), []
         for frame in frames:
-            pieces.append(Piece(self.log.now_ms + 1, frame))
+            pieces.append(RecordedChunk(self.log.now_ms + 1, frame))
             self.log.add(*(event for _, _, event in decoder.feed(frame)))
         self.log.add(*(event for _, _, event in decoder.end(True)))
         self.recordings[number] = Recording(number, pieces, True)
         return self.session
 
-    def kept(self, title: str = "Paris") -> Kept:
+    def kept(self, title: str = "Paris") -> SessionBundle:
         events = self.log.events
-        return Kept(fold("s1", events), title, events, self.recordings, (), "", 0)
+        return SessionBundle(fold("s1", events), title, events, self.recordings, (), "", 0)
 
 
 def weather(protocol: str, **changes: Any) -> Kind:

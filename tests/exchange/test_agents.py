@@ -16,7 +16,7 @@ from app.core.settings import PROTOCOLS, Profile, Protocol, Settings
 from app.core.tools import Tool, ToolChoice, ToolResult, text_result
 from app.exchange.requests_export import written
 from app.exchange.requests_import import read_requests
-from app.exchange.retold import Retold, retold
+from app.exchange.retold import ImportedSession, session_from_request
 from app.protocols.registry import codec
 from tests.tables import each_row
 
@@ -313,13 +313,15 @@ LATER: Mapping[str, tuple[str, ...]] = {
 """What is said, in its order, the system's among it."""
 
 
-def brought(protocol: Protocol) -> Retold:
+def brought(protocol: Protocol) -> ImportedSession:
     found = read_requests(json.dumps(REQUESTS[protocol]))
     assert found.problem == ""
     (request,) = found.requests
     assert request.protocol == protocol
     setup = replace(request.setup, model=request.setup.model or "gemini-3-pro")
-    return retold(replace(request, setup=setup), Profile("p", protocol, "https://x"), "s", 5)
+    return session_from_request(
+        replace(request, setup=setup), Profile("p", protocol, "https://x"), "s", 5
+    )
 
 
 def same(protocol: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -373,7 +375,7 @@ def test_functions_of_a_namespace_are_the_clients() -> None:
     """Each is taken by the name that calls have; of two of one name the first."""
     more = {**CODEX["tools"][0], "name": "other", "tools": [*CODEX["tools"][0]["tools"][:1], 5]}
     (request,) = read_requests(json.dumps({**CODEX, "tools": [*CODEX["tools"], more]})).requests
-    made = retold(request, Profile("p", "openai_responses", "https://x"), "s", 5)
+    made = session_from_request(request, Profile("p", "openai_responses", "https://x"), "s", 5)
     assert made.session.settings is not None
     names = [tool.name for tool in made.session.settings.tools]
     assert names == ["spawn_agent", "wait_agent", "shell"]
@@ -408,7 +410,7 @@ def test_a_piece_whose_text_is_none_is_sent_as_it_came() -> None:
     (request,) = read_requests(
         json.dumps({"messages": [{"role": "user", "content": said}]})
     ).requests
-    made = retold(request, Profile("p", "openai_chat", "https://x"), "s", 5)
+    made = session_from_request(request, Profile("p", "openai_chat", "https://x"), "s", 5)
     sent = json.loads(written(made.session, "openai_chat", None).body)
     assert sent["messages"] == [{"role": "user", "content": said}]
 

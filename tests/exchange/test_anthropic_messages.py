@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from app.exchange.anthropic_messages import FOREIGN, write
+from app.exchange.anthropic_messages import FOREIGN, write_anthropic
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
 from tests.tables import each_row
@@ -17,7 +17,7 @@ HEADERS = {
 @each_row("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> None:
     kind = weather(protocol)
-    made = write(kind.kept())
+    made = write_anthropic(kind.kept())
     end = ENDS_BY_NAME["anthropic"]
     request = end.parse(made.data, HEADERS, end.path).request
     assert [message.role for message in request.messages] == ["user", "assistant", "results"]
@@ -27,10 +27,10 @@ def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> Non
 
 def test_its_own_is_the_very_body_that_was_sent() -> None:
     kind = weather("anthropic", extra={"metadata": {"user_id": "é"}})
-    made = write(kind.kept())
+    made = write_anthropic(kind.kept())
     assert made.data.decode() == kind.session.turns[-1].request.body
     assert json.loads(made.data) == kind.bodies[-1]
 
 
 def test_nothing_sent_is_said() -> None:
-    assert write(Kind("anthropic").kept()).notes == ("Nothing was sent yet.",)
+    assert write_anthropic(Kind("anthropic").kept()).notes == ("Nothing was sent yet.",)

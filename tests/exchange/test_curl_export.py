@@ -6,7 +6,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from app.exchange.curl_export import MOST_WORD, command, quoted, write
+from app.exchange.curl_export import MOST_WORD, curl_command, shell_quote, write_curl
 from app.exchange.requests_export import of_turn
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.exchange.conftest import Heard
@@ -31,7 +31,7 @@ def run(script: str) -> list[bytes]:
 def test_each_command_sends_what_was_sent(protocol: str, heard: Heard) -> None:
     kind = weather(protocol)
     heard.seen.clear()
-    script = write(kind.kept()).data.decode()
+    script = write_curl(kind.kept()).data.decode()
     words = run(script)
     for turn in kind.session.turns:
         start = words.index(b"http://127.0.0.1:8765/sim" + turn.request.url[25:].encode())
@@ -67,20 +67,20 @@ NASTY = (
 )  # fmt: skip
 def test_any_body_goes_as_it_is(body: str) -> None:
     one = replace(of_turn(weather("anthropic").session.turns[0]), body=body)
-    text = command(one)
+    text = curl_command(one)
     assert text.replace("\n", "").isprintable() or "\t" in body
     words = run(text)
     assert words[-1 if b"--data-binary" in words else -2].decode() == body
 
 
 def test_any_word_is_one_word() -> None:
-    line = "curl " + " ".join(quoted(one) for one in NASTY)
+    line = "curl " + " ".join(shell_quote(one) for one in NASTY)
     assert [one.decode() for one in run(line)[:-1]] == list(NASTY)
 
 
 def test_a_session_without_a_request_says_so() -> None:
     kind = weather("anthropic")
     empty = replace(kind.kept("a\nrm -rf ~"), session=replace(kind.session, turns=[]))
-    text = write(empty).data.decode()
+    text = write_curl(empty).data.decode()
     assert "Nothing was sent" in text
     assert all(line.startswith("#") for line in text.splitlines())

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from app.exchange.curl_import import commands, is_curl
+from app.exchange.curl_import import curl_commands, is_curl
 from app.exchange.text import Unreadable
 from tests.tables import each_row
 
@@ -43,14 +43,14 @@ LINES = {
 @each_row("name", LINES)
 def test_whatever_quotes_are_used_the_same_is_sent(name: str) -> None:
     assert is_curl(LINES[name])
-    (found,) = commands(LINES[name])
+    (found,) = curl_commands(LINES[name])
     assert (found.url, found.body) == (URL, BODY)
     assert found.headers == {"x-key": "k"}
 
 
 def test_every_command_of_a_script_is_read() -> None:
     script = f"curl {URL} -d 1\n\ncurl {URL} -d 2 -d 3 && curl {URL} --max-time 5"
-    assert [one.body for one in commands(script)] == ["1", "2&3", ""]
+    assert [one.body for one in curl_commands(script)] == ["1", "2&3", ""]
 
 
 @each_row(
@@ -68,4 +68,4 @@ def test_every_command_of_a_script_is_read() -> None:
 )
 def test_what_cannot_be_read_says_why(text: str, said: str) -> None:
     with pytest.raises(Unreadable, match=said):
-        commands(text)
+        curl_commands(text)

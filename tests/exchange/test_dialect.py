@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.exchange.dialect import json_schema
+from app.exchange.dialect import from_openapi_schema
 from tests.tables import each_row
 
 
@@ -37,9 +37,9 @@ from tests.tables import each_row
     ],
 )
 def test_each_word(schema: Any, expected: Any) -> None:
-    assert json_schema(schema) == expected
+    assert from_openapi_schema(schema) == expected
 
 
 def test_json_schema_stays_as_it_is() -> None:
     schema = {"type": "object", "properties": {"a": {"type": ["string", "null"], "minLength": 1}}}
-    assert json_schema(schema) == schema
+    assert from_openapi_schema(schema) == schema

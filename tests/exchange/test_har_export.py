@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.core.events import RequestSent, ResponseFailed
-from app.exchange.bundle import Piece, Recording
+from app.exchange.bundle import RecordedChunk, Recording
 from app.exchange.har_export import archive, write
 from tests.exchange.asking import Kind, weather
 
@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_are_kept_and_failures_are_told() -> None:
     sent = RequestSent(1, "anthropic", "POST", "https://x.test/v1/messages", {}, "{}", "m")
     kind.log.add(sent, ResponseFailed("unreachable", "No connection."))
     kept = kind.kept()
-    odd = Recording(1, [Piece(kind.log.now_ms, b"\xff\x00")], masked=[(0, 1)])
+    odd = Recording(1, [RecordedChunk(kind.log.now_ms, b"\xff\x00")], masked=[(0, 1)])
     for recordings in ({}, {1: odd}):
         data = write(replace(kept, recordings=recordings)).data
         har = json.loads(data)

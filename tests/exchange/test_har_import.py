@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from app.exchange.har_import import exchanges, is_har
+from app.exchange.har_import import har_exchanges, is_har
 from tests.tables import each_row
 
 
@@ -26,7 +26,7 @@ def har(*entries: Any) -> dict[str, Any]:
 def test_what_was_sent_and_what_came_back() -> None:
     coded = base64.b64encode(b"\xff\x00").decode()
     found = list(
-        exchanges(
+        har_exchanges(
             har(
                 entry(status=200, content={"text": "é"}),
                 entry(status=500, content={"text": coded, "encoding": "base64"}),
@@ -54,13 +54,13 @@ def test_what_was_sent_and_what_came_back() -> None:
     ],
 )
 def test_entries_that_sent_nothing_are_passed_over(odd: Any) -> None:
-    assert list(exchanges(har(odd))) == []
+    assert list(har_exchanges(har(odd))) == []
 
 
 def test_odd_times_and_codings_are_unknown_and_no_error() -> None:
     odd = entry(status="x", content={"text": "!", "encoding": "base64"})
     odd["startedDateTime"] = "yesterday"
-    (found,) = exchanges(har(odd))
+    (found,) = har_exchanges(har(odd))
     assert (found.status, found.response, found.at_ms) == (0, None, 0)
 
 

@@ -18,7 +18,7 @@ import pytest
 from app.core.events import RequestSent, ResponseStarted
 from app.core.reducer import fold
 from app.exchange import curl_export, replay_test, sdk_script
-from app.exchange.bundle import Kept, Piece
+from app.exchange.bundle import RecordedChunk, SessionBundle
 from app.exchange.requests_export import of_turn
 from app.exchange.table import EXPORTS
 from app.render.wire_rows import Section
@@ -59,7 +59,7 @@ def swapped(value: Any, text: str) -> Any:
     return value
 
 
-def hostile(kept: Kept, text: str, more: str = "****") -> Kept:
+def hostile(kept: SessionBundle, text: str, more: str = "****") -> SessionBundle:
     """A session with `text` in its title, names, arguments, results, headers, addresses, bytes."""
     log = []
     for logged in kept.log:
@@ -75,7 +75,7 @@ def hostile(kept: Kept, text: str, more: str = "****") -> Kept:
         data = one.data
         for word in WORDS:
             data = data.replace(word.encode(), raw)
-        recordings[number] = replace(one, pieces=[Piece(0, data)])
+        recordings[number] = replace(one, pieces=[RecordedChunk(0, data)])
     return replace(
         kept, session=fold("s1", log), log=log, title=text, recordings=recordings, tags=(text,)
     )
@@ -114,7 +114,7 @@ def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
 
 def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
     mild = weather("gemini").kept()
-    scripts = [curl_export.write(hostile(mild, text)).data for text in TEXTS]
+    scripts = [curl_export.write_curl(hostile(mild, text)).data for text in TEXTS]
     # In place of curl a function that takes its words and does nothing.
     script = b"curl() { echo asked; }\n" + b"\n".join(scripts)
     done = subprocess.run(
@@ -145,7 +145,7 @@ def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
     assert "inf" not in code_of(text)
 
 
-def addressed(url: str, **head: Any) -> Kept:
+def addressed(url: str, **head: Any) -> SessionBundle:
     """A session whose requests went to `url`, and were answered by `head`."""
     kept = weather("openai_chat").kept()
     log = []
@@ -170,10 +170,10 @@ def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
 def test_curl_takes_an_address_as_it_stands() -> None:
     turn = addressed("http://a/{b}[1]").session.turns[0]
     one = of_turn(turn)
-    assert curl_export.command(replace(one, url="http://a/{b}[1]")).startswith(
+    assert curl_export.curl_command(replace(one, url="http://a/{b}[1]")).startswith(
         "curl -g 'http://a/{b}"
     )
-    assert curl_export.command(replace(one, url="-o/x")).startswith("curl --url '-o/x'")
+    assert curl_export.curl_command(replace(one, url="-o/x")).startswith("curl --url '-o/x'")
 
 
 @pytest.mark.parametrize(("status", "told"), [(307, "/else?a=b"), (201, "")])

@@ -20,7 +20,7 @@ from app.core.serialization import to_row
 from app.core.tools import Content, ToolResult
 from app.engine.export_session import look
 from app.exchange import html, jsonl
-from app.exchange.bundle import Kept, Piece, Recording
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from tests.factories import Log
 from tests.render.logs import STORIES
 from tests.tables import each_row
@@ -29,12 +29,12 @@ ROOM = 150_000
 """Bytes that the file may be larger than what is kept of its session."""
 
 
-def kept(log: list[Logged], *bodies: bytes, title: str = "A story") -> Kept:
+def kept(log: list[Logged], *bodies: bytes, title: str = "A story") -> SessionBundle:
     recordings = {
-        number: Recording(number, [Piece(log[-1].at_ms, body)], clean=True)
+        number: Recording(number, [RecordedChunk(log[-1].at_ms, body)], clean=True)
         for number, body in enumerate(bodies, 1)
     }
-    return Kept(fold("s1", log), title, log, recordings, look=look())
+    return SessionBundle(fold("s1", log), title, log, recordings, look=look())
 
 
 def unpacked(page: str) -> Any:
@@ -43,7 +43,7 @@ def unpacked(page: str) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(data[1])))
 
 
-def size(one: Kept) -> int:
+def size(one: SessionBundle) -> int:
     rows = (to_row(logged.event) for logged in one.log)
     recorded = sum(len(recording.data) for recording in one.recordings.values())
     return recorded + sum(len(kind) + len(body) for kind, body in rows)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from app.core.errors import BadInput
 from app.core.events import Event, PromptAdded, SessionForked, SettingsChanged
 from app.core.reducer import fold
-from app.exchange.bundle import Kept, Piece, Recording
-from app.exchange.jsonl import MAX_BYTES, read, write
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from app.exchange.jsonl import MAX_BYTES, read_session, write_session
 from tests.core.test_messages import stories
 from tests.factories import Log, turn_with_calls
 from tests.playbook import logged
@@ -26,17 +26,17 @@ from tests.tables import each_row
 BYTES = st.lists(st.binary(min_size=1, max_size=9), max_size=4)
 
 
-def whole() -> Kept:
+def whole() -> SessionBundle:
     """A session with a call that ran, whose first answer was recorded."""
     log = turn_with_calls(("get_weather", {"city": "Paris"})).run("1.1")
     data = b"data: {}\n\ndata: \xff\n\n"
-    pieces = [Piece(1, data[:5]), Piece(2, data[5:])]
+    pieces = [RecordedChunk(1, data[:5]), RecordedChunk(2, data[5:])]
     one = Recording(1, pieces, True, ((6, 8),), hashlib.sha256(data).hexdigest())
-    return Kept(log.session(), "T\u202e", log.events, {1: one}, ("a", "b"), "", 5)
+    return SessionBundle(log.session(), "T\u202e", log.events, {1: one}, ("a", "b"), "", 5)
 
 
-def lines_of(kept: Kept) -> list[Any]:
-    return [json.loads(line) for line in write(kept).data.splitlines()]
+def lines_of(kept: SessionBundle) -> list[Any]:
+    return [json.loads(line) for line in write_session(kept).data.splitlines()]
 
 
 def joined(lines: list[Any]) -> bytes:
@@ -52,32 +52,32 @@ def test_out_and_in_is_equal(
     session = fold("s", log)
     data = b"".join(pieces)
     digest = hashlib.sha256(data).hexdigest()
-    one = Recording(1, [Piece(9, piece) for piece in pieces], False, (), digest)
-    kept = Kept(
+    one = Recording(1, [RecordedChunk(9, piece) for piece in pieces], False, (), digest)
+    kept = SessionBundle(
         session, title, log or logged(*events), {1: one} if session.turns else {}, (), "", 3
     )
-    again = read(write(kept).data, "other")
+    again = read_session(write_session(kept).data, "other")
     assert again.session.id == "other"
     assert list(again.log) == list(kept.log)
     assert again.recordings == kept.recordings
     renamed = replace(again, session=kept.session)
-    assert write(renamed).data == write(kept).data
+    assert write_session(renamed).data == write_session(kept).data
 
 
 def test_a_whole_session_comes_back() -> None:
     kept = whole()
-    again = read(write(kept).data, "new")
+    again = read_session(write_session(kept).data, "new")
     assert (again.title, again.tags, again.created_ms) == (kept.title, kept.tags, 5)
     assert again.recordings == kept.recordings
     assert again.session.turns[0].number == 1
-    assert write(kept).file_name == "t.jsonl"
+    assert write_session(kept).file_name == "t.jsonl"
 
 
 def test_a_fork_says_whose_it_is_and_stands_alone() -> None:
     log = Log().start().add(SessionForked("parent", 1))
-    kept = Kept(log.session(), "", log.events)
+    kept = SessionBundle(log.session(), "", log.events)
     assert lines_of(kept)[0]["session"]["parent"] == "parent"
-    again = read(write(kept).data, "new")
+    again = read_session(write_session(kept).data, "new")
     assert again.parent == "", "no session of ours is its parent"
     assert lines_of(again)[0]["session"]["parent"] == "parent"
 
@@ -137,7 +137,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
 def test_what_cannot_be_read_is_named_by_its_line(name: str) -> None:
     data, said = WRONG[name]
     with pytest.raises(BadInput) as caught:
-        read(data, "new")
+        read_session(data, "new")
     assert said in str(caught.value)
     assert str(caught.value).endswith(".")
 
@@ -151,7 +151,7 @@ def test_whatever_stands_in_a_line_it_is_read_or_refused(data: st.DataObject) ->
     name = data.draw(st.sampled_from(sorted(line)))
     odd: Any = data.draw(st.sampled_from([None, True, -1, 0, 10**30, "", "x", [], {}, [[]], 1.5]))
     with suppress(BadInput):
-        read(changed(number, **{name: odd}), "new")
+        read_session(changed(number, **{name: odd}), "new")
 
 
 def test_a_change_of_settings_comes_back_too() -> None:
@@ -159,5 +159,5 @@ def test_a_change_of_settings_comes_back_too() -> None:
     had = log.session().settings
     assert had is not None
     log.add(SettingsChanged(replace(had, system="s", params={"temperature": 0.5})))
-    kept = Kept(log.session(), "", log.events)
-    assert read(write(kept).data, "n").session.settings == kept.session.settings
+    kept = SessionBundle(log.session(), "", log.events)
+    assert read_session(write_session(kept).data, "n").session.settings == kept.session.settings

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from app.core.servers import Server
-from app.exchange.found import FoundServer
+from app.exchange.found import ImportedServer
 from app.exchange.mcp_config import with_values
-from app.exchange.tool_import import read
+from app.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 DESKTOP = """{"mcpServers": {"filesystem": {"command": "npx",
@@ -111,15 +111,17 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
 }
 
 
-def found(data: Any) -> FoundServer:
-    one, *_ = read(json.dumps({"mcpServers": {"s": data, "beside": {"command": "x"}}})).servers
+def found(data: Any) -> ImportedServer:
+    one, *_ = import_tools(
+        json.dumps({"mcpServers": {"s": data, "beside": {"command": "x"}}})
+    ).servers
     return one
 
 
 @each_row("program", PROGRAMS)
 def test_the_file_of_each_program(program: str) -> None:
     text, servers, notes = PROGRAMS[program]
-    brought = read(text)
+    brought = import_tools(text)
     assert (brought.problem, brought.tools, brought.kind) == ("", (), "MCP servers")
     assert [one.server for one in brought.servers] == servers
     said = " ".join(note for one in brought.servers for note in one.notes)
@@ -187,7 +189,7 @@ mcpServers:
 def test_ordinary_values_stay_and_each_key_gets_a_variable(marked: str) -> None:
     """The values that are put back make the server as it stands in the file."""
     text, planted = re.sub("[«»]", "", marked), re.findall("«(.*?)»", marked)
-    brought = read(text)
+    brought = import_tools(text)
     assert brought.problem == ""
     assert [one.problem for one in brought.servers if one.problem] == []
     replaced = [value for one in brought.servers for value in one.replaced]
@@ -213,7 +215,7 @@ def test_one_name_in_two_servers_is_two_variables_where_the_values_differ() -> N
         "c": {"command": "x", "args": ["--key", "three-3", "${OTHER_KEY}"]},
         "other": {"url": "https://h.example/mcp?key=four-4"},
     }
-    servers = [one.server for one in read(json.dumps({"mcpServers": told})).servers]
+    servers = [one.server for one in import_tools(json.dumps({"mcpServers": told})).servers]
     assert [server.env for server in servers[:3] if server] == [
         {"API_KEY": "${API_KEY}"},
         {"API_KEY": "${API_KEY}"},
@@ -274,7 +276,7 @@ def test_a_folder_that_counts_from_a_project_is_left_out_and_said(cwd: str, kept
     ],
 )
 def test_what_is_no_server(text: str) -> None:
-    assert read(text).servers == ()
+    assert import_tools(text).servers == ()
 
 
 @each_row(
@@ -335,7 +337,7 @@ def test_a_server_that_cannot_be_is_said(entry: Any, said: str) -> None:
 def test_values_without_end_are_looked_through_to_a_bound() -> None:
     entry = {"command": "x", "env": {f"V{n}": "a b " * 2_000 for n in range(20)}}
     told = dict.fromkeys("abc", entry)
-    first, *rest = read(json.dumps({"mcpServers": told})).servers
+    first, *rest = import_tools(json.dumps({"mcpServers": told})).servers
     assert first.server is not None
     assert ["longer than 256 kB together" in one.problem for one in rest] == [True, True]
     assert "More than 200 of its values" in found({"command": "p://a:b@h " * 201}).problem
@@ -347,7 +349,7 @@ def test_what_decides_what_is_started_is_told() -> None:
 
 
 def test_odd_names_are_made_legal_and_said() -> None:
-    (one,) = read('{"mcpServers": {"a<b>\\u202e": {"command": "x"}}}').servers
+    (one,) = import_tools('{"mcpServers": {"a<b>\\u202e": {"command": "x"}}}').servers
     assert one.server is not None
     assert one.server.name == "a_b"
     assert "\\u202e" in one.notes[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.exchange.naming import file_name, one_line, remark
+from app.exchange.naming import comment_text, file_name, one_line
 from tests.tables import each_row
 
 
@@ -22,4 +22,4 @@ def test_a_name_is_plain(title: str, name: str) -> None:
 
 def test_a_comment_is_one_line_that_ends_nothing() -> None:
     assert one_line("a\nb\u202e\x1b[2J\u2028c") == "a b [2J c"
-    assert remark('a\n"""b\\') == "a '''b/"
+    assert comment_text('a\n"""b\\') == "a '''b/"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.exchange.messages_export import write
+from app.exchange.messages_export import write_openai
 from app.simulator.app import ENDS
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
@@ -13,7 +13,7 @@ HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
 
 
 def line(kind: Kind) -> Any:
-    data = write(kind.kept()).data
+    data = write_openai(kind.kept()).data
     assert data.count(b"\n") == 1
     return json.loads(data)
 
@@ -41,7 +41,7 @@ def test_its_messages_are_those_that_were_sent() -> None:
 
 def test_what_waits_is_told_and_nothing_is_no_line() -> None:
     kind = Kind("anthropic")
-    assert write(kind.kept()).data == b""
+    assert write_openai(kind.kept()).data == b""
     kind.prompt("Weather in Paris?")
     kind.turn()
-    assert any("not run" in note for note in write(kind.kept()).notes)
+    assert any("not run" in note for note in write_openai(kind.kept()).notes)

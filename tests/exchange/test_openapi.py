@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.core.tools import Tool
-from app.exchange.found import Found
+from app.exchange.found import ImportedTool
 from app.exchange.openapi import files as openapi_files
-from app.exchange.tool_import import read
+from app.exchange.tool_import import import_tools
 from app.executors.http_request import request_of
 from tests.tables import each_row
 
@@ -36,7 +36,7 @@ REF = {"$ref": "#/components/schemas/Pet"}
 ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def found(path: str, method: str, operation: Any, **document: Any) -> Found:
+def found(path: str, method: str, operation: Any, **document: Any) -> ImportedTool:
     whole = {
         "openapi": "3.1.0",
         "info": {"title": "Pets"},
@@ -45,7 +45,7 @@ def found(path: str, method: str, operation: Any, **document: Any) -> Found:
         "paths": {path: {method: operation}},
         **document,
     }
-    (one,) = read(json.dumps(whole)).tools
+    (one,) = import_tools(json.dumps(whole)).tools
     return one
 
 
@@ -385,7 +385,7 @@ def test_a_document_in_several_files_is_read_as_one(flat: bool) -> None:
     """With the folders that a browser tells, and without them."""
     files = {name.rpartition("/")[2] if flat else name: text for name, text in FILES.items()}
     root = next(iter(files))
-    brought = read(files[root], root, files=files)
+    brought = import_tools(files[root], root, files=files)
     assert [one.name for one in brought.tools] == ["one_get", "post_one_id", "two_post"]
     get, post, two = brought.tools
     assert get.tool is not None
@@ -406,7 +406,7 @@ def test_a_part_that_cannot_be_read_is_named() -> None:
         {"openapi": "3.0.0", "paths": {"/a": {"$ref": "a.yml"}, "/b": {"$ref": "b.yml"}}}
     )
     files = {"a.yml": "get: {operationId: a}", "b.yml": "get: ["}
-    brought = read(document, "o.json", files=files)
+    brought = import_tools(document, "o.json", files=files)
     assert [(one.name, one.tool is None) for one in brought.tools] == [("a", False), ("/b", True)]
     assert brought.notes[0].startswith("b.yml cannot be read: This is no sound YAML.")
 
@@ -415,7 +415,7 @@ def test_parts_that_repeat_themselves_are_bounded(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(openapi_files, "MOST_IN_PARTS", 20)
     paths = {f"/{name}": {"$ref": f"{name}.yml"} for name in "ab"}
     part = "x: &x [1, 2, 3]\nget: {operationId: o, x-a: [*x, *x]}"
-    brought = read(
+    brought = import_tools(
         json.dumps({"openapi": "3.0.0", "paths": paths, "x": [1] * 30}),
         files={"a.yml": part, "b.yml": part},
     )
@@ -462,7 +462,7 @@ SWAGGER = {
 
 
 def test_swagger_2_is_converted() -> None:
-    brought = read(json.dumps(SWAGGER))
+    brought = import_tools(json.dumps(SWAGGER))
     get, put, post, patch = brought.tools
     assert get.tool is not None
     assert get.tool.parameters["properties"] == {
@@ -501,15 +501,15 @@ def test_of_too_many_operations_some_are_picked() -> None:
         },
     }
     text = json.dumps(document)
-    brought = read(text, most=3)
+    brought = import_tools(text, most=3)
     assert (len(brought.tools), brought.more) == (3, True)
     assert len(brought.choices) == 9
     last = brought.choices[8]
     assert (last.key, last.name, last.summary, last.group) == ("POST /p8", "same", "Makes 8", "t0")
-    picked = read(text, most=3, pick={"POST /p8", "POST /p1"})
+    picked = import_tools(text, most=3, pick={"POST /p8", "POST /p1"})
     assert [one.form["path"] for one in picked.tools] == ["/p1", "/p8"]
     assert (picked.more, picked.choices) == (False, ())
-    assert read(text, most=9).choices == ()
+    assert import_tools(text, most=9).choices == ()
 
 
 def test_a_parameter_whose_type_is_no_word_is_refused_and_said() -> None:

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from app.core.events import Problem, RequestSent, ResponseFailed
 from app.core.tools import text_result
-from app.exchange.bundle import Kept
+from app.exchange.bundle import SessionBundle
 from app.exchange.otlp import write
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.tables import each_row
@@ -20,7 +20,7 @@ from tests.tables import each_row
 IDS = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
 
 
-def parsed(kept: Kept) -> ExportTraceServiceRequest:
+def parsed(kept: SessionBundle) -> ExportTraceServiceRequest:
     """OTLP writes ids in hex, where protobuf's own JSON has base64: the one difference."""
     data = json.loads(write(kept).data)
     for span in spans(data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.exchange.tool_import import read
+from app.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 OPENAI = """{"type": "function", "function": {"name": "t", "description": "d",
@@ -38,7 +38,7 @@ FILES: dict[str, str] = {
 
 @each_row("source", FILES.values(), ids=list(FILES))
 def test_a_tool_among_the_values_of_a_file(source: str) -> None:
-    brought = read(source, "" if source[0] == "[" else "a.py")
+    brought = import_tools(source, "" if source[0] == "[" else "a.py")
     [tool] = [one.tool for one in brought.tools if one.name == "t"]
     assert tool is not None, brought
     assert (tool.description, tool.parameters) == ("d", WRITTEN)
@@ -48,7 +48,7 @@ def test_a_function_and_the_tool_of_its_name_are_one() -> None:
     source = (
         f'def t(a, more=1):\n    """Other."""\n\n\ndef u(b: int):\n    "U."\n\n\nx = [{OPENAI}]'
     )
-    found = {one.name: one for one in read(source, "/there/a.py").tools}
+    found = {one.name: one for one in import_tools(source, "/there/a.py").tools}
     assert list(found) == ["t", "u"]
     assert found["t"].tool is not None
     assert found["t"].tool.parameters == WRITTEN
@@ -64,7 +64,7 @@ def test_a_models_schema_is_read_from_its_hints() -> None:
         "class Args(BaseModel):\n    a: str\n\n\ntool = {'name': 't', 'parameters': "
         "Args.model_json_schema()}"
     )
-    [tool] = [one.tool for one in read(source, "a.py").tools]
+    [tool] = [one.tool for one in import_tools(source, "a.py").tools]
     assert tool is not None
     assert tool.parameters == {**WRITTEN, "required": ["a"]}
 
@@ -81,7 +81,7 @@ def test_a_models_schema_is_read_from_its_hints() -> None:
     ],
 )
 def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, said: str) -> None:
-    brought = read(f"import os\n{source}")
+    brought = import_tools(f"import os\n{source}")
     assert said in " ".join(brought.notes)
     assert "A tool in line " in brought.notes[0]
 
@@ -95,7 +95,7 @@ def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, said: 
     ],
 )
 def test_what_is_no_tool_is_none(source: str) -> None:
-    brought = read(f"import os\n{source}")
+    brought = import_tools(f"import os\n{source}")
     assert (brought.tools, brought.notes) == ((), ())
 
 
@@ -116,7 +116,7 @@ def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
         "files = !ls\ntools = [{'name': 't', 'input_schema': {'type': 'object', "
         "'properties': {'unit': UNIT}}}]",
     )
-    brought = read(text, "/there/a.ipynb")
+    brought = import_tools(text, "/there/a.ipynb")
     assert brought.problem == ""
     tools = [one.tool for one in brought.tools]
     assert [tool and tool.name for tool in tools] == ["sum", "t"]
@@ -129,8 +129,8 @@ def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
 def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> None:
     code = {"cell_type": "code", "input": ["def f(x: int) -> int:\n", "    return x"]}
     earlier = {"nbformat": 3, "worksheets": [5, {"cells": [code]}, {}]}
-    assert [one.name for one in read(json.dumps(earlier)).tools] == ["f"]
-    (refused,) = read(json.dumps({"nbformat": 4})).tools
+    assert [one.name for one in import_tools(json.dumps(earlier)).tools] == ["f"]
+    (refused,) = import_tools(json.dumps({"nbformat": 4})).tools
     assert "no form of a tool" in refused.problem
 
 
@@ -138,4 +138,4 @@ def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> No
     "cells", [[], [1, None], [{"cell_type": "code"}], [{"cell_type": "code", "source": {"a": 1}}]]
 )
 def test_a_notebook_without_code_says_so(cells: Any) -> None:
-    assert "It holds no tools" in read(json.dumps({"nbformat": 4, "cells": cells})).problem
+    assert "It holds no tools" in import_tools(json.dumps({"nbformat": 4, "cells": cells})).problem

@@ -33,9 +33,9 @@ from app.core.events import (
 from app.core.settings import Profile
 from app.core.tools import Content, Tool, ToolResult
 from app.engine.export_session import is_private, look, redact_bundle
-from app.exchange.bundle import Kept, Piece, Recording, Written
-from app.exchange.jsonl import read
-from app.exchange.redact import redacted
+from app.exchange.bundle import ExportFile, RecordedChunk, Recording, SessionBundle
+from app.exchange.jsonl import read_session
+from app.exchange.redact import redact_session
 from app.exchange.table import EXPORTS
 from app.protocols.registry import CODECS
 from tests.factories import Log
@@ -92,7 +92,7 @@ def sent(body: Any) -> dict[str, Any]:
     return {"headers": headers, "url": url, "body": json.dumps(body)}
 
 
-def planted() -> Kept:
+def planted() -> SessionBundle:
     text = everything()
     profile = Profile("mine", "anthropic", "https://api.anthropic.com", headers={"x-note": text})
     tool = Tool(
@@ -128,22 +128,25 @@ def planted() -> Kept:
             at += len(frame)
         events.append(logged)
     data = b"".join(frames) + echoed
-    pieces = [Piece(5, data[start : start + 11]) for start in range(0, len(data), 11)]
+    pieces = [RecordedChunk(5, data[start : start + 11]) for start in range(0, len(data), 11)]
     digest = hashlib.sha256(data).hexdigest()
-    recordings = {1: Recording(1, pieces, True, (), digest), 2: Recording(2, [Piece(6, echoed)])}
+    recordings = {
+        1: Recording(1, pieces, True, (), digest),
+        2: Recording(2, [RecordedChunk(6, echoed)]),
+    }
     tags = tuple(PLANTED)
-    return Kept(log.session(), f"T {text}", events, recordings, tags, "", 5, look())
+    return SessionBundle(log.session(), f"T {text}", events, recordings, tags, "", 5, look())
 
 
 WHOLE = planted()
 MASKED = redact_bundle(WHOLE, {KNOWN}, ENV, ())
 
 
-def texts_of(form: str, written: Written) -> str:
+def texts_of(form: str, written: ExportFile) -> str:
     """The file, and what its own base64 of recordings holds."""
     text = written.data.decode("utf-8", "replace")
     if form == "jsonl":
-        kept = read(written.data, "n")
+        kept = read_session(written.data, "n")
         text += "".join(one.data.decode("latin-1") for one in kept.recordings.values())
     return text + written.file_name + " ".join(written.notes)
 
@@ -177,9 +180,12 @@ def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None
     printed = f"out: {secret} done"
     for text in (printed[: 5 + cut], printed[5 + cut :]):
         log.add(CallProgressed("1.1", "", None, text))
-    (told,) = (m for m in redact_bundle(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).marks)
+    (told,) = (
+        m
+        for m in redact_bundle(SessionBundle(log.session(), "", log.events), {KNOWN}, {}, ()).marks
+    )
     assert (told.where, told.count) == ("call 1.1", 2)
-    masked = redact_bundle(Kept(log.session(), "", log.events), {KNOWN}, {}, ()).kept.log
+    masked = redact_bundle(SessionBundle(log.session(), "", log.events), {KNOWN}, {}, ()).kept.log
     texts = [one.event.output for one in masked if isinstance(one.event, CallProgressed)]
     assert "".join(texts) == f"out: {'*' * len(secret)} done"
     assert len(texts[0]) == 5 + cut
@@ -195,7 +201,7 @@ def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: 
     log = Log().start().prompt(text).events
     (said,) = (
         one.event.text
-        for one in redacted(Kept(Log().start().session(), "", log), [KNOWN]).kept.log
+        for one in redact_session(SessionBundle(Log().start().session(), "", log), [KNOWN]).kept.log
         if isinstance(one.event, PromptAdded)
     )
     assert len(said) == len(text)
@@ -217,9 +223,13 @@ def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
         text = json.dumps(text)
     data = f"{protocol} data: {text}\n\n".encode()
     for size in (7, len(data)):
-        pieces = [Piece(5, data[start : start + size]) for start in range(0, len(data), size)]
-        kept = Kept(Log().start().session(), "", Log().start().events, {1: Recording(1, pieces)})
-        one = redacted(kept, [KNOWN]).kept.recordings[1]
+        pieces = [
+            RecordedChunk(5, data[start : start + size]) for start in range(0, len(data), size)
+        ]
+        kept = SessionBundle(
+            Log().start().session(), "", Log().start().events, {1: Recording(1, pieces)}
+        )
+        one = redact_session(kept, [KNOWN]).kept.recordings[1]
         left = one.data.decode().replace("\\", "").replace("n", "")
         assert len(one.data) == len(data)
         assert plain[68:100].replace("n", "") not in left
@@ -230,7 +240,7 @@ def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
 def test_what_looks_like_a_secret_is_found_where_it_is_only_coded(code: Any) -> None:
     coded = code(f"cookie: sid={SHAPED['cookie']}".encode())
     log = Log().start().prompt(f"it was {coded}").events
-    (said,) = redacted(Kept(Log().start().session(), "", log), []).marks
+    (said,) = redact_session(SessionBundle(Log().start().session(), "", log), []).marks
     assert said.where == "prompt 1"
 
 
@@ -267,9 +277,9 @@ def test_a_secret_in_pieces_is_masked_in_its_frames_however_these_escape_it() ->
             frames.append(f'data: {{"text": "{escaped}"}}\n\n'.encode())
             logged = replace(logged, source=Source(1, at, at + len(frames[-1])))
         events.append(logged)
-    pieces = [Piece(5, frame) for frame in frames]
-    kept = Kept(log.session(), "", events, {1: Recording(1, pieces)})
-    left = redacted(kept, [KNOWN]).kept.recordings[1]
+    pieces = [RecordedChunk(5, frame) for frame in frames]
+    kept = SessionBundle(log.session(), "", events, {1: Recording(1, pieces)})
+    left = redact_session(kept, [KNOWN]).kept.recordings[1]
     assert [piece.data.count(b"*") for piece in left.pieces] == [6] * len(KNOWN)
 
 
@@ -322,9 +332,9 @@ def test_what_of_an_env_file_is_private(name: str, value: str, private: bool) ->
     assert is_private(name, value, session) is private
 
 
-def said(kept: Kept) -> tuple[list[str], dict[str, int]]:
+def said(kept: SessionBundle) -> tuple[list[str], dict[str, int]]:
     """The prompts as they leave, and how often there are stars where."""
-    done = redacted(kept, [])
+    done = redact_session(kept, [])
     prompts = [one.event.text for one in done.kept.log if isinstance(one.event, PromptAdded)]
     return prompts, {one.where: one.count for one in done.marks}
 
@@ -339,7 +349,7 @@ def test_our_own_fields_are_no_secrets(prompt: str, marks: dict[str, int]) -> No
         log.events[-1], event=CallChecked("1.1", digest="0a" * 32, code="0a" * 32)
     )
     log.add(Warned("a1b2c3d4e5f6a7b8c9", "a word"))
-    assert said(Kept(log.session(), "", log.events))[1] == marks
+    assert said(SessionBundle(log.session(), "", log.events))[1] == marks
 
 
 def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None:
@@ -353,7 +363,7 @@ def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None
     }
     tool = Tool("fetch", "", {"type": "object"}, "http", config)
     log = Log().start(made(tool, model="m-1"))
-    assert said(Kept(log.session(), "", log.events))[1] == {"settings": 4}
+    assert said(SessionBundle(log.session(), "", log.events))[1] == {"settings": 4}
 
 
 @each_row(
@@ -367,22 +377,22 @@ def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None
 def test_what_may_be_no_secret_is_starred_only_where_it_stands(text: str, far: str) -> None:
     model = "model-of-this-session-1"
     log = Log().start(made(model=model)).prompt(text)
-    prompts, marks = said(Kept(log.session(), f"so {far} it is", log.events))
+    prompts, marks = said(SessionBundle(log.session(), f"so {far} it is", log.events))
     assert prompts == [text.replace(far, "*" * len(far))]
     assert list(marks) == ["prompt 1"]
 
 
 def test_what_is_surely_one_is_starred_everywhere() -> None:
     log = Log().start(made(model="m-1")).prompt("password=opaque0123456789abc")
-    kept = Kept(log.session(), "so opaque0123456789abc it is", log.events)
-    assert redacted(kept, []).kept.title == f"so {'*' * 19} it is"
+    kept = SessionBundle(log.session(), "so opaque0123456789abc it is", log.events)
+    assert redact_session(kept, []).kept.title == f"so {'*' * 19} it is"
 
 
 def test_an_address_that_is_called_a_key_leaves_the_address_of_the_request() -> None:
     url = "http://127.0.0.1:8080/x"
     log = Log().start(made(model="m-1")).prompt(f"api_key={url} and api_key=127.0.0.1:8080/x2/ab")
     log.request(url=url)
-    done = redacted(Kept(log.session(), "", log.events), []).kept
+    done = redact_session(SessionBundle(log.session(), "", log.events), []).kept
     assert [one.event.url for one in done.log if isinstance(one.event, RequestSent)] == [url]
 
 
@@ -393,12 +403,12 @@ def test_a_secret_is_found_however_the_bytes_are_cut(cuts: list[int], protocol: 
     pieces, start = [], 0
     for size in cuts:
         if data[start : start + size]:
-            pieces.append(Piece(1, data[start : start + size]))
+            pieces.append(RecordedChunk(1, data[start : start + size]))
         start += size
     if data[start:]:
-        pieces.append(Piece(1, data[start:]))
+        pieces.append(RecordedChunk(1, data[start:]))
     log: list[Logged] = Log().start().events
-    kept = Kept(Log().start().session(), "", log, {1: Recording(1, pieces)})
-    one = redacted(kept, [KNOWN]).kept.recordings[1]
+    kept = SessionBundle(Log().start().session(), "", log, {1: Recording(1, pieces)})
+    one = redact_session(kept, [KNOWN]).kept.recordings[1]
     assert one.data == data.replace(KNOWN.encode(), b"*" * len(KNOWN))
     assert len(one.pieces) == len(pieces)

@@ -6,7 +6,7 @@ import base64
 import json
 from urllib.parse import quote
 
-from app.exchange.redact_shapes import header_spans, hidden, spans
+from app.exchange.redact_shapes import decoded_texts, header_spans, secret_spans
 from tests.tables import each_row
 
 DIGITS = "0123456789abcdefABCDEF0123456789"
@@ -77,7 +77,7 @@ INNOCENT = (
 @each_row(("secret", "around"), SECRETS.items())
 def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
     text = around.format(secret)
-    found = [text[start:end] for start, end in spans(text)]
+    found = [text[start:end] for start, end in secret_spans(text)]
     assert any(secret.strip("=") in one for one in found), found
 
 
@@ -93,23 +93,23 @@ def test_a_secret_is_seen_behind_a_border_however_often_that_is_escaped(
     text = f"x{border}{key} y{border}Cookie: sid={cookie}; a=b z{border}Bearer {token}"
     for _ in range(level):
         text = json.dumps([text])
-    assert {key, cookie, token} <= {text[start:end] for start, end in spans(text)}
+    assert {key, cookie, token} <= {text[start:end] for start, end in secret_spans(text)}
 
 
 def test_a_secret_that_is_escaped_itself_is_hidden() -> None:
     text = json.dumps(json.dumps('https://me:a"b/c-0123é@example.org/')).replace("/", "\\/")
-    assert any("me:" in one and "b/c-0123é" in one for one in hidden(text))
+    assert any("me:" in one and "b/c-0123é" in one for one in decoded_texts(text))
 
 
 def test_base64_in_lines_is_put_together() -> None:
     coded = base64.encodebytes(f"{'x' * 50} sk-ant-api03-{DIGITS} {'y' * 50}".encode()).decode()
     for text in (coded, json.dumps(coded), json.dumps(json.dumps(coded))):
-        assert any(spans(one) for one in hidden(text))
+        assert any(secret_spans(one) for one in decoded_texts(text))
 
 
 @each_row("text", INNOCENT)
 def test_what_is_no_secret_stays(text: str) -> None:
-    assert [text[start:end] for start, end in spans(text)] == []
+    assert [text[start:end] for start, end in secret_spans(text)] == []
 
 
 @each_row("before", ["", "x", "xy", "some words before"])
@@ -117,13 +117,13 @@ def test_a_secret_is_seen_behind_base64_and_percent_signs(before: str) -> None:
     secret = f"sk-ant-api03-{DIGITS}/+"
     coded = base64.b64encode(f"{before} {secret} and".encode()).decode()
     for text in (f'"{coded}"', quote(f" {secret} ", safe="")):
-        found = {one[a:b] for one in hidden(text) for a, b in spans(one)}
+        found = {one[a:b] for one in decoded_texts(text) for a, b in secret_spans(one)}
         assert any(one.startswith(secret[:40]) for one in found)
 
 
 def test_lines_of_a_private_key_and_not_their_ends() -> None:
     text = "-----BEGIN RSA PRIVATE KEY-----\\nMIIEabc/+=\\nZZZ=\\n-----END RSA PRIVATE KEY-----"
-    assert [text[a:b] for a, b in spans(text)] == ["MIIEabc/+=", "ZZZ="]
+    assert [text[a:b] for a, b in secret_spans(text)] == ["MIIEabc/+=", "ZZZ="]
 
 
 @each_row(

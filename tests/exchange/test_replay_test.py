@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.core.tools import Tool
-from app.exchange.bundle import Kept, Piece, Recording
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.replay_read import calls_of
 from app.exchange.replay_test import NOTHING, write
 from tests.exchange.asking import PROTOCOLS, Kind
@@ -23,7 +23,7 @@ SUM = Tool(
 )
 
 
-def asked(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> Kept:
+def asked(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> SessionBundle:
     kind = Kind(protocol, tools=tools or (WEATHER, SUM), **changes)
     kind.prompt(prompt)
     kind.turn()
@@ -32,7 +32,7 @@ def asked(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> Kept:
     return kind.kept('A """ title\\')
 
 
-def outcome(kept: Kept, played: Kept | None = None) -> str:
+def outcome(kept: SessionBundle, played: SessionBundle | None = None) -> str:
     """Run the test that was exported from `kept` on the recording of `played`."""
     made = write(kept)
     names: dict[str, Any] = {"__name__": "test_it"}
@@ -77,13 +77,13 @@ def test_it_sees_another_order_and_not_what_is_optional() -> None:
     body = own.recordings[1].data
     swapped = body.replace(b"calculator", b"\0").replace(b"get_weather", b"calculator")
     swapped = swapped.replace(b"\0", b"get_weather")
-    turned = Recording(1, [Piece(0, swapped)])
+    turned = Recording(1, [RecordedChunk(0, swapped)])
     assert outcome(own) == "passed"
     assert outcome(own, replace(own, recordings={**own.recordings, 1: turned})) == "failed"
     # The schema of the calculator requires nothing.
     whole = asked("anthropic", BOTH, stream=False)
     assert b"17*23" in whole.recordings[1].data
-    loose = Recording(1, [Piece(0, whole.recordings[1].data.replace(b"17*23", b"99*99"))])
+    loose = Recording(1, [RecordedChunk(0, whole.recordings[1].data.replace(b"17*23", b"99*99"))])
     assert outcome(whole, replace(whole, recordings={**whole.recordings, 1: loose})) == "passed"
 
 
@@ -119,10 +119,10 @@ NO_OBJECTS = [
 def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> None:
     own = asked("openai_chat", "What is the weather in Paris?", stream=False)
 
-    def answered(arguments: str) -> Kept:
+    def answered(arguments: str) -> SessionBundle:
         body = json.loads(own.recordings[1].data)
         body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = arguments
-        one = Recording(1, [Piece(0, json.dumps(body).encode())])
+        one = Recording(1, [RecordedChunk(0, json.dumps(body).encode())])
         return replace(own, recordings={**own.recordings, 1: one})
 
     assert outcome(answered(text)) == "passed"
@@ -131,7 +131,7 @@ def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> N
 
 def test_an_answer_that_the_test_cannot_read_is_left_out() -> None:
     own = asked("openai_chat", "What is the weather in Paris?")
-    odd = Recording(1, [Piece(0, b'{"choices": [{"message": {"tool_calls": [5]}}]}')])
+    odd = Recording(1, [RecordedChunk(0, b'{"choices": [{"message": {"tool_calls": [5]}}]}')])
     made = replace(own, recordings={**own.recordings, 1: odd})
     assert write(made).notes == ("Turn 1 is left out: the test cannot read its answer.",)
     assert outcome(made) == "passed"

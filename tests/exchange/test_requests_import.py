@@ -9,9 +9,9 @@ import pytest
 
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
-from app.exchange.pasted import Pasted
+from app.exchange.pasted import ImportedRequest
 from app.exchange.requests_import import read_requests
-from app.exchange.retold import retold
+from app.exchange.retold import session_from_request
 from tests.exchange.hostile import HOSTILE
 from tests.tables import each_row
 
@@ -54,7 +54,7 @@ CLAUDE: dict[str, Any] = {
 OPENAI = Profile("openai", "openai_chat", "https://api.openai.com/v1")
 
 
-def one(text: str) -> Pasted:
+def one(text: str) -> ImportedRequest:
     brought = read_requests(text)
     assert brought.problem == ""
     (request,) = brought.requests
@@ -67,7 +67,7 @@ def test_a_chat_body_is_taken_whole() -> None:
     setup = request.setup
     assert (setup.model, setup.system, setup.extra) == ("m", "Be brief.", {"seed": 7})
     assert setup.choice == ToolChoice("tool", "look", parallel=False)
-    made = retold(request, OPENAI, "s", 5)
+    made = session_from_request(request, OPENAI, "s", 5)
     (call,) = made.session.calls()
     assert call.result is not None
     assert (call.status, call.result.text, made.session.state) == ("done", "seen", "paused")
@@ -77,7 +77,7 @@ def test_a_claude_body_keeps_what_has_no_word_of_ours() -> None:
     request = one(json.dumps(CLAUDE))
     assert request.protocol == "anthropic"
     assert request.setup.extra["system"] == CLAUDE["system"]
-    made = retold(request, Profile("a", "anthropic", "https://x"), "s", 5)
+    made = session_from_request(request, Profile("a", "anthropic", "https://x"), "s", 5)
     (call,) = made.session.calls()
     assert call.result is not None
     assert call.result.is_error
@@ -93,7 +93,7 @@ def test_keys_are_left_out_by_name_and_addresses_lose_theirs() -> None:
     brought = read_requests(command)
     assert brought.requests[0].base_url == "https://api.openai.com:444/v1"
     assert "authorization" in " ".join(brought.notes)
-    told = retold(brought.requests[0], OPENAI, "s", 5)
+    told = session_from_request(brought.requests[0], OPENAI, "s", 5)
     assert "sk-123" not in repr(told.log)
 
 
@@ -107,7 +107,7 @@ def test_an_archive_gives_its_longest_request_with_the_bytes_that_came() -> None
     entries.append({"request": {"url": "https://x/other", "postData": {"text": "{}" * 999}}})
     brought = read_requests(json.dumps({"log": {"entries": entries}}))
     assert "Of 2 requests" in brought.notes[0]
-    made = retold(brought.requests[0], OPENAI, "s", 5)
+    made = session_from_request(brought.requests[0], OPENAI, "s", 5)
     assert made.session.answer == "Hi"
     assert made.response == json.dumps(answer).encode()
     assert made.log[-1].source is not None
@@ -145,7 +145,7 @@ def test_odd_members_are_no_traceback(odd: Any, member: str) -> None:
     for body in (CHAT, CLAUDE):
         brought = read_requests(json.dumps({**body, member: odd}))
         for request in brought.requests:
-            retold(request, OPENAI, "s", 5)
+            session_from_request(request, OPENAI, "s", 5)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from app.core.tools import Content, Tool, ToolResult, text_result
-from app.exchange.results import as_data, wire_results
+from app.exchange.results import results_data, wire_results
 from app.protocols.registry import CODECS
 from tests.tables import each_row
 
@@ -59,4 +59,4 @@ def test_a_free_form_call_is_found_too() -> None:
 
 @each_row("text", ["", "{}", '{"n": 12345678901234567890.10}', "\ud800"])
 def test_whatever_a_tool_said_can_be_shown(text: str) -> None:
-    assert set(as_data(wire_results(Tool("x"), "{}", text_result(text)))) == set(CODECS)
+    assert set(results_data(wire_results(Tool("x"), "{}", text_result(text)))) == set(CODECS)

@@ -13,7 +13,7 @@ from app.core.messages import model_request
 from app.core.session import Call, Session
 from app.core.settings import Profile
 from app.exchange.requests_import import read_requests
-from app.exchange.retold import Retold, retold
+from app.exchange.retold import ImportedSession, session_from_request
 from app.exchange.text import Unreadable
 from app.protocols.registry import codec
 from tests.engine.running import ALLOW_ALL, asked, rested, running
@@ -22,11 +22,11 @@ PROFILES = ("simulator", *(f"simulator-{n}" for n in ("openai", "responses", "ge
 PROMPT = "What is 17*23, and the weather in Paris?"
 
 
-def told(text: str, profile: Profile, session_id: str = "new") -> Retold:
+def told(text: str, profile: Profile, session_id: str = "new") -> ImportedSession:
     brought = read_requests(text)
     assert brought.problem == ""
     (request,) = brought.requests
-    return retold(request, profile, session_id, 5)
+    return session_from_request(request, profile, session_id, 5)
 
 
 def body_of(session: Session) -> Any:
@@ -69,7 +69,7 @@ def with_calls(*ids: str) -> str:
     return json.dumps({"model": "m", "messages": said})
 
 
-def results_of(made: Retold) -> list[str]:
+def results_of(made: ImportedSession) -> list[str]:
     return [call.result.text for call in made.session.calls() if call.result is not None]
 
 

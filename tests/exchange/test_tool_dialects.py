@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM
-from app.exchange.found import Found
-from app.exchange.tool_dialects import found_in
-from app.exchange.tool_import import read
+from app.exchange.found import ImportedTool
+from app.exchange.tool_dialects import read_tools
+from app.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 
-def found(entry: Any, file: str = "") -> Found:
-    (one,) = found_in(entry, file)
-    assert isinstance(one, Found)
+def found(entry: Any, file: str = "") -> ImportedTool:
+    (one,) = read_tools(entry, file)
+    assert isinstance(one, ImportedTool)
     return one
 
 
@@ -116,11 +116,11 @@ def test_a_schema_without_a_title_is_called_as_its_file() -> None:
 def test_the_paths_of_a_python_tool_count_from_a_file_whose_place_is_known() -> None:
     config = {"file": "own/t.py", "function": "f", "interpreter": ".venv/bin/python"}
     text = json.dumps({"name": "p", "answered_by": "python", "config": config})
-    (here,) = read(text, "/home/you/x/tools.json").tools
+    (here,) = import_tools(text, "/home/you/x/tools.json").tools
     assert here.tool is not None
     assert here.tool.config["file"] == "/home/you/x/own/t.py"
     assert here.tool.config["interpreter"] == "/home/you/x/.venv/bin/python"
-    (nowhere,) = read(text, "tools.json").tools
+    (nowhere,) = import_tools(text, "tools.json").tools
     assert "absolute path" in nowhere.problem
 
 
@@ -128,7 +128,7 @@ def test_a_body_of_a_request_is_its_tools_and_its_servers() -> None:
     body = {"model": "m", "name": "x", "tools": [{"name": "f", "input_schema": SCHEMA}]}
     assert found(body).name == "f"
     both = {**body, "mcpServers": {"s": {"command": "x"}}}
-    brought = read(json.dumps(both))
+    brought = import_tools(json.dumps(both))
     assert ([one.name for one in brought.tools], [one.name for one in brought.servers]) == (
         ["f"],
         ["s"],
@@ -196,7 +196,7 @@ def test_a_file_of_cases_brings_each_function_once() -> None:
     lone = {**CASE, "id": "simple_2", "function": {"name": "lone", "parameters": {"type": "dict"}}}
     turns = [{"id": f"multi_{n}", "question": [[]], "path": ["a.b"]} for n in range(3)]
     text = "\n".join(map(json.dumps, [CASE, other, lone, *turns]))
-    brought = read(text, "BFCL_v4_simple.json")
+    brought = import_tools(text, "BFCL_v4_simple.json")
     assert [one.name for one in brought.tools if one.tool] == ["geo.find", "lone"]
     [refused] = [one for one in brought.tools if one.problem]
     assert "multi_0 names no functions of its own" in refused.problem

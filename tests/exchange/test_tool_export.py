@@ -13,8 +13,8 @@ import pytest
 from app.core.errors import BadInput
 from app.core.serialization import to_data
 from app.core.tools import FREEFORM, Tool
-from app.exchange.tool_export import FORMATS, write
-from app.exchange.tool_import import read
+from app.exchange.tool_export import FORMATS, write_tools
+from app.exchange.tool_import import import_tools
 from app.executors.examples import EXAMPLES
 from tests.tables import each_row
 
@@ -71,8 +71,8 @@ def said(tool: Tool) -> tuple[Any, ...]:
 @each_row("name", [one for one in FORMATS if one != "openapi"])
 @each_row("tools", [TOOLS, TOOLS[:1]], ids=["two", "one"])
 def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
-    written = write(name, tools)
-    brought = read(written.text, written.file_name)
+    written = write_tools(name, tools)
+    brought = import_tools(written.text, written.file_name)
     assert [one.problem for one in brought.tools] == ["" for _ in tools], brought
     back = [one.tool for one in brought.tools]
     assert [said(one) for one in back if one] == [said(one) for one in tools]
@@ -81,7 +81,7 @@ def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
 @pytest.mark.parametrize("name", ["json_schema", "langchain"])
 def test_a_title_of_the_schema_that_gives_way_is_told(name: str) -> None:
     titled = Tool("f", "D.", {"type": "object", "title": "FArgs", "description": "Args."})
-    written = write(name, [titled])
+    written = write_tools(name, [titled])
     assert "FArgs" not in written.text
     assert [note for note in written.notes if "gave way" in note] == [
         "The schema of f had a title of its own, which gave way.",
@@ -92,18 +92,18 @@ def test_a_title_of_the_schema_that_gives_way_is_told(name: str) -> None:
 @pytest.mark.parametrize("name", ["own", "jsonl"])
 def test_our_own_forms_lose_nothing(name: str) -> None:
     tools = (*EXAMPLES, EVENT, STRICT, FREE, HTTP, Tool("ask", answered_by="person"))
-    written = write(name, tools)
+    written = write_tools(name, tools)
     assert written.notes == ()
-    assert [one.tool for one in read(written.text).tools] == list(tools)
+    assert [one.tool for one in import_tools(written.text).tools] == list(tools)
 
 
 def test_openapi_reads_back_as_the_same_operation() -> None:
-    written = write("openapi", [HTTP, EVENT])
+    written = write_tools("openapi", [HTTP, EVENT])
     assert written.notes == (
         "find_user: the argument x is called X-Flag there.",
         "add_event is no http tool and was left out.",
     )
-    (found,) = read(written.text).tools
+    (found,) = import_tools(written.text).tools
     assert found.tool is not None
     assert found.tool.name == "find_user"
     assert found.tool.config["method"] == "POST"
@@ -123,7 +123,7 @@ def test_openapi_tells_what_it_leaves_out() -> None:
         "body": '{"a": {{ args.a }}}',
     }
     again = Tool("again", answered_by="http", config=config)
-    written = write("openapi", [Tool("first", answered_by="http", config=config), again])
+    written = write_tools("openapi", [Tool("first", answered_by="http", config=config), again])
     assert [note.partition(":")[2].split()[1] for note in written.notes[:3]] == ["fixed"] * 2 + [
         "template"
     ]
@@ -139,31 +139,31 @@ def test_openapi_tells_what_it_leaves_out() -> None:
     ],
 )
 def test_the_forms_of_providers_are_the_words_that_are_sent(name: str, pick: Any) -> None:
-    assert pick(json.loads(write(name, [STRICT]).text)) is True
+    assert pick(json.loads(write_tools(name, [STRICT]).text)) is True
 
 
 def test_what_a_form_cannot_say_is_told() -> None:
-    assert any("strict" in note for note in write("mcp", [STRICT]).notes)
-    assert any("free" in note.lower() for note in write("anthropic", [FREE]).notes)
-    assert json.loads(write("openai_chat", [FREE]).text)[0]["type"] == "custom"
+    assert any("strict" in note for note in write_tools("mcp", [STRICT]).notes)
+    assert any("free" in note.lower() for note in write_tools("anthropic", [FREE]).notes)
+    assert json.loads(write_tools("openai_chat", [FREE]).text)[0]["type"] == "custom"
     odd = replace(EVENT, parameters={**PARAMETERS, "oneOf": [{}], "title": "T"})
-    assert any("oneOf" in note for note in write("python", [odd]).notes)
-    assert any("title" in note for note in write("json_schema", [odd]).notes)
+    assert any("oneOf" in note for note in write_tools("python", [odd]).notes)
+    assert any("title" in note for note in write_tools("json_schema", [odd]).notes)
 
 
 def test_mcp_tells_the_schema_of_the_result() -> None:
     one = Tool("ask", answered_by="person", config={"output_schema": PLACE})
-    assert json.loads(write("mcp", [one]).text)["tools"][0]["outputSchema"] == PLACE
+    assert json.loads(write_tools("mcp", [one]).text)["tools"][0]["outputSchema"] == PLACE
 
 
 def test_a_python_file_is_sound_and_its_classes_are_told_apart() -> None:
     other = {**PARAMETERS, "properties": {"place": {**PLACE, "required": []}}, "required": []}
     tools = (EVENT, replace(MOVE, parameters=other), Tool("get-weather", "Place: where it is."))
-    source = write("python", tools).text
+    source = write_tools("python", tools).text
     names = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
     assert names == ["Place", "Place2"]
     compile(source, "tools.py", "exec")
-    back = [one.tool for one in read(source, "tools.py").tools]
+    back = [one.tool for one in import_tools(source, "tools.py").tools]
     assert [one.name for one in back if one] == ["add_event", "move_event", "get-weather"]
     assert [one.description for one in back if one][-1] == "Place: where it is."
     second = back[1].parameters["properties"]["place"] if back[1] else {}
@@ -182,17 +182,17 @@ def test_a_python_file_is_sound_and_its_classes_are_told_apart() -> None:
     ],
 )
 def test_a_file_has_a_plain_name(tools: tuple[Tool, ...], called: str, name: str) -> None:
-    assert write("own", tools, called).file_name == name
+    assert write_tools("own", tools, called).file_name == name
 
 
 def test_what_cannot_be_written() -> None:
     with pytest.raises(BadInput, match="format must be one of own"):
-        write("word", TOOLS)
+        write_tools("word", TOOLS)
     with pytest.raises(BadInput, match="choose one"):
-        write("own", [])
+        write_tools("own", [])
 
 
 @each_row("name", list(FORMATS))
 def test_every_shipped_tool_can_be_written(name: str) -> None:
-    assert write(name, EXAMPLES).text.endswith("\n")
+    assert write_tools(name, EXAMPLES).text.endswith("\n")
     assert to_data(EXAMPLES[0])

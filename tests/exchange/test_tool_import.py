@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from app.exchange.found import Brought
-from app.exchange.tool_import import read
+from app.exchange.found import ImportedTools
+from app.exchange.tool_import import import_tools
 from app.schema.strict_json import parse
 from tests.exchange.hostile import HOSTILE, PYTHON
 from tests.tables import each_row
@@ -133,7 +133,7 @@ FORMATS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
 }
 
 
-def told(brought: Brought) -> list[tuple[str, str, str]]:
+def told(brought: ImportedTools) -> list[tuple[str, str, str]]:
     return [
         (one.name, one.kind, one.tool.answered_by if one.tool else one.problem)
         for one in brought.tools
@@ -143,23 +143,23 @@ def told(brought: Brought) -> list[tuple[str, str, str]]:
 @each_row("name", FORMATS)
 def test_each_format_is_told_by_its_shape(name: str) -> None:
     text, expected = FORMATS[name]
-    brought = read(text)
+    brought = import_tools(text)
     assert brought.problem == ""
     found = told(brought)
     assert [one[:2] for one in found] == [one[:2] for one in expected]
     for (_, _, who), (_, _, wanted) in zip(found, expected, strict=True):
         assert wanted in who
     # The same by a name that says otherwise: only the shape counts.
-    assert told(read(text, "notes.txt")) == found
-    assert told(read("\ufeff" + text)) == found
+    assert told(import_tools(text, "notes.txt")) == found
+    assert told(import_tools("\ufeff" + text)) == found
 
 
 def test_the_door_says_what_was_made_up() -> None:
-    (one,) = read(MCP).tools
+    (one,) = import_tools(MCP).tools
     assert one.tool is not None
     assert one.tool.config["result"].keys() == {"text"}  # sampled from its output schema
     assert any("made-up" in note for note in one.notes)
-    found = read(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
+    found = import_tools(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
     assert found.tool is not None
     assert found.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}
     assert found.notes[0] == "Left out: owner."
@@ -167,16 +167,16 @@ def test_the_door_says_what_was_made_up() -> None:
 
 def test_comments_are_left_out_and_it_is_said() -> None:
     text = '{ // a tool\n "name": "f", /* of "Claude" */ "input_schema": {"type": "object",}, }'
-    brought = read(text)
+    brought = import_tools(text)
     assert told(brought) == [("f", "Anthropic", "mock")]
     assert brought.notes == ("Comments and last commas were left out.",)
-    assert read('{"name": "//", "x": "a,}",}').problem == ""
+    assert import_tools('{"name": "//", "x": "a,}",}').problem == ""
 
 
 @each_row("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
 def test_comments_may_stand_first(comment: str) -> None:
-    assert told(read(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
-    assert told(read(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
+    assert told(import_tools(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
+    assert told(import_tools(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
 
 
 @each_row(
@@ -189,26 +189,26 @@ def test_comments_may_stand_first(comment: str) -> None:
     ],
 )
 def test_a_block_between_fences_is_read(text: str, name: str, kind: str) -> None:
-    assert [one.kind for one in read(text, name).tools] == [kind]
+    assert [one.kind for one in import_tools(text, name).tools] == [kind]
 
 
 def test_the_lines_of_a_block_are_those_of_the_text() -> None:
-    assert "Line 3, column 1" in read('```json\n{"a":\n}\n```').problem
-    assert "no block of code" in read("# Notes", "notes.md").problem
+    assert "Line 3, column 1" in import_tools('```json\n{"a":\n}\n```').problem
+    assert "no block of code" in import_tools("# Notes", "notes.md").problem
 
 
 def test_names_of_two_tools_stay_the_same() -> None:
-    assert [one.name for one in read(f"[{OWN}, {OWN}]").tools] == ["ask", "ask"]
+    assert [one.name for one in import_tools(f"[{OWN}, {OWN}]").tools] == ["ask", "ask"]
 
 
 def test_only_so_many_tools_are_shown() -> None:
     many = [{"name": f"t{number}", "input_schema": OBJECT} for number in range(600)]
-    brought = read(json.dumps(many), most=500)
+    brought = import_tools(json.dumps(many), most=500)
     assert len(brought.tools) == 500
     assert brought.more
     assert "first 500" in brought.notes[0]
     assert [one.key for one in brought.choices[498:502]] == ["t498", "t499", "t500", "t501"]
-    picked = read(json.dumps(many), most=500, pick={"t3", "t599"})
+    picked = import_tools(json.dumps(many), most=500, pick={"t3", "t599"})
     assert [one.name for one in picked.tools] == ["t3", "t599"]
 
 
@@ -230,7 +230,7 @@ def test_only_so_many_tools_are_shown() -> None:
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(text: str, said: str) -> None:
-    brought = read(text)
+    brought = import_tools(text)
     assert said in brought.problem
     assert brought.tools == ()
 
@@ -247,13 +247,13 @@ def test_a_large_text_that_is_no_json_is_parsed_once(
         return parse(text, *most)
 
     monkeypatch.setattr("app.exchange.text.parse", counted)
-    assert "no sound JSON" in read(text).problem
+    assert "no sound JSON" in import_tools(text).problem
     assert parsed == [len(text)]
 
 
 WATCHED = """
 import json, sys
-from app.exchange.tool_import import read
+from app.exchange.tool_import import import_tools
 
 FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn",
              "os.remove", "os.rename", "os.mkdir", "urllib.", "ctypes.", "exec")
@@ -267,10 +267,10 @@ def watch(event, arguments):
 
 watching, happened, results = False, [], {}
 sys.addaudithook(watch)
-read("def f(a: int): 'x'")  # what is loaded when first used
+import_tools("def f(a: int): 'x'")  # what is loaded when first used
 for case, text in json.load(sys.stdin).items():
     watching = True
-    brought = read(text)
+    brought = import_tools(text)
     watching = False
     results[case] = [brought.problem, [one.problem for one in brought.tools],
                      [one.tool.name for one in brought.tools if one.tool]]

@@ -9,9 +9,9 @@ import pytest
 from app.core.errors import BadInput
 from app.core.events import CallDecided, CallEnded, PromptAdded
 from app.core.tools import Content, ToolResult
-from app.exchange.bundle import Kept, Piece, Recording
-from app.exchange.jsonl import read, write
-from app.exchange.without import LEFT_OUT, without
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from app.exchange.jsonl import read_session, write_session
+from app.exchange.without import OMITTABLE, omit
 from tests.factories import DIGEST, Log
 from tests.tables import each_row
 
@@ -19,14 +19,16 @@ IMAGE = Content("image", media_type="image/png", data=base64.b64encode(b"PICTURE
 RESULT, THOUGHT, BYTES = "the result", "a thought", b"the bytes"
 
 
-def session() -> Kept:
+def session() -> SessionBundle:
     log = Log().start().add(PromptAdded("look", (IMAGE,)))
     log.request(body=f'{{"all": ["{RESULT}", "{THOUGHT}", "{IMAGE.data}"]}}')
     log.part(0, "thinking", *THOUGHT).call(1, "ask_me", {}).end().check("1.1")
     log.add(CallDecided("1.1", "answer", text=RESULT, images=(IMAGE,), digest=DIGEST))
     log.add(CallEnded("1.1", ToolResult((Content(text=RESULT), IMAGE))))
-    recordings = {1: Recording(1, [Piece(1, BYTES), Piece(2, THOUGHT.encode())], True)}
-    return Kept(log.session(), "", log.events, recordings)
+    recordings = {
+        1: Recording(1, [RecordedChunk(1, BYTES), RecordedChunk(2, THOUGHT.encode())], True)
+    }
+    return SessionBundle(log.session(), "", log.events, recordings)
 
 
 SIGNS = {
@@ -37,18 +39,21 @@ SIGNS = {
 }
 
 
-@each_row("name", LEFT_OUT)
+@each_row("name", OMITTABLE)
 def test_what_is_left_out_is_gone_and_the_rest_is_there(name: str) -> None:
-    whole, thin = write(session()).data.decode(), write(without(session(), [name])).data.decode()
+    whole, thin = (
+        write_session(session()).data.decode(),
+        write_session(omit(session(), [name])).data.decode(),
+    )
     for sign in SIGNS[name]:
         assert sign in whole
         assert sign not in thin
     assert "look" in thin
-    assert read(thin.encode(), "new").session.by_call["1.1"].status == "done"
+    assert read_session(thin.encode(), "new").session.by_call["1.1"].status == "done"
 
 
 def test_nothing_left_out_is_the_same() -> None:
     one = session()
-    assert without(one, []) is one
+    assert omit(one, []) is one
     with pytest.raises(BadInput, match="cannot be left out"):
-        without(one, ["prompts"])
+        omit(one, ["prompts"])

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from app.exchange.config_secrets import variable
-from app.exchange.entry import Pieces, clipped, made, refused, snake
-from app.exchange.found import Choice, Found
+from app.exchange.entry import ToolParts, build_tool, clipped, legal_name, refused_tool
+from app.exchange.found import ImportedTool, ToolChoiceItem
 from app.exchange.openapi.schemas import Outside, Schemas
 from app.exchange.openapi.swagger import as_openapi, is_swagger, operation_of
 
@@ -57,12 +57,14 @@ def is_document(entry: Mapping[str, Any]) -> bool:
     return isinstance(entry.get("openapi", entry.get("swagger")), str | float) and "paths" in entry
 
 
-def tools(document: Mapping[str, Any], pick: Collection[str] | None = None) -> Iterator[Found]:
+def tools(
+    document: Mapping[str, Any], pick: Collection[str] | None = None
+) -> Iterator[ImportedTool]:
     """The operations in the order of the document; with `pick`, those whose `key` is in it."""
     swagger = is_swagger(document)
     if not swagger and not str(document.get("openapi", "")).startswith("3"):
         said = "Only OpenAPI 3 and Swagger 2.0 are read; convert the document first."
-        yield refused({}, KIND, "OpenAPI", said)
+        yield refused_tool({}, KIND, "OpenAPI", said)
         return
     if swagger:
         document = as_openapi(document)
@@ -75,7 +77,7 @@ def tools(document: Mapping[str, Any], pick: Collection[str] | None = None) -> I
         try:
             item = _item(schemas, item)
         except Outside as error:
-            found = refused(form, KIND, str(path), str(error))
+            found = refused_tool(form, KIND, str(path), str(error))
             yield replace(found, refers=error.refers)
             continue
         for method in _METHODS:
@@ -84,7 +86,7 @@ def tools(document: Mapping[str, Any], pick: Collection[str] | None = None) -> I
                 yield _operation(document, schemas, str(path), item, method)
 
 
-def choices(document: Mapping[str, Any]) -> Iterator[Choice]:
+def choices(document: Mapping[str, Any]) -> Iterator[ToolChoiceItem]:
     """The operations, without their arguments; those of paths that cannot be read are not there."""
     schemas = Schemas(document)
     paths = document["paths"]
@@ -100,7 +102,7 @@ def choices(document: Mapping[str, Any]) -> Iterator[Choice]:
                     summary = clipped(_description(operation).partition("\n")[0], 160)
                     tags = operation.get("tags")
                     tag = tags[0] if isinstance(tags, list) and tags else ""
-                    yield Choice(key(form), name, summary, clipped(tag, 60))
+                    yield ToolChoiceItem(key(form), name, summary, clipped(tag, 60))
 
 
 def key(form: Mapping[str, Any]) -> str:
@@ -118,7 +120,7 @@ def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
 
 def _operation(
     document: Mapping[str, Any], schemas: Schemas, path: str, item: Mapping[str, Any], method: str
-) -> Found:
+) -> ImportedTool:
     operation = item[method]
     form = {"path": path, "method": method, "operation": operation}
     name = _name(operation, path, method)
@@ -138,10 +140,10 @@ def _operation(
             {"type": "object", "properties": tool.properties, "required": tool.required}
         )
     except Outside as error:
-        found = refused(form, KIND, name, str(error))
+        found = refused_tool(form, KIND, name, str(error))
         return replace(found, pointer="/parameters", refers=error.refers)
     except _Bad as error:
-        return refused(form, KIND, name, str(error))
+        return refused_tool(form, KIND, name, str(error))
     config: dict[str, Any] = {"method": method.upper(), "url": server + _path(path, tool)}
     if tool.query:
         config["url"] += "?" + "&".join(tool.query)
@@ -149,7 +151,7 @@ def _operation(
         config["headers"] = tool.headers
     if tool.body is not None:
         config["body"] = tool.body
-    pieces = Pieces(
+    pieces = ToolParts(
         name,
         _description(operation),
         parameters,
@@ -158,12 +160,12 @@ def _operation(
         rest={"group": _title(document)},
         notes=tool.notes,
     )
-    return made(form, KIND, pieces)
+    return build_tool(form, KIND, pieces)
 
 
 def _name(operation: Mapping[str, Any], path: str, method: str) -> str:
     given = operation.get("operationId")
-    return given if isinstance(given, str) and given.strip() else snake(f"{method}{path}")
+    return given if isinstance(given, str) and given.strip() else legal_name(f"{method}{path}")
 
 
 def _description(operation: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from app.exchange.dialect import json_schema
-from app.exchange.entry import clipped, snake
+from app.exchange.dialect import from_openapi_schema
+from app.exchange.entry import clipped, legal_name
 from app.schema.schema_checks import MAX_SCHEMA_BYTES
 
 MOST_ALL = 3 * 1024 * 1024
@@ -66,7 +66,7 @@ class Schemas:
 
     def rewritten(self, schema: Any) -> Any:
         """`schema` as JSON Schema whose refs point into $defs."""
-        return self._refs_named(json_schema(schema), set())
+        return self._refs_named(from_openapi_schema(schema), set())
 
     def followed(self, schema: Any) -> Any:
         """A schema that is only a ref, as what it means."""
@@ -119,7 +119,7 @@ class Schemas:
     def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:
         if ref not in self._made:
             refs: set[str] = set()
-            schema = self._refs_named(json_schema(self._at(ref)), refs)
+            schema = self._refs_named(from_openapi_schema(self._at(ref)), refs)
             self._made[ref] = schema, frozenset(refs), len(json.dumps(schema))
         return self._made[ref]
 
@@ -144,7 +144,7 @@ class Schemas:
 
     def _pointer(self, ref: str) -> str:
         if ref not in self._names:
-            plain = snake(ref.rpartition("/")[2]).replace(".", "_") or "schema"
+            plain = legal_name(ref.rpartition("/")[2]).replace(".", "_") or "schema"
             name, number = plain, 2
             while name in self._refs:
                 name, number = f"{plain}_{number}", number + 1

@@ -112,7 +112,7 @@ class Types:
                     if _is_made_inside(value):
                         continue
                     schema = self.with_default(self.schema(hint, depth + 1), value)
-                    name = _alias(hint, value) or name
+                    name = _type_alias(hint, value) or name
                     properties[name] = schema
                     needed = _is_required(hint, value, total=total)
                     required += [name] if needed else []
@@ -348,7 +348,7 @@ def _is(hint: ast.expr, name: str) -> bool:
     return last_name(hint.value if isinstance(hint, ast.Subscript) else hint) == name
 
 
-def _alias(hint: ast.expr, value: ast.expr | None) -> str:
+def _type_alias(hint: ast.expr, value: ast.expr | None) -> str:
     """The name that a pydantic member has in JSON, where its `Field` gives it another one."""
     notes = [value]
     match hint:

@@ -14,8 +14,8 @@ from typing import Any
 
 import docstring_parser
 
-from app.exchange.entry import Pieces, made
-from app.exchange.found import Found
+from app.exchange.entry import ToolParts, build_tool
+from app.exchange.found import ImportedTool
 from app.exchange.python.annotations import (
     ANYTHING,
     Schema,
@@ -61,12 +61,12 @@ class Function:
     problem: str = ""
 
 
-def tools(source: str, file: str = "") -> Iterator[Found]:
+def tools(source: str, file: str = "") -> Iterator[ImportedTool]:
     """Every function of `source`; `file` is the absolute path it stands at, where that is known."""
     found = functions(source)
     for one in found:
         notes = list(one.notes)
-        pieces = Pieces(one.name, one.description, one.parameters, notes=notes)
+        pieces = ToolParts(one.name, one.description, one.parameters, notes=notes)
         if file.startswith("/") and one.line:
             if one.decorator:
                 notes.append(
@@ -78,7 +78,7 @@ def tools(source: str, file: str = "") -> Iterator[Found]:
         elif one.line:
             notes.append("To have it run, name the absolute path of its file in the editor.")
         form = {"name": one.name, "function": one.function, "line": one.line}
-        tool = made(form, KIND, pieces)
+        tool = build_tool(form, KIND, pieces)
         yield replace(tool, tool=None, problem=one.problem) if one.problem else tool
 
 

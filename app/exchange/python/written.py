@@ -15,7 +15,7 @@ from app.core.tools import Tool
 from app.schema.keywords import is_local, resolve
 
 WIDTH = 88
-_MOST_DEEP = 8
+_MOST_WRITTEN_DEPTH = 8
 _MOST_CLASSES = 200
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
@@ -86,7 +86,7 @@ def written(tool: Tool, *, in_docstring: bool) -> str:
 def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
     """The hint for `schema`; `name` is what a class for it is called after."""
     writing.left -= 1
-    if not isinstance(schema, Mapping) or depth > _MOST_DEEP or writing.left < 0:
+    if not isinstance(schema, Mapping) or depth > _MOST_WRITTEN_DEPTH or writing.left < 0:
         return "Any"
     ref = schema.get("$ref")
     if is_local(ref):

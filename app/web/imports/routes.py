@@ -25,10 +25,10 @@ from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.exchange.entry import MOST_TOOLS
-from app.exchange.found import Brought, Found, FoundServer
+from app.exchange.found import ImportedServer, ImportedTool, ImportedTools
 from app.exchange.mcp_config import NAME, with_values
-from app.exchange.tool_dialects import OWN
-from app.exchange.tool_import import read
+from app.exchange.tool_dialects import OWN_FORM
+from app.exchange.tool_import import import_tools
 from app.render.filters import plural
 from app.schema import strict_json
 from app.schema.validate import check_tool
@@ -104,7 +104,7 @@ async def look(request: Request) -> Response:
 
 async def _brought(
     sources: Sequence[Source], picks: Sequence[str], beside: dict[str, str] | None
-) -> list[tuple[str, Brought]]:
+) -> list[tuple[str, ImportedTools]]:
     """What each text holds; files that are parts of others are not read by themselves. `beside`
     are files that a script sends for that alone, None in a form: there a pick begins with the
     number of its text."""
@@ -114,18 +114,20 @@ async def _brought(
         start = f"{number} " if beside is None else ""
         chosen = {pick.removeprefix(start) for pick in picks if pick.startswith(start)}
         if wrong:
-            brought.append((name, Brought(problem=wrong)))
+            brought.append((name, ImportedTools(problem=wrong)))
         elif chosen or not picks:
             others = {key: value for key, value in texts.items() if key != name}
             found = await asyncio.to_thread(
-                read, text, name, MOST_SHOWN, files=others, pick=chosen or None
+                import_tools, text, name, MOST_SHOWN, files=others, pick=chosen or None
             )
             brought.append((name, found))
     parts = {part for _, one in brought for part in one.parts}
     return [(name, one) for name, one in brought if name not in parts]
 
 
-def _choosing(site: Site, sources: Sequence[Source], brought: Sequence[tuple[str, Brought]]) -> str:
+def _choosing(
+    site: Site, sources: Sequence[Source], brought: Sequence[tuple[str, ImportedTools]]
+) -> str:
     """The word for a page to choose from, which is kept with the texts, in place of the oldest."""
     while len(site.uploads) >= MOST_UPLOADS:
         del site.uploads[next(iter(site.uploads))]
@@ -156,7 +158,7 @@ def _upload(site: Site, word: str) -> Upload:
     return upload
 
 
-def _said(brought: Sequence[tuple[str, Brought]]) -> list[tuple[str, str, bool]]:
+def _said(brought: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str, str, bool]]:
     """The sentences about whole texts; of a folder with many others, a part of them."""
     said = [
         (name, sentence, sentence == one.problem)
@@ -218,7 +220,7 @@ async def _foreign(request: Request) -> Response | None:
     if not body.is_json or not body.data:
         return None
     site = site_of(request)
-    brought = await asyncio.to_thread(read, json.dumps(body.data))
+    brought = await asyncio.to_thread(import_tools, json.dumps(body.data))
     if brought.servers:
         raise BadInput("It holds MCP servers; bring them at /import. Nothing was saved.")
     if brought.more:
@@ -229,7 +231,7 @@ async def _foreign(request: Request) -> Response | None:
     listed = "tools" in body.data
     if listed and not brought.tools:
         raise BadInput(brought.problem)
-    if not listed and all(tool.kind in ("", OWN) for tool in brought.tools):
+    if not listed and all(tool.kind in ("", OWN_FORM) for tool in brought.tools):
         return None
     brings: list[Tool] = []
     there = {entry.tool.name for entry in await site.engine.library.entries()}
@@ -247,7 +249,7 @@ async def _foreign(request: Request) -> Response | None:
             raise Conflict(f"{said} Nothing was saved.")
         names.add(one.tool.name)
         brings.append(one.tool)
-    enabled = all(tool.kind == OWN for tool in brought.tools)
+    enabled = all(tool.kind == OWN_FORM for tool in brought.tools)
     await site.engine.library.save_all(brings, site.engine.sessions.clock(), enabled=enabled)
     for tool in brings if enabled else ():
         await site.engine.confirm_keys_of(tool)
@@ -308,7 +310,7 @@ async def _sources(body: Body) -> list[Source]:
     return found
 
 
-async def _rows(site: Site, brought: Sequence[tuple[str, Brought]]) -> list[ImportRow]:
+async def _rows(site: Site, brought: Sequence[tuple[str, ImportedTools]]) -> list[ImportRow]:
     """A row for each tool and server, with a name that is free."""
     engine = site.engine
     redactor = engine.keys.redactor()
@@ -328,7 +330,7 @@ async def _rows(site: Site, brought: Sequence[tuple[str, Brought]]) -> list[Impo
     return rows
 
 
-def _tool_row(number: int, source: str, found: Found) -> ImportRow:
+def _tool_row(number: int, source: str, found: ImportedTool) -> ImportRow:
     return ImportRow(
         number,
         source,
@@ -341,7 +343,7 @@ def _tool_row(number: int, source: str, found: Found) -> ImportRow:
     )
 
 
-def _server_row(number: int, source: str, found: FoundServer) -> ImportRow:
+def _server_row(number: int, source: str, found: ImportedServer) -> ImportRow:
     return ImportRow(
         number,
         source,
@@ -355,13 +357,13 @@ def _server_row(number: int, source: str, found: FoundServer) -> ImportRow:
     )
 
 
-def _without_keys(found: Found, redactor: Redactor) -> Found:
+def _without_keys(found: ImportedTool, redactor: Redactor) -> ImportedTool:
     if found.tool is None or not redactor.holds(to_data(found.tool)):
         return found
     return replace(found, tool=None, problem=_HOLDS_KEY, notes=())
 
 
-def _keepable(engine: Engine, found: FoundServer) -> FoundServer:
+def _keepable(engine: Engine, found: ImportedServer) -> ImportedServer:
     """A server with what keeps the library from taking it, if anything does."""
     try:
         if found.server is not None:
@@ -380,7 +382,7 @@ def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
     return replace(row, name=free, taken=row.called if row.called in there else "")
 
 
-def _told(brought: Brought) -> dict[str, Any]:
+def _told(brought: ImportedTools) -> dict[str, Any]:
     """For scripts."""
     return {
         "kind": brought.kind,
@@ -456,11 +458,11 @@ def _row(site: Site, number: int, carried: str) -> ImportRow:
         source, notes = str(data["source"]), tuple(str(note) for note in data["notes"])
         if "tool" in data:
             tool = check_tool(data["tool"])
-            found = Found(tool, tool.name, kind=str(data["kind"]), notes=notes)
+            found = ImportedTool(tool, tool.name, kind=str(data["kind"]), notes=notes)
             return _tool_row(number, source, found)
         server = site.engine.servers.checked(data["server"])
         held = str(data.get("held", ""))
-        one = FoundServer(server, server.name, notes, replaced=site.values.get(held, ()))
+        one = ImportedServer(server, server.name, notes, replaced=site.values.get(held, ()))
         return replace(_server_row(number, source, one), held=held)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadInput("This form is not one of ours; bring it again.") from None

@@ -19,7 +19,14 @@ from app.engine.engine import Engine
 from app.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_on
 from app.engine.responses import SIMULATED_PATHS, join_headers
 from app.exchange import curl_export, sdk_script
-from app.exchange.requests_export import SIMULATOR, SIMULATOR_KEY, Asked, asked, sent_turns, written
+from app.exchange.requests_export import (
+    SIMULATOR,
+    SIMULATOR_KEY,
+    ExportedRequest,
+    asked,
+    sent_turns,
+    written,
+)
 from app.protocols.base import join_url
 from app.protocols.registry import codec
 from app.render.fragments import partial
@@ -174,7 +181,7 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     redactor = site.engine.keys.redactor()
     sent = found.value is not None and not failed
     forms = [
-        CodeOption("curl", "curl", redactor.redact_text(curl_export.command(found) + "\n")),
+        CodeOption("curl", "curl", redactor.redact_text(curl_export.curl_command(found) + "\n")),
         CodeOption("python", "Python", redactor.redact_text(text)),
     ]
     return ShownCode(
@@ -206,7 +213,7 @@ def _turn(turns: list[Turn], chosen: str) -> Turn | None:
 
 def _asked(
     engine: Engine, session: Session, turn: Turn | None, wire: str, here: str
-) -> tuple[Asked, str]:
+) -> tuple[ExportedRequest, str]:
     """(the request, why it could not be made or "")."""
     if turn is None:
         ahead = preview(engine, session, wire=wire)

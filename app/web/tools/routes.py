@@ -15,7 +15,7 @@ from app.core.serialization import to_data
 from app.core.tools import Tool
 from app.engine.redaction import check_tools
 from app.engine.rules import ALWAYS
-from app.exchange.tool_export import FORMATS, write
+from app.exchange.tool_export import FORMATS, write_tools
 from app.render.filters import pretty
 from app.schema.validate import check_tool
 from app.store.library import LibraryEntry
@@ -278,7 +278,7 @@ async def export(request: Request) -> Response:
     """
     site, query = site_of(request), request.query_params
     tools, called = await _chosen(site, query.getlist("name"), query.get("group"))
-    written = await asyncio.to_thread(write, query.get("format", "own"), tools, called)
+    written = await asyncio.to_thread(write_tools, query.get("format", "own"), tools, called)
     # A key that became known after its tool was saved goes nowhere.
     text = site.engine.keys.redactor().redact_text(written.text)
     if not wants_file(request):

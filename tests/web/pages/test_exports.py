@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from app.exchange.tool_import import read
+from app.exchange.tool_import import import_tools
 from tests.served import Reached
 
 pytestmark = pytest.mark.anyio
@@ -33,14 +33,14 @@ async def test_a_group_is_saved_under_a_plain_name(script: httpx.AsyncClient) ->
     assert answer.status_code == 200
     assert answer.headers["content-disposition"] == 'attachment; filename="my-group.json"'
     assert answer.headers["content-type"] == "application/json; charset=utf-8"
-    assert [found.name for found in read(answer.text).tools] == ["one", "two"]
+    assert [found.name for found in import_tools(answer.text).tools] == ["one", "two"]
 
 
 async def test_some_by_name_and_all(script: httpx.AsyncClient) -> None:
     answer = await script.get("/export?format=python&name=one&name=one")
     assert answer.headers["content-disposition"] == 'attachment; filename="one.py"'
     assert answer.text.count("def ") == 1
-    everything = read((await script.get("/export?format=jsonl")).text).tools
+    everything = import_tools((await script.get("/export?format=jsonl")).text).tools
     assert {"one", "two", "calculator"} <= {found.name for found in everything}
 
 

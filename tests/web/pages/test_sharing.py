@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.exchange.bundle import Kept
-from app.exchange.jsonl import write
+from app.exchange.bundle import SessionBundle
+from app.exchange.jsonl import write_session
 from app.exchange.table import EXPORTS
 from tests.exchange.test_agents import CLAUDE_CODE
 from tests.factories import Log
@@ -48,7 +48,7 @@ def foreign() -> bytes:
     """A file that would have run at once where it was made."""
     log = Log().start(made(system="Their words.")).prompt("from afar").request()
     log.part(0, "text", "I see.").end("stop")
-    return write(Kept(log.session(), "From afar", log.events)).data
+    return write_session(SessionBundle(log.session(), "From afar", log.events)).data
 
 
 async def brought(script: httpx.AsyncClient) -> str:
@@ -162,7 +162,7 @@ async def test_a_form_brings_a_file_and_reads_why_not(script: httpx.AsyncClient)
 
 async def test_a_new_session_is_not_like_a_foreign_one(script: httpx.AsyncClient) -> None:
     log = Log(now_ms=4_000_000_000_000).start(made(system="EVIL")).prompt("late")
-    data = write(Kept(log.session(), "Late", log.events)).data
+    data = write_session(SessionBundle(log.session(), "Late", log.events)).data
     assert (await script.post("/sessions/import", content=data)).status_code == 201
     listed = (await script.get("/sessions")).json()
     foreign_id = next(one["id"] for one in listed if one["title"] == "Late")
