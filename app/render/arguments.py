@@ -270,7 +270,7 @@ def rows_of(
     fields: Sequence[FormField], problems: Iterable[Problem] = ()
 ) -> tuple[tuple[FieldRow, ...], tuple[Problem, ...]]:
     """The rows, and the problems that are of no single field. One inside a field is the field's."""
-    places = {one.pointer for one in flat(fields) if not one.rest and one.kind != "object"}
+    places = {field.pointer for field in flat(fields) if not field.rest and field.kind != "object"}
     wrong: dict[str, str] = {}
     others = []
     for problem in problems:

@@ -160,7 +160,7 @@ def _more(view: View, turn: Turn) -> dict[str, Any]:
 def _notes(session: Session, turn: Turn) -> tuple[list[Warned], list[Warned]]:
     """The turn's warnings: what is new, and what its translation lost in the turn before, too."""
     before = session.turns[turn.number - 2].warnings if turn.number > 1 else []
-    known = {one.message for one in before if one.code == "translation"}
+    known = {warning.message for warning in before if warning.code == "translation"}
     repeated = [w for w in turn.warnings if w.code == "translation" and w.message in known]
     return [w for w in turn.warnings if w not in repeated], repeated
 
@@ -325,7 +325,7 @@ def _entries(logprobs: Any) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]
 def _token(entry: Mapping[str, Any], others: Sequence[Any]) -> Token:
     text = _text(entry)
     beside = [other for other in others if isinstance(other, Mapping) and _text(other) != text]
-    pairs = tuple((_text(one), _percent(one)) for one in beside[:BESIDE])
+    pairs = tuple((_text(other), _percent(other)) for other in beside[:BESIDE])
     return Token(text, _percent(entry), pairs)
 
 

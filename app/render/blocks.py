@@ -277,7 +277,7 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
 
 
 def _changed(*ids: str) -> Iterator[Touch]:
-    return (Touch(one, "changed") for one in ids)
+    return (Touch(block_id, "changed") for block_id in ids)
 
 
 def _of_turn(session: Session, logged: Logged, *names: str) -> Iterator[Touch]:
@@ -352,7 +352,7 @@ def _behind(session: Session, call_id: str, most: Most, *, checked: bool) -> Ite
     call = session.by_call[call_id]
     turn = session.turns[call.turn - 1]
     shown = calls_of(turn, most)
-    return (part_block(turn, one.part) for one in behind(shown, call, checked=checked))
+    return (part_block(turn, other.part) for other in behind(shown, call, checked=checked))
 
 
 def _wire_touched(view: View, since: int) -> Iterator[Touch]:

@@ -59,7 +59,7 @@ def _held_back(session: Session, turn: Turn, call: Call) -> str:
 
 def _beyond(session: Session, turn: Turn, call: Call) -> str:
     allowed = session.calls_allowed
-    if any(one is call for one in turn.calls[:allowed]):
+    if any(allowed_call is call for allowed_call in turn.calls[:allowed]):
         return ""
     return f"It is beyond the limit of {plural(allowed, 'call')}; Continue will allow more."
 
@@ -76,7 +76,7 @@ def _told(turn: Turn, call: Call) -> str:
 
 
 def _named(turn: Turn, call: Call) -> str:
-    number = next(place for place, one in enumerate(turn.calls, 1) if one is call)
+    number = next(place for place, other in enumerate(turn.calls, 1) if other is call)
     return f"{call.name[:80]} ({number} of {len(turn.calls)})"
 
 

@@ -119,7 +119,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     """The card of `call` as `view` shows it."""
     block = call_block(call)
     words, tone = _words(view, turn, call)
-    told = (one.arguments for one in (call.decided, call.cut) if one is not None)
+    told = (decision.arguments for decision in (call.decided, call.cut) if decision is not None)
     changed = next((text for text in told if text is not None), None)
     edited = changed or ""
     limit = max(len(call.written), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
@@ -243,7 +243,7 @@ def _done_words(call: Call) -> tuple[str, Tone]:
 def _place(turn: Turn, call: Call) -> str:
     # While the answer streams nobody knows how many there will be, and counting on would mean
     # to draw every card again for each new one.
-    number = 1 + bisect_left(turn.calls, call.part.index, key=lambda one: one.part.index)
+    number = 1 + bisect_left(turn.calls, call.part.index, key=lambda other: other.part.index)
     if turn.open:
         return f"call {number}" if number > 1 else ""
     return f"{number} of {len(turn.calls)}" if len(turn.calls) > 1 else ""
@@ -414,12 +414,12 @@ def fault_choices(session: Session, call: Call, offer: Offer | None) -> tuple[Fa
     """What the card's menu lists, in the order of the table; () where there is no menu."""
     if offer is None:
         return ()
-    return tuple(FaultChoice(one, _fault_blocked(session, call, one, offer)) for one in FAULTS)
+    return tuple(FaultChoice(row, _fault_blocked(session, call, row, offer)) for row in FAULTS)
 
 
-def _fault_blocked(session: Session, call: Call, one: Fault, offer: Offer) -> str:
-    if not one.runs:
-        return unstageable(session, call, one.name)
+def _fault_blocked(session: Session, call: Call, row: Fault, offer: Offer) -> str:
+    if not row.runs:
+        return unstageable(session, call, row.name)
     if not offer.run:
         return "This call cannot run as it came."
     return "Show all of the arguments first." if offer.blocked else ""

@@ -122,7 +122,7 @@ def _spent(session: Session) -> Iterator[str]:
     yield f"{made}{since(session)}"
     closed = [turn for turn in run if not turn.open]
     used = [turn_tokens(turn) for turn in closed]
-    total = sum(one or 0 for one in used)
+    total = sum(tokens or 0 for tokens in used)
     if total or limits.max_run_tokens:
         bound = f" of {limits.max_run_tokens:,}" if limits.max_run_tokens else ""
         known = total > 0 or None not in used

@@ -131,7 +131,7 @@ def everything(number: int) -> int:
 def shown_from(text: str) -> Shown:
     """What an address says is shown; what cannot be read in it says nothing."""
     found = (_SHOWN.fullmatch(part) for part in text.split(",", MOST_TURNS)[:MOST_TURNS])
-    return {int(one[1]): int(one[2]) for one in found if one is not None}
+    return {int(match[1]): int(match[2]) for match in found if match is not None}
 
 
 def spelled(shown: Shown) -> str:

@@ -336,15 +336,17 @@ def _bars(found: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
         )
 
 
-def words_of(one: Segment) -> str:
+def words_of(segment: Segment) -> str:
     """`get_weather runs, call 1.2, 182 ms, beside 2 others`."""
-    name = f"{clip(one.name, 60)} " if one.name else ""
-    words = [name + ("calls" if one.kind == "tool" and not one.call else _WORDS[one.kind])]
-    if one.call:
-        words.append(f"call {one.call}")
-    words.append(duration(one.took_ms) + (" so far" if one.open else ""))
-    if one.lanes > 1:
-        words.append(f"beside {plural(one.lanes - 1, 'other')}")
+    name = f"{clip(segment.name, 60)} " if segment.name else ""
+    words = [
+        name + ("calls" if segment.kind == "tool" and not segment.call else _WORDS[segment.kind])
+    ]
+    if segment.call:
+        words.append(f"call {segment.call}")
+    words.append(duration(segment.took_ms) + (" so far" if segment.open else ""))
+    if segment.lanes > 1:
+        words.append(f"beside {plural(segment.lanes - 1, 'other')}")
     return ", ".join(words)
 
 
@@ -360,7 +362,7 @@ def _beside_a_person(found: Sequence[Segment]) -> set[int]:
     for group in _side_by_side(found):
         start = min(found[place].start_ms for place in group)
         end = max(found[place].end_ms for place in group)
-        if any(one.start_ms < end and start < one.end_ms for one in person):
+        if any(wait.start_ms < end and start < wait.end_ms for wait in person):
             low.update(group)
     return low
 
@@ -471,8 +473,8 @@ def played(found: Reel, position: int) -> Played:
 def beside(found: Reel, position: int, kind: MarkKind) -> tuple[Mark | None, Mark | None]:
     """The marks of that kind before and after `position`."""
     marks = [mark for mark in found.marks if mark.kind == kind]
-    before = bisect_left(marks, position, key=lambda one: one.position)
-    after = bisect_right(marks, position, key=lambda one: one.position)
+    before = bisect_left(marks, position, key=lambda mark: mark.position)
+    after = bisect_right(marks, position, key=lambda mark: mark.position)
     return (
         marks[before - 1] if before else None,
         marks[after] if after < len(marks) else None,

@@ -211,11 +211,11 @@ def nest_forks(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
     for row in rows:
         stack = [(_oldest_ancestor(row, known), 0)]
         while stack:
-            one, depth = stack.pop()
-            if one.id not in seen:
-                seen.add(one.id)
-                placed.append((one, min(depth, DEEPEST)))
-                stack += [(child, depth + 1) for child in reversed(below.get(one.id, []))]
+            placed_row, depth = stack.pop()
+            if placed_row.id not in seen:
+                seen.add(placed_row.id)
+                placed.append((placed_row, min(depth, DEEPEST)))
+                stack += [(child, depth + 1) for child in reversed(below.get(placed_row.id, []))]
     return placed
 
 

@@ -115,7 +115,7 @@ _LARGE = tuple(compile_path(path)[0] for path in LARGE)
 
 def most_bytes(path: str) -> int:
     """How many bytes the body of a request to `path` may have."""
-    large = path.startswith("/sim/") or any(one.match(path) for one in _LARGE)
+    large = path.startswith("/sim/") or any(pattern.match(path) for pattern in _LARGE)
     return MAX_BODY if large else SMALL_BODY
 
 

@@ -103,7 +103,7 @@ def _page(history: History, session_id: str, title: str, path: str, number: int)
     if number:
         change = history.change(number)
         try:
-            before, after = (history.bytes_of(one) for one in (change.before, change.after))
+            before, after = (history.bytes_of(version) for version in (change.before, change.after))
         except Trouble as trouble:
             return FilesPage(*page, path=change.path, number=number, said=trouble.sentence)
         if b"\0" in before[:8192] + after[:8192]:

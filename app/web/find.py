@@ -111,12 +111,12 @@ async def _restore(engine: Engine, session_id: str) -> None:
 
 
 _ACTS: Mapping[str, Callable[[Engine, str], Awaitable[None]]] = {
-    "pin": lambda engine, one: manage_sessions.pin(engine, one, on=True),
-    "unpin": lambda engine, one: manage_sessions.pin(engine, one, on=False),
-    "archive": lambda engine, one: manage_sessions.archive(engine, one, on=True),
-    "unarchive": lambda engine, one: manage_sessions.archive(engine, one, on=False),
-    "purge": lambda engine, one: manage_sessions.purge(engine, [one]),
-    "delete": lambda engine, one: engine.runner.delete(one),
+    "pin": lambda engine, session_id: manage_sessions.pin(engine, session_id, on=True),
+    "unpin": lambda engine, session_id: manage_sessions.pin(engine, session_id, on=False),
+    "archive": lambda engine, session_id: manage_sessions.archive(engine, session_id, on=True),
+    "unarchive": lambda engine, session_id: manage_sessions.archive(engine, session_id, on=False),
+    "purge": lambda engine, session_id: manage_sessions.purge(engine, [session_id]),
+    "delete": lambda engine, session_id: engine.runner.delete(session_id),
     "restore": _restore,
 }
 
@@ -127,12 +127,17 @@ def _keyed(key: str, value: str) -> str:
 
 def _hit(hit: SearchHit) -> Mapping[str, Any]:
     """A session that was found, as scripts read it; `excerpt` is pairs (text, marked)."""
-    one = hit.session
+    summary = hit.session
     excerpt: Sequence[tuple[str, bool]] = [(piece.text, piece.marked) for piece in hit.excerpt]
     return {
-        **{"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms},
-        **{"model": one.model, "profile": one.profile, "tags": list(one.tags)},
-        **{"pinned": one.pinned, "archived": one.archived, "deleted": one.deleted},
+        **{
+            "id": summary.id,
+            "title": summary.title,
+            "state": summary.state,
+            "updated": summary.updated_ms,
+        },
+        **{"model": summary.model, "profile": summary.profile, "tags": list(summary.tags)},
+        **{"pinned": summary.pinned, "archived": summary.archived, "deleted": summary.deleted},
         **{"seq": hit.seq, "kind": hit.kind, "block": hit.place, "excerpt": excerpt},
     }
 

@@ -93,7 +93,7 @@ class Body:
         if self.form is not None:
             return [value for value in self.form.getlist(name) if isinstance(value, str)]
         value = self.data.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise BadInput(f"{name} must be a list of texts.")
         return value
 
@@ -214,7 +214,7 @@ def media_type(data: bytes) -> str:
 async def _of_form(body: Body) -> list[tuple[bytes, str]]:
     """The files of a form; a field that was left empty sends one without a name."""
     assert body.form is not None
-    files = [one for one in body.form.getlist("images") if isinstance(one, UploadFile)]
+    files = [file for file in body.form.getlist("images") if isinstance(file, UploadFile)]
     return [(await file.read(), "") for file in files if file.filename or file.size]
 
 
@@ -222,13 +222,13 @@ def _of_json(body: Body) -> list[tuple[bytes, str]]:
     listed = body.data.get("images", [])
     if not isinstance(listed, list):
         raise BadInput('images must be a list of {"media_type", "data"}.')
-    return [_decoded(one, place) for place, one in enumerate(listed, 1)]
+    return [_decoded(value, place) for place, value in enumerate(listed, 1)]
 
 
-def _decoded(one: Any, place: int) -> tuple[bytes, str]:
-    if not isinstance(one, Mapping) or one.keys() != {"media_type", "data"}:
+def _decoded(value: Any, place: int) -> tuple[bytes, str]:
+    if not isinstance(value, Mapping) or value.keys() != {"media_type", "data"}:
         raise BadInput(f"Image {place} must be an object with media_type and data.")
-    told, data = one["media_type"], one["data"]
+    told, data = value["media_type"], value["data"]
     if told not in KINDS:
         raise BadInput(f"Image {place}: media_type is one of {', '.join(KINDS)}.")
     if not isinstance(data, str):

@@ -46,7 +46,7 @@ async def welcome(request: Request) -> Response:
     """GET /welcome: the demos; `?protocol=` names the wire they speak."""
     site, protocol = site_of(request), request.query_params.get("protocol", "")
     protocol = protocol if protocol in WIRES else WIRES[0]
-    demos = [(one.name, one.title, one.words) for one in DEMOS]
+    demos = [(shown_demo.name, shown_demo.title, shown_demo.words) for shown_demo in DEMOS]
     rows, now = await site.rows(), site.engine.sessions.clock()
     return HTMLResponse(welcome_page(site.env, rows, now, demos, protocol, WIRES))
 
@@ -73,9 +73,14 @@ async def sessions(request: Request) -> Response:
     return HTMLResponse(list_fragment(site.env, rows, now, text, found=found, notes=asked.notes))
 
 
-def _listed(one: Summary) -> Mapping[str, Any]:
+def _listed(summary: Summary) -> Mapping[str, Any]:
     """A session of the list as scripts read it."""
-    return {"id": one.id, "title": one.title, "state": one.state, "updated": one.updated_ms}
+    return {
+        "id": summary.id,
+        "title": summary.title,
+        "state": summary.state,
+        "updated": summary.updated_ms,
+    }
 
 
 def _after(text: str) -> tuple[int, str] | None:
@@ -91,7 +96,7 @@ async def create(request: Request) -> Response:
     body = await body_of(request)
     if body.is_json:
         wanted = body.data.get("rules", [])
-        rules = [parse_rule(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
+        rules = [parse_rule(rule) for rule in (wanted if isinstance(wanted, list) else [wanted])]
         asked = {k: v for k, v in body.data.items() if k not in ("title", "rules")}
         settings = await settings_from(site.engine, asked)
         site.engine.rules.check(rules)  # before there is a session that nobody asked for again
@@ -106,15 +111,15 @@ async def create(request: Request) -> Response:
 
 
 async def _start_demo(site: Site, name: str, protocol: str) -> str:
-    one = demo(name)
-    if one is None:
+    chosen_demo = demo(name)
+    if chosen_demo is None:
         raise NotFound(f"There is no demo {name!r}.")
-    tools: list[Any] = [*one.tools, *(to_data(tool) for tool in one.own)]
+    tools: list[Any] = [*chosen_demo.tools, *(to_data(tool) for tool in chosen_demo.own)]
     engine = site.engine
     profile = profile_on(engine.profiles(), engine.profile("simulator"), protocol)
     settings = await settings_from(engine, {"profile": profile.name, "tools": tools})
-    session_id = await engine.sessions.create(settings, one.title)
-    await site.engine.runner.prompt(session_id, one.prompt)
+    session_id = await engine.sessions.create(settings, chosen_demo.title)
+    await site.engine.runner.prompt(session_id, chosen_demo.prompt)
     return session_id
 
 
@@ -209,7 +214,7 @@ DEMOS: tuple[Demo, ...] = (
 
 def demo(name: str) -> Demo | None:
     """The demo of that name."""
-    return next((one for one in DEMOS if one.name == name), None)
+    return next((candidate for candidate in DEMOS if candidate.name == name), None)
 
 
 def welcome_page(

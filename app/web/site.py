@@ -159,9 +159,9 @@ class Site:
         """Keep the values until others are too many; what they are asked for by."""
         held = secrets.token_urlsafe(12)
         self.values[held] = replaced
-        size = sum(len(one.value) for many in self.values.values() for one in many)
+        size = sum(len(value.value) for many in self.values.values() for value in many)
         while len(self.values) > 1 and (size > MOST_VALUES or len(self.values) > MOST_HELD):
-            size -= sum(len(one.value) for one in self.values.pop(next(iter(self.values))))
+            size -= sum(len(value.value) for value in self.values.pop(next(iter(self.values))))
         return held
 
     def close(self) -> None:
@@ -201,7 +201,8 @@ class Site:
         log = self.engine.log
         pinned = await log.pinned() if after is None else []
         newest = await log.summaries(limit=LISTED, after=after)
-        return [row_of(one) for one in (*pinned, *(one for one in newest if not one.pinned))]
+        others = (summary for summary in newest if not summary.pinned)
+        return [row_of(summary) for summary in (*pinned, *others)]
 
 
 def row_of(summary: Summary) -> SessionRow:

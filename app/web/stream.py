@@ -278,7 +278,11 @@ def _since(
     """The events of this session after the cursor; None where that is not known any more."""
     if not cursor.by_seq:
         seen = sessions.since(cursor.position) if cursor.position >= 0 else None
-        return None if seen is None else [one.logged for one in seen if one.session == session_id]
+        return (
+            None
+            if seen is None
+            else [entry.logged for entry in seen if entry.session == session_id]
+        )
     if cursor.seq < 0 or cursor.seq > session.seq:
         return None
     if cursor.seq == session.seq:

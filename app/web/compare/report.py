@@ -135,8 +135,8 @@ def _row_lines(row: DiffRow) -> Iterator[str]:
     some = row.left or row.right
     assert some is not None
     kind = "Prompt" if isinstance(some, DiffPrompt) else "Turn"
-    numbers = " / ".join(str(one.number) if one is not None else "none"
-                         for one in (row.left, row.right))  # fmt: skip
+    numbers = " / ".join(str(side.number) if side is not None else "none"
+                         for side in (row.left, row.right))  # fmt: skip
     ways = [*row.ways, *(f"another {setting}" for setting in row.settings)]
     yield f"- {kind} {numbers}" + (f": {', '.join(ways)}" if ways else "")
     if "text" in row.ways and row.left is not None and row.right is not None:

@@ -59,7 +59,7 @@ async def show(request: Request) -> Response:
     or live; without it, live where one of them runs or waits. As JSON, or as text
     by `as=markdown`."""
     site, query = site_of(request), request.query_params
-    asked = [one for one in query.getlist("session") if one]
+    asked = [session_id for session_id in query.getlist("session") if session_id]
     wanted, kind = query.get("view", ""), wants(request)
     if wanted not in ("", "turns", "live"):
         raise BadInput("view is turns or live.")
@@ -151,17 +151,19 @@ async def _picker(
     sessions. A search narrows the latter two down."""
     words = query.get("q", "").strip()
     log = site.engine.log
-    named = [one for one in [await log.summary(name) for name in ids] if one is not None]
-    choices = [CompareChoice(row_of(one), "", at < MOST) for at, one in enumerate(named)]
+    named = [
+        summary for summary in [await log.summary(name) for name in ids] if summary is not None
+    ]
+    choices = [CompareChoice(row_of(summary), "", at < MOST) for at, summary in enumerate(named)]
     for relative in await family(site.engine.database, ids[0]) if ids else ():
         if words.lower() in relative.title.lower():
             row = SessionRow(relative.id, relative.title, relative.state, relative.updated_ms)  # type: ignore[arg-type]
             choices.append(CompareChoice(row, _kinship(named[0], relative), False))
     last = await log.summaries(words, limit=LISTED)
-    choices += [CompareChoice(row_of(one), "", False) for one in last]
+    choices += [CompareChoice(row_of(summary), "", False) for summary in last]
     once = {choice.row.id: choice for choice in reversed(choices)}
     kept = dict.fromkeys(choice.row.id for choice in choices)
-    listed = [once[one] for one in kept][: len(named) + LISTED]
+    listed = [once[session_id] for session_id in kept][: len(named) + LISTED]
     return ComparePage(said=said, choices=listed, query=words, most=MOST)
 
 
@@ -214,7 +216,12 @@ def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> s
     """A profile to compare `first` with: one that can be asked now, of its own kind at best."""
     kinds = ("Simulator", "Ready") if first.simulated else ("Ready", "Simulator")
     ready = {title: rows for title, rows in groups if title in kinds}
-    found = [one.name for kind in kinds for one in ready.get(kind, ()) if one.name != first.name]
+    found = [
+        profile.name
+        for kind in kinds
+        for profile in ready.get(kind, ())
+        if profile.name != first.name
+    ]
     return found[0] if found else first.name
 
 
@@ -260,12 +267,12 @@ def _rows(body: Body) -> list[Mapping[str, Any]]:
         if others := sorted(body.data.keys() - set(FIELDS)):
             raise BadInput(f"There is no field {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
         listed = body.data.get("models", [])
-        if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
+        if not isinstance(listed, list) or not all(isinstance(item, Mapping) for item in listed):
             raise BadInput('models must be a list of settings, such as {"profile", "model"}.')
         rows: list[Mapping[str, Any]] = list(listed)
     else:
         fields = (body.all(name) for name in ("profile", "model", "choice"))
-        rows = [_model_row(*one) for one in zip_longest(*fields, fillvalue="") if one[0]]
+        rows = [_model_row(*texts) for texts in zip_longest(*fields, fillvalue="") if texts[0]]
     most = MOST - 1 if body.flag("beside") else MOST
     if not 1 <= len(rows) <= most:
         raise BadInput(f"Choose one to {most} models; {MOST} sessions stand side by side at most.")

@@ -40,13 +40,13 @@ async def live(request: Request) -> Response:
     site = site_of(request)
     ids = chosen(request.query_params.getlist("session"))
     at, lanes, gone = site.engine.sessions.position, [], []
-    for number, one in enumerate(ids, 1):
+    for number, session_id in enumerate(ids, 1):
         try:
-            async with site.engine.sessions.holding(one) as held:
+            async with site.engine.sessions.holding(session_id) as held:
                 view = await site.view(held, wired=False)
-                lanes.append(lane(view, number, without(ids, one), deleted=held.deleted))
+                lanes.append(lane(view, number, without(ids, session_id), deleted=held.deleted))
         except NotFound:
-            gone.append(one)
+            gone.append(session_id)
     if not lanes:
         raise NotFound("None of these sessions is there; choose them from the list at /.")
     return HTMLResponse(beside_page(site.env, lanes, gone, at), headers=as_text(FRAMES))
@@ -61,7 +61,9 @@ async def prompt(request: Request) -> Response:
         await site.engine.runner.prompt(session_id, text)
 
     async with site.changing:  # as for one session
-        outcomes = await asyncio.gather(*(_tried(one, send(one)) for one in ids))
+        outcomes = await asyncio.gather(
+            *(_tried(session_id, send(session_id)) for session_id in ids)
+        )
     return await _answer(request, site, ids, outcomes, status=202)
 
 
@@ -69,7 +71,7 @@ async def stop(request: Request) -> Response:
     """POST /compare/stop: each `session` is stopped, all at once."""
     site, body = site_of(request), await body_of(request)
     ids = asked_of(body)
-    stops = (_tried(one, site.engine.runner.stop(one)) for one in ids)
+    stops = (_tried(session_id, site.engine.runner.stop(session_id)) for session_id in ids)
     return await _answer(request, site, ids, await asyncio.gather(*stops), status=200)
 
 
@@ -117,9 +119,9 @@ async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
     return head + " ".join(reasons)
 
 
-def _name(one: Summary) -> str:
+def _name(summary: Summary) -> str:
     """Its model, and its profile where that is called otherwise."""
-    model, profile = clip(one_line(one.model), 60), clip(one_line(one.profile), 60)
+    model, profile = clip(one_line(summary.model), 60), clip(one_line(summary.profile), 60)
     return model if profile in ("", model) else f"{model} (profile {profile})"
 
 
@@ -167,7 +169,9 @@ async def stream(request: Request) -> StreamingResponse:
     if len(ids) < 2 and not request.query_params.get("columns"):
         return await page_stream(request)
     site = site_of(request)
-    if not [one for one in ids if await site.engine.log.summary(one) is not None]:
+    if not [
+        session_id for session_id in ids if await site.engine.log.summary(session_id) is not None
+    ]:
         raise NotFound("None of these sessions is there; open them from the list at /.")
     position = after(request)
     return responded(_frames(site, beside_from(ids, position)))
@@ -175,12 +179,14 @@ async def stream(request: Request) -> StreamingResponse:
 
 def beside_from(ids: Sequence[str], position: int) -> SideBySide:
     """What a page of these sessions has that was drawn at `position`."""
-    return SideBySide([Follower(number, one, position) for number, one in enumerate(ids, 1)])
+    return SideBySide(
+        [Follower(number, session_id, position) for number, session_id in enumerate(ids, 1)]
+    )
 
 
 def chosen(ids: Sequence[str]) -> list[str]:
     """Each of them once, as they stand; BadInput where they are too many for one page."""
-    once = [one for one in dict.fromkeys(ids) if one]
+    once = [session_id for session_id in dict.fromkeys(ids) if session_id]
     if len(once) > MOST:
         raise BadInput(f"At most {MOST} sessions stand side by side; leave some out.")
     return once
@@ -188,12 +194,14 @@ def chosen(ids: Sequence[str]) -> list[str]:
 
 def address(ids: Sequence[str], view: str = "live") -> str:
     """The page of these sessions."""
-    return "/compare?" + urlencode([*(("session", one) for one in ids), ("view", view)])
+    return "/compare?" + urlencode(
+        [*(("session", session_id) for session_id in ids), ("view", view)]
+    )
 
 
-def without(ids: Sequence[str], one: str) -> str:
+def without(ids: Sequence[str], left_out: str) -> str:
     """The page of the others; "" where there are none."""
-    left = [other for other in ids if other != one]
+    left = [other for other in ids if other != left_out]
     return address(left) if left else ""
 
 
@@ -242,7 +250,7 @@ async def _step(site: Site, beside: SideBySide, column: Follower) -> Frame:
         if seen is None:
             made = Frame(frame_html(env, view, WHOLE), [])
         else:
-            made = frame(env, view, [one.logged for one in seen if one.session == column.id])
+            made = frame(env, view, [entry.logged for entry in seen if entry.session == column.id])
         extra = frame_html(env, view, _unlogged(view, column))
         beside.lanes[column.id] = lane(view, column.number, deleted=live.deleted)
     return Frame(made.html + extra, made.grow)
@@ -332,7 +340,7 @@ def decided_here(session: Session) -> str:
     """What the fork decided of the calls that it opened again, which tells it from its siblings:
     `answered: 17*23 = 0`."""
     reopened = session.forks[-1][1].reopened if session.forks else ()
-    calls = (session.call(one) for one in reopened)
+    calls = (session.call(call_id) for call_id in reopened)
     return ", ".join(clip(one_line(words), 120) for call in calls if (words := _decided(call)))
 
 
@@ -399,7 +407,7 @@ def _speed(run: Sequence[Turn]) -> str:
 
 def _run_tokens(run: Sequence[Turn]) -> str:
     used = [turn_tokens(turn) for turn in run if not turn.open]
-    total = sum(one or 0 for one in used)
+    total = sum(tokens or 0 for tokens in used)
     if None in used:
         return f"≥ {total:,}" if total else "unknown"
     return f"{total:,}" if used else NONE
@@ -444,10 +452,10 @@ def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
         "dock": env.get_template("_besidedock.html").render(lanes=lanes),
     }
     told_apart = model_names([(lane.model, lane.profile) for lane in lanes])
-    for one, called in zip(lanes, told_apart, strict=True):
+    for shown_lane, called in zip(lanes, told_apart, strict=True):
         for name in ("lane", "pick"):
-            html = env.get_template(f"_{name}.html").render(lane=one, called=called)
-            made[f"{name}-{one.number}"] = html
+            html = env.get_template(f"_{name}.html").render(lane=shown_lane, called=called)
+            made[f"{name}-{shown_lane.number}"] = html
     return {id: html.strip() for id, html in made.items()}
 
 

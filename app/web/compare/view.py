@@ -215,7 +215,7 @@ def groups(
     lines: list[ComparedLine] = []
     before = ""
     for place, row in enumerate(rows):
-        settings = "|".join(" ".join(one.settings) for one in row.rows if one is not None)
+        settings = "|".join(" ".join(other.settings) for other in row.rows if other is not None)
         number = start + place + 1
         if row.equal:
             line = _brief_line(ids[0], row.left)
@@ -246,7 +246,7 @@ def _brief_line(session_id: str, item: Item | None) -> ComparedLine:
 def _line(
     row: Across, ids: Sequence[str], settings_new: bool, number: int, most: int
 ) -> ComparedLine:
-    some = row.left or next(one.right for one in row.rows if one is not None)
+    some = row.left or next(other.right for other in row.rows if other is not None)
     cells = [_reference(ids[0], row.left) if row.left is not None else None]
     for one, session_id in zip(row.rows, ids[1:], strict=True):
         cells.append(_other(session_id, one, settings_new) if one is not None else None)
@@ -354,8 +354,8 @@ def call_lines(
         line += [_other_call(s, by[call.id]) for s, by in zip(ids[1:], found, strict=True)]
         lines.append(line)
     for at in range(min(count, most - len(lines))):
-        more = [_other_call(s, one[at]) if at < len(one) else None
-                for s, one in zip(ids[1:], extras, strict=True)]  # fmt: skip
+        more = [_other_call(s, extra[at]) if at < len(extra) else None
+                for s, extra in zip(ids[1:], extras, strict=True)]  # fmt: skip
         lines.append([None, *more])
     return lines, len(calls) + count - len(lines)
 

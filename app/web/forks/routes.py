@@ -62,18 +62,27 @@ class Wanted:
 async def make(request: Request) -> Response:
     """POST /sessions/ID/fork: 201 with the id of the fork, or the ids of the alternatives."""
     body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
-    one = await _with_past(site, body, wanted(body))
-    more: dict[str, Any] = {"change": one.change, "title": one.title, "go": one.go}
+    plan = await _with_past(site, body, wanted(body))
+    more: dict[str, Any] = {
+        "change": plan.change,
+        "title": plan.title,
+        "go": plan.go,
+    }
     async with site.changing:  # Settings that are being saved hold for the fork after them.
-        if one.answers is None:
+        if plan.answers is None:
             made = [
                 await fork(
-                    site.engine, session_id, one.place, text=one.text, asked=one.asked, **more
+                    site.engine,
+                    session_id,
+                    plan.place,
+                    text=plan.text,
+                    asked=plan.asked,
+                    **more,
                 )
             ]
         else:
-            made = await what_if(site.engine, session_id, one.place.call, one.answers, **more)
-    data = {"id": made[0]} if one.answers is None else {"ids": made}
+            made = await what_if(site.engine, session_id, plan.place.call, plan.answers, **more)
+    data = {"id": made[0]} if plan.answers is None else {"ids": made}
     return answer(request, data, status=201, location=_to(made))
 
 
@@ -131,26 +140,28 @@ async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
     """The name of the session that it was forked from after event `parent_seq` of that one. What
     came from somebody else may name any session as its parent, so it names none of ours."""
     async with site.engine.sessions.holding(session_id) as live:
-        told = [one.parent_seq for _, one in live.session.forks if one.foreign]
+        told = [fork_event.parent_seq for _, fork_event in live.session.forks if fork_event.foreign]
         forks = [
-            one.parent
-            for seq, one in live.session.forks
-            if str(one.parent_seq) == parent_seq and live.own and not any(seq <= at for at in told)
+            event.parent
+            for seq, event in live.session.forks
+            if str(event.parent_seq) == parent_seq
+            and live.own
+            and not any(seq <= at for at in told)
         ]
     found = await site.engine.log.summary(storable(forks[-1])) if forks else None
     return GONE if found is None or found.deleted else parent_name(found.id, found.title)
 
 
-def _told(one: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
+def _told(relative: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
     return {
-        "id": one.id,
-        "title": one.title,
-        "state": one.state,
-        "updated": one.updated_ms,
-        "parent": one.parent or None,
-        "parent_seq": one.parent_seq if one.parent else None,
+        "id": relative.id,
+        "title": relative.title,
+        "state": relative.state,
+        "updated": relative.updated_ms,
+        "parent": relative.parent or None,
+        "parent_seq": relative.parent_seq if relative.parent else None,
         "place": {"kind": spot.kind, "number": spot.number, "call": spot.call} if spot else None,
-        "here": one.id == here,
+        "here": relative.id == here,
     }
 
 
@@ -176,14 +187,14 @@ async def _branches(site: Site, session_id: str) -> dict[Spot, list[tuple[str, s
     return branches
 
 
-async def _with_past(site: Site, body: Body, one: Wanted) -> Wanted:
+async def _with_past(site: Site, body: Body, request: Wanted) -> Wanted:
     """With the past results that are ticked beside those that are written; a form has them."""
     ticked = body.all("past") if body.form is not None else []
-    if one.answers is None or not (ticked or one.answers):
-        if one.answers is None:
-            return one
+    if request.answers is None or not (ticked or request.answers):
+        if request.answers is None:
+            return request
         raise BadInput("Write at least one result, or tick a past one.")
-    answers = list(one.answers)
+    answers = list(request.answers)
     for key in ticked[: MOST_RESULTS + 1]:
         session, _, seq = key.rpartition("/")
         if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
@@ -195,14 +206,14 @@ async def _with_past(site: Site, body: Body, one: Wanted) -> Wanted:
         )
     if len(answers) > MOST_RESULTS:
         raise BadInput(f"What if takes 1 to {MOST_RESULTS} results; leave some out.")
-    return replace(one, answers=answers)
+    return replace(request, answers=answers)
 
 
 def _to(made: Sequence[str]) -> str:
     """The fork, or the alternatives side by side."""
     if len(made) == 1:
         return f"/sessions/{quote(made[0], safe='')}"
-    return "/compare?" + "&".join(f"session={quote(one, safe='')}" for one in made)
+    return "/compare?" + "&".join(f"session={quote(session_id, safe='')}" for session_id in made)
 
 
 def wanted(body: Body) -> Wanted:
@@ -302,7 +313,7 @@ def _answers(body: Body) -> list[DecisionRequest] | None:
         listed = body.data["results"]
         if not isinstance(listed, list):
             raise BadInput("results must be a list of results.")
-        answers = [_result(one) for one in listed]
+        answers = [_result(value) for value in listed]
     else:
         failed = body.all("failed")
         texts = [shown.replace("\r\n", "\n") for shown in body.all("results")]
@@ -316,10 +327,10 @@ def _answers(body: Body) -> list[DecisionRequest] | None:
     return answers
 
 
-def _result(one: object) -> DecisionRequest:
-    match one:
+def _result(value: object) -> DecisionRequest:
+    match value:
         case str():
-            return DecisionRequest("answer", text=one)
+            return DecisionRequest("answer", text=value)
         case {"text": str(text), **rest} if rest.keys() <= {"is_error"}:
             error = rest.get("is_error", False)
             if isinstance(error, bool):

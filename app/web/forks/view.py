@@ -148,8 +148,8 @@ def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
     leaves: list[TreeRow] = []
     seen: set[str] = set()
 
-    def place(one: Member, depth: int) -> None:
-        stack = [(one, depth)]
+    def place(member: Member, depth: int) -> None:
+        stack = [(member, depth)]
         while stack:
             (name, title, state, _, words), level = stack.pop()
             if name in seen:

@@ -92,9 +92,9 @@ async def look(request: Request) -> Response:
         raise BadInput("Nothing is chosen; go back and choose the tools you want to see.")
     brought = await _brought(sources, picks, _beside(body))
     if wants(request) == "json":
-        whole = [_told(one) for _, one in brought]
+        whole = [_told(item) for _, item in brought]
         return as_json(whole[0] if len(whole) == 1 else whole)
-    if not picks and any(one.choices for _, one in brought):
+    if not picks and any(item.choices for _, item in brought):
         # By an address of its own, so that a reload and the way back find it.
         return RedirectResponse(f"/import?upload={_choosing(site, sources, brought)}", 303)
     rows = await _rows(site, brought)
@@ -121,8 +121,8 @@ async def _brought(
                 import_tools, text, name, MOST_SHOWN, files=others, pick=chosen or None
             )
             brought.append((name, found))
-    parts = {part for _, one in brought for part in one.parts}
-    return [(name, one) for name, one in brought if name not in parts]
+    parts = {part for _, item in brought for part in item.parts}
+    return [(name, item) for name, item in brought if name not in parts]
 
 
 def _choosing(
@@ -135,18 +135,18 @@ def _choosing(
     numbers = {name: number for number, (name, _, _) in enumerate(sources)}
     listed = []
     said = []
-    for name, one in brought:
+    for name, item in brought:
         groups: dict[str, list[ChoiceRow]] = {}
-        for choice in one.choices:
+        for choice in item.choices:
             pick = f"{numbers[name]} {choice.key}"
             row = ChoiceRow(pick, choice.key, choice.name, choice.summary)
             groups.setdefault(choice.group, []).append(row)
         if groups:
             listed.append((name, groups))
-        elif one.tools or one.servers:
+        elif item.tools or item.servers:
             said.append((name, "What this file holds is not listed here; bring it alone.", False))
-        elif one.problem:
-            said.append((name, one.problem, True))
+        elif item.problem:
+            said.append((name, item.problem, True))
     site.uploads[word] = Upload(tuple(sources), ChoicePage(word, listed, MOST_SHOWN, said))
     return word
 
@@ -161,9 +161,9 @@ def _upload(site: Site, word: str) -> Upload:
 def _said(brought: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str, str, bool]]:
     """The sentences about whole texts; of a folder with many others, a part of them."""
     said = [
-        (name, sentence, sentence == one.problem)
-        for name, one in brought
-        for sentence in (one.problem, *one.notes)
+        (name, sentence, sentence == item.problem)
+        for name, item in brought
+        for sentence in (item.problem, *item.notes)
         if sentence
     ]
     if len(said) > MOST_SENTENCES:
@@ -237,18 +237,18 @@ async def _foreign(request: Request) -> Response | None:
     there = {entry.tool.name for entry in await site.engine.library.entries()}
     names: set[str] = set()
     redactor = site.engine.keys.redactor()
-    for one in brought.tools:
-        if one.tool is None:
-            raise BadInput(f"{one.name or 'A tool'}: {one.problem} Nothing was saved.")
-        if redactor.holds(to_data(one.tool)):
-            raise BadInput(f"{one.name}: {_HOLDS_KEY} Nothing was saved.")
-        if one.tool.name in names:
-            raise Conflict(f"The list has two tools named {one.tool.name!r}. Nothing was saved.")
-        if one.tool.name in there:
-            said = f"There is a tool {one.tool.name!r} already; give it another name."
+    for item in brought.tools:
+        if item.tool is None:
+            raise BadInput(f"{item.name or 'A tool'}: {item.problem} Nothing was saved.")
+        if redactor.holds(to_data(item.tool)):
+            raise BadInput(f"{item.name}: {_HOLDS_KEY} Nothing was saved.")
+        if item.tool.name in names:
+            raise Conflict(f"The list has two tools named {item.tool.name!r}. Nothing was saved.")
+        if item.tool.name in there:
+            said = f"There is a tool {item.tool.name!r} already; give it another name."
             raise Conflict(f"{said} Nothing was saved.")
-        names.add(one.tool.name)
-        brings.append(one.tool)
+        names.add(item.tool.name)
+        brings.append(item.tool)
     enabled = all(tool.kind == OWN_FORM for tool in brought.tools)
     await site.engine.library.save_all(brings, site.engine.sessions.clock(), enabled=enabled)
     for tool in brings if enabled else ():
@@ -318,11 +318,11 @@ async def _rows(site: Site, brought: Sequence[tuple[str, ImportedTools]]) -> lis
     servers = {server.name for server, _ in await engine.library.servers()}
     there, servers_there = frozenset(names), frozenset(servers)
     rows: list[ImportRow] = []
-    for source, one in brought:
-        for found in one.tools:
+    for source, item in brought:
+        for found in item.tools:
             row = _tool_row(len(rows), source, _without_keys(found, redactor))
             rows.append(_named(row, names, there) if row.tool else row)
-        for server in one.servers:
+        for server in item.servers:
             row = _server_row(len(rows), source, _keepable(engine, server))
             if row.server and row.replaced:
                 row = replace(row, held=site.hold(row.replaced))
@@ -462,8 +462,8 @@ def _row(site: Site, number: int, carried: str) -> ImportRow:
             return _tool_row(number, source, found)
         server = site.engine.servers.checked(data["server"])
         held = str(data.get("held", ""))
-        one = ImportedServer(server, server.name, notes, replaced=site.values.get(held, ()))
-        return replace(_server_row(number, source, one), held=held)
+        imported = ImportedServer(server, server.name, notes, replaced=site.values.get(held, ()))
+        return replace(_server_row(number, source, imported), held=held)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadInput("This form is not one of ours; bring it again.") from None
 
@@ -523,7 +523,7 @@ def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
         server = with_values(server, back)
     except (KeyError, IndexError):
         raise BadInput("This form is not one of ours; bring it again.") from None
-    return engine.servers.checked(to_data(server), {one.value for one in back})
+    return engine.servers.checked(to_data(server), {replaced.value for replaced in back})
 
 
 def _those(row: ImportRow, tools: set[str], servers: set[str]) -> set[str]:

@@ -73,7 +73,9 @@ async def save(request: Request) -> Response:
     except BadInput as error:
         if wants(request) != "page":
             raise
-        row = next((one for one in rows_of(engine) if one.profile.name == original), None)
+        row = next(
+            (candidate for candidate in rows_of(engine) if candidate.profile.name == original), None
+        )
         html = profile_page(
             site.env, rows_of(engine), _typed(body), _quirks(), row, mask(str(error))
         )
@@ -224,7 +226,7 @@ def _check_taken(engine: Engine, name: str, original: str, *, is_json: bool) -> 
 
 
 def _quirks() -> Mapping[str, Mapping[str, str]]:
-    return {name: one.quirks for name, one in CODECS.items()}
+    return {name: codec.quirks for name, codec in CODECS.items()}
 
 
 def _typed(body: Body) -> ProfileForm:

@@ -61,7 +61,7 @@ async def write(request: Request) -> Response:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, body.text("digest"))
-        seen = {one: site.engine.rules.listed(one) for one in (session_id, ALWAYS)}
+        seen = {list_id: site.engine.rules.listed(list_id) for list_id in (session_id, ALWAYS)}
         offered, there = _offered(site, live, call, choice)
         if offered.rule is None:
             raise BadInput(f"No such rule is written. {offered.why_not}")

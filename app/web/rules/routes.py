@@ -49,7 +49,7 @@ async def rules(request: Request) -> Response:
     if wants(request) == "json":
         listed = site.engine.rules.listed(session_id)
         held = await site.engine.rules.holding(listed, await tools_for(site.engine, session_id))
-        return as_json([rule_data(one, state) for one, state in zip(listed, held, strict=True)])
+        return as_json([rule_data(rule, state) for rule, state in zip(listed, held, strict=True)])
     form, asked = RuleForm(), request.query_params
     if asked.get("edit"):
         try:
@@ -389,7 +389,8 @@ async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
         held = await rules.holding(always, tools)
         # Of a rule for all sessions, what this one has not got says nothing here.
         here = [
-            one and {name: state for name, state in one.items() if state != "gone"} for one in held
+            states and {name: state for name, state in states.items() if state != "gone"}
+            for states in held
         ]
         more = rule_rows(always, here, len(own) + 1)
         lists.append(RuleList(path_of(session_id), more, session_id, own=False, closed=deleted))

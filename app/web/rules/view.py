@@ -96,15 +96,15 @@ class RuleRow:
             f"newer than the rule: {new}, asks" if new else "",
             f"not there now: {gone}" if gone else "",
         )
-        return "; ".join(one for one in said if one)
+        return "; ".join(words for words in said if words)
 
     @property
     def stale(self) -> bool:
         """Whether binding it to the tools as they are now would make a difference."""
-        return any(one in ("changed", "new") for one in (self.holding or {}).values())
+        return any(state in ("changed", "new") for state in (self.holding or {}).values())
 
     def _names(self, state: str) -> list[str]:
-        return [name for name, one in (self.holding or {}).items() if one == state]
+        return [name for name, held in (self.holding or {}).items() if held == state]
 
 
 @dataclass(frozen=True)
@@ -582,7 +582,7 @@ def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
     """What runs unasked, in few words for the dock: what holds for more than one tool by its
     words, and of the others how many there are."""
     through = [rule for rule in rules if rule.enabled and rule.action in LETS_THROUGH]
-    wide = [_wide(one) for one in through if one.tool == "*" and not one.when]
+    wide = [_wide(rule) for rule in through if rule.tool == "*" and not rule.when]
     narrow = len(through) - len(wide)
     return (*dict.fromkeys(wide[:2]), *_others(narrow + len(wide[2:]), bool(wide)))
 

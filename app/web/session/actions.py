@@ -128,12 +128,12 @@ async def body_of_list(request: Request) -> list[tuple[str, DecisionRequest | Pl
         return [(call, DecisionRequest(decision, digest, seen=seen)) for call, _, digest in pairs]
     raw = await request.body()
     listed = await asyncio.to_thread(json_of, raw) if len(raw) > LARGE else json_of(raw)
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
         raise BadInput("The body must be a list of decisions.")
     quoted = Quoted(raw.decode("utf-8"))
     return [
-        (str(one.get("call", "")), await _listed(Body(one, quoted=quoted), place))
-        for place, one in enumerate(listed)
+        (str(item.get("call", "")), await _listed(Body(item, quoted=quoted), place))
+        for place, item in enumerate(listed)
     ]
 
 

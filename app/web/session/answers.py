@@ -243,13 +243,13 @@ def _lacking(schema: object, value: object) -> tuple[Problem, ...]:
     """What must be there and is not, each at the field that it is missing from: the schema's own
     word for it is about the whole."""
     return tuple(
-        Problem("schema", f"{one.pointer} is missing; it must be given.", one.pointer)
-        for one in flat(fields(schema))
-        if one.required
-        and not one.rest
-        and one.kind != "object"
-        and isinstance(value_at(value, one.pointer.rpartition("/")[0]), dict)
-        and value_at(value, one.pointer) is ABSENT
+        Problem("schema", f"{field.pointer} is missing; it must be given.", field.pointer)
+        for field in flat(fields(schema))
+        if field.required
+        and not field.rest
+        and field.kind != "object"
+        and isinstance(value_at(value, field.pointer.rpartition("/")[0]), dict)
+        and value_at(value, field.pointer) is ABSENT
     )
 
 

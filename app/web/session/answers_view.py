@@ -84,9 +84,9 @@ def alike(session: Session, call: Call) -> list[Call]:
     if session.stopped or not undecided or not session.current(call):
         return []
     return [
-        one
-        for one in session.current_calls
-        if one is not call and one.status == "waiting" and one.name == call.name
+        other
+        for other in session.current_calls
+        if other is not call and other.status == "waiting" and other.name == call.name
     ]
 
 

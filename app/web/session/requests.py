@@ -174,9 +174,9 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     if form not in FORMS:
         raise BadInput(f"The form must be one of {', '.join(FORMS)}, not {form[:80]!r}.")
     turns = sent_turns(session)
-    one = _turn(turns, turn)
-    found, failed = _asked(site.engine, session, one, wire, here)
-    results = {} if one is None else sdk_script.recorded(session, one)
+    chosen_turn = _turn(turns, turn)
+    found, failed = _asked(site.engine, session, chosen_turn, wire, here)
+    results = {} if chosen_turn is None else sdk_script.recorded(session, chosen_turn)
     text, notes = sdk_script.source(found, results)
     redactor = site.engine.keys.redactor()
     sent = found.value is not None and not failed
@@ -187,7 +187,7 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     return ShownCode(
         session.id,
         turn,
-        one.number if one is not None else 0,
+        chosen_turn.number if chosen_turn is not None else 0,
         [turn.number for turn in reversed(turns)],
         wire,
         WIRES,

@@ -278,8 +278,8 @@ async def frames(request: Request) -> Response:
     if wants(request) == "json":
         return as_json(
             [
-                {"start": one.start, "end": one.end, "at_ms": one.at_ms, "text": one.data}
-                for one in found[first : first + FRAMES]
+                {"start": frame.start, "end": frame.end, "at_ms": frame.at_ms, "text": frame.data}
+                for frame in found[first : first + FRAMES]
             ]
         )
     return await _below(request, frames_html(site.env, session_id, number, span, found, first))

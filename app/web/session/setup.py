@@ -278,8 +278,8 @@ class _SetupChange:
     def _merged(self, name: str, now: Sequence[str]) -> list[str]:
         """The list of now with what was ticked put in and what was unticked left out."""
         posted, shown = self.body.all(name), self.form.lists[name]
-        kept = [one for one in posted if one in now or one not in shown]
-        return kept + [one for one in now if one not in posted and one not in shown]
+        kept = [name for name in posted if name in now or name not in shown]
+        return kept + [name for name in now if name not in posted and name not in shown]
 
 
 def _choice_data(choice: ToolChoice) -> dict[str, Any]:

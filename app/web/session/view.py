@@ -121,7 +121,7 @@ def more_cards_shown(env: Environment, view: View, number: int) -> str:
         for part in turn.parts[before : end_of(turn, view.most)]
     ]
     long = (turn.number for turn in turns if len(turn.calls) > CARDS)
-    steps += [Touch(f"more-{one}", "changed") for one in long]
+    steps += [Touch(f"more-{turn_number}", "changed") for turn_number in long]
     return frame_html(env, view, [*steps, Touch("head", "changed")])
 
 

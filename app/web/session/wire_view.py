@@ -367,12 +367,12 @@ def _pieces(
 def _line(data: bytes, first: int, last: int, marks: Sequence[tuple[int, int, Kind]]) -> HexLine:
     cuts = _cuts(first, last, marks)
     pieces = [MarkedText(data[a:b].hex(" ") + " ", kind, b - a) for (a, b), kind in cuts]
-    text = "".join(chr(one) if 0x20 <= one < 0x7F else "·" for one in data[first:last])
+    text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in data[first:last])
     return HexLine(first, pieces, text)
 
 
-def raw_html(env: Environment, session_id: str, one: Raw) -> str:
-    return env.get_template("_raw.html").render(session_id=session_id, raw=one)
+def raw_html(env: Environment, session_id: str, raw: Raw) -> str:
+    return env.get_template("_raw.html").render(session_id=session_id, raw=raw)
 
 
 def singles(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> list[Single]:
@@ -437,7 +437,7 @@ def _places(data: bytes, form: bytes) -> Iterator[Span]:
 
 def _hit(number: int, data: bytes, start: int, end: int, wire: WireRows) -> ByteMatch:
     before, after = data[max(0, start - AROUND) : start], data[end : end + AROUND]
-    texts = [" ".join(_decoded(one).split()) for one in (before, data[start:end], after)]
+    texts = [" ".join(_decoded(piece).split()) for piece in (before, data[start:end], after)]
     place, row_start, row_end = 0, max(0, start - PAGE // 4), min(len(data), end + PAGE // 4)
     if number <= len(wire.sections):
         row = wire.sections[number - 1].at(start)

@@ -91,9 +91,9 @@ def checked(form: ToolForm, tool: Tool | None) -> TypedTool:
     return _checked(_with_schema(TypedTool(form)))
 
 
-def _default(one: Any) -> str:
+def _default(value: Any) -> str:
     """A field that was not sent is empty, but for the few that always say something."""
-    return one.default if one.name in ("takes", "method", "timeout_s", "answered_by") else ""
+    return value.default if value.name in ("takes", "method", "timeout_s", "answered_by") else ""
 
 
 def _with_schema(was: TypedTool) -> TypedTool:
@@ -108,9 +108,9 @@ def _with_schema(was: TypedTool) -> TypedTool:
                 schema = None if made.problems else made.schema
                 return replace(was, schema=schema, errors=made.problems, paths=made.paths)
             case "python":
-                one = tool_from(form.source.replace("\r\n", "\n"), _bare(form))
-                named = replace(form, name=one.name, description=one.description)
-                return replace(was, form=named, schema=dict(one.parameters))
+                source_tool = tool_from(form.source.replace("\r\n", "\n"), _bare(form))
+                named = replace(form, name=source_tool.name, description=source_tool.description)
+                return replace(was, form=named, schema=dict(source_tool.parameters))
             case _:
                 return replace(was, schema=parameters_of(form.parameters))
     except BadTool as error:
@@ -260,7 +260,7 @@ def unfilled_places(tool: Tool) -> list[str]:
     if tool.answered_by != "mock":
         return []
     beside = (*tool.config.get("cases", ()), *tool.config.get("sequence", ()))
-    results = [tool.config.get("result"), *(one.get("result") for one in beside)]
+    results = [tool.config.get("result"), *(case.get("result") for case in beside)]
     properties = tool.parameters.get("properties")
     known = set(properties) if isinstance(properties, dict) else set()
     return [_unfilled(*place, known) for place in unfilled(results, known)][:MOST_PLACES]

@@ -165,7 +165,7 @@ def field_of(pointer: str, kind: str) -> str:
     parts = pointer.split("/")[1:] or [""]
     if parts[0] == "config":
         key = parts[1] if len(parts) > 1 else ""
-        named = [name for name, (one, _, _) in _FIELDS.get(kind, {}).items() if one == key]
+        named = [name for name, (field, _, _) in _FIELDS.get(kind, {}).items() if field == key]
         return named[0] if named else f"rest_{kind}"
     return parts[0] if parts[0] in {field.name for field in fields(ToolForm)} else ""
 
@@ -284,9 +284,9 @@ def _number_text(value: Any) -> str:
 
 
 def _pairs_text(value: Any) -> str:
-    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value.values()):
+    if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value.values()):
         return ""
-    return "\n".join(f"{name}: {one}" for name, one in value.items())
+    return "\n".join(f"{name}: {item}" for name, item in value.items())
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -305,7 +305,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _list_text(value: Any) -> str:
-    is_texts = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    is_texts = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
     return "\n".join(value) if is_texts else ""
 
 

@@ -71,12 +71,12 @@ async def run(request: Request) -> Response:
 async def show(request: Request) -> Response:
     """GET /tools/try/ID: how it stands; held until there is more than `after` says."""
     site, after = site_of(request), _number(request.query_params.get("after", ""))
-    one = site.engine.trying.get(request.path_params["id"])
+    trial = site.engine.trying.get(request.path_params["id"])
     if after is not None:
-        one = await site.engine.trying.wait(one.id, after, WAIT_S)
-        if one.result is None:
+        trial = await site.engine.trying.wait(trial.id, after, WAIT_S)
+        if trial.result is None:
             await asyncio.sleep(STEP_S)  # a tool that talks without end is told in steps
-    return await _told(request, one)
+    return await _told(request, trial)
 
 
 async def cancel(request: Request) -> Response:
@@ -117,30 +117,30 @@ def _answered(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Bo
     return site.engine.trying.answered(wanted, result)
 
 
-async def _told(request: Request, one: Try, typed: TypedArguments | None = None) -> Response:
+async def _told(request: Request, trial: Try, typed: TypedArguments | None = None) -> Response:
     site = site_of(request)
     if wants(request) == "json":
-        return as_json(await asyncio.to_thread(_data, site, one))
-    here = f"/tools/try/{one.id}"
+        return as_json(await asyncio.to_thread(_data, site, trial))
+    here = f"/tools/try/{trial.id}"
     if wants(request) == "page":
         if request.method == "POST":
             return RedirectResponse(here, 303)
-        return await _page(request, one)
-    html = draw.try_result(site.env, await asyncio.to_thread(try_outcome, site, one))
-    if typed is not None and typed.scratch != one.scratch:
-        again = TypedArguments(typed.mode, typed.form, typed.text, one.scratch)
-        tool, name = one.wanted.tool, (await body_of(request)).text("try_tool")
+        return await _page(request, trial)
+    html = draw.try_result(site.env, await asyncio.to_thread(try_outcome, site, trial))
+    if typed is not None and typed.scratch != trial.scratch:
+        again = TypedArguments(typed.mode, typed.form, typed.text, trial.scratch)
+        tool, name = trial.wanted.tool, (await body_of(request)).text("try_tool")
         html += draw.try_checked(site.env, await panel_of(site, tool, name, again))
     return HTMLResponse(html)
 
 
-async def _page(request: Request, one: Try) -> Response:
-    site, tool = site_of(request), one.wanted.tool
-    typed = fill_arguments(tool, one.wanted.arguments, TypedArguments(scratch=one.scratch))
+async def _page(request: Request, trial: Try) -> Response:
+    site, tool = site_of(request), trial.wanted.tool
+    typed = fill_arguments(tool, trial.wanted.arguments, TypedArguments(scratch=trial.scratch))
     if tool.answered_by == "person":
         typed = sample_arguments(tool)
     panel = await panel_of(site, tool, tool.name, typed, ask=False)
-    seen = await asyncio.to_thread(try_outcome, site, one)
+    seen = await asyncio.to_thread(try_outcome, site, trial)
     return HTMLResponse(draw.try_page(site.env, panel, seen, _back(tool.name)))
 
 
@@ -225,10 +225,10 @@ async def _run_for_script(request: Request, body: Body) -> Response:
         case _:
             raise BadInput("tool is the name of a tool, or a tool in our own form.")
     if tool.answered_by == "person" and "answer" in body.data:
-        one = site.engine.trying.answered(
+        trial = site.engine.trying.answered(
             TryRequest(tool, "{}"), text_result(body.text("answer"), is_error=body.flag("is_error"))
         )
-        return await _told(request, one)
+        return await _told(request, trial)
     wanted = TryRequest(
         tool,
         _arguments(body),
@@ -236,11 +236,11 @@ async def _run_for_script(request: Request, body: Body) -> Response:
         anyway=body.flag("anyway"),
         lift=body.flag("lift"),
     )
-    one = await site.engine.trying.start(wanted)
+    trial = await site.engine.trying.start(wanted)
     if body.data.get("wait", True) is not False:
-        while one.result is None:
-            await site.engine.trying.wait(one.id, one.changed, WAIT_S)
-    return await _told(request, one)
+        while trial.result is None:
+            await site.engine.trying.wait(trial.id, trial.changed, WAIT_S)
+    return await _told(request, trial)
 
 
 def _arguments(body: Body) -> str:
@@ -254,19 +254,19 @@ def _arguments(body: Body) -> str:
     return arguments
 
 
-def _data(site: Site, one: Try) -> dict[str, Any]:
+def _data(site: Site, trial: Try) -> dict[str, Any]:
     """See docs/contract.md."""
-    result, wanted = one.result, one.wanted
+    result, wanted = trial.result, trial.wanted
     wires: dict[str, object] = {}
     if result is not None:
         said = wanted.arguments or "{}"
         wires = results_data(wire_results(wanted.tool, said, result, quirks(site)))
     return {
-        "id": one.id,
-        "scratch": one.scratch,
+        "id": trial.id,
+        "scratch": trial.scratch,
         "state": "running" if result is None else "done",
-        "progress": {"text": one.progress, "fraction": one.fraction},
-        "ms": None if one.ended_ms is None else one.ended_ms - one.started_ms,
+        "progress": {"text": trial.progress, "fraction": trial.fraction},
+        "ms": None if trial.ended_ms is None else trial.ended_ms - trial.started_ms,
         "result": None if result is None else {**to_data(result), "text": result.text},
         "wire": wires,
     }
@@ -305,7 +305,7 @@ def sample_arguments(tool: Tool) -> TypedArguments:
 def fill_arguments(tool: Tool, text: str, typed: TypedArguments) -> TypedArguments:
     """`typed` with the arguments `text`, in the form where that can show them."""
     read = check_call(tool, tool.name, text)
-    if any(one.kind == "malformed" for one in read):
+    if any(problem.kind == "malformed" for problem in read):
         return TypedArguments("json", {}, text, typed.scratch)
     text = text if text.strip() not in ("", "null") else "{}"
     return TypedArguments(typed.mode, form_of(fields(schema_of(tool), text)), text, typed.scratch)
@@ -375,10 +375,11 @@ async def panel_of(
         scratch=typed.scratch,
         past=[
             PastArguments(
-                f"{one.session}/{one.seq}",
-                f"{ago(one.at_ms, now)} · {clip(one.arguments, 60)} · {one.title or one.session}",
+                f"{call.session}/{call.seq}",
+                f"{ago(call.at_ms, now)} · {clip(call.arguments, 60)} · "
+                f"{call.title or call.session}",
             )
-            for one in past
+            for call in past
         ],
     )
 
@@ -411,25 +412,25 @@ async def is_off(site: Site, tool: Tool, name: str) -> bool:
     return any(entry.tool.name == name and not entry.enabled for entry in entries)
 
 
-def try_outcome(site: Site, one: Try) -> TryOutcome:
+def try_outcome(site: Site, trial: Try) -> TryOutcome:
     """A try for the eye."""
-    result = one.result
+    result = trial.result
     return TryOutcome(
-        id=one.id,
-        tool=one.wanted.tool.name,
-        source=source(one.wanted.tool),
-        started_ms=one.started_ms,
-        changed=one.changed,
-        progress=one.progress,
-        fraction=one.fraction,
-        took_ms=None if one.ended_ms is None else one.ended_ms - one.started_ms,
+        id=trial.id,
+        tool=trial.wanted.tool.name,
+        source=source(trial.wanted.tool),
+        started_ms=trial.started_ms,
+        changed=trial.changed,
+        progress=trial.progress,
+        fraction=trial.fraction,
+        took_ms=None if trial.ended_ms is None else trial.ended_ms - trial.started_ms,
         result=result,
-        wires=_wires(site, one, result) if result is not None else (),
+        wires=_wires(site, trial, result) if result is not None else (),
     )
 
 
-def _wires(site: Site, one: Try, result: ToolResult) -> list[ResultOnWire]:
-    results = wire_results(one.wanted.tool, one.wanted.arguments or "{}", result, quirks(site))
+def _wires(site: Site, trial: Try, result: ToolResult) -> list[ResultOnWire]:
+    results = wire_results(trial.wanted.tool, trial.wanted.arguments or "{}", result, quirks(site))
     return [result_on_wire(each.protocol, each.text, each.notes) for each in results]
 
 

@@ -91,7 +91,7 @@ class Judged:
                 for finding in self.findings
                 if finding.severity == severity and finding not in first
             ]
-            fix = next((one.fix for one in rest if one.fix), "")
+            fix = next((finding.fix for finding in rest if finding.fix), "")
             folds.append((title, fix, rest))
         return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
 
@@ -502,7 +502,7 @@ class TryOutcome:
     def pieces(self) -> list[tuple[Content, tuple[Token, ...]]]:
         """Each piece of the result with its tokens: laid out where it is JSON."""
         content = self.result.content if self.result is not None else ()
-        return [(one, tokens_of(one.text) if one.type == "text" else ()) for one in content]
+        return [(part, tokens_of(part.text) if part.type == "text" else ()) for part in content]
 
     @property
     def copied(self) -> str | None:
