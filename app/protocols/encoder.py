@@ -106,7 +106,7 @@ def own_members(
 ) -> dict[str, Any]:
     """What stood beside a piece that was brought: it goes back to its own protocol alone."""
     if meta and part.protocol != where:
-        notes.add(f"Left out: {_named(meta)}, which came by {part.protocol}.")
+        notes.add(f"Left out: {_list_names(meta)}, which came by {part.protocol}.")
         return {}
     return dict(meta)
 
@@ -152,7 +152,7 @@ def led_by_system(request: ModelRequest, notes: Notes) -> ModelRequest:
     first, *rest = request.messages
     for meta in (first.own, *(part.meta for part in first.parts)):
         if meta:
-            notes.add(f"Left out of the system prompt: {_named(meta)}.")
+            notes.add(f"Left out of the system prompt: {_list_names(meta)}.")
     texts = [request.system, *(part.text for part in first.parts)]
     system = "\n\n".join(text for text in texts if text.strip())
     return replace(request, system=system, messages=tuple(rest))
@@ -162,11 +162,11 @@ def tool_extra(tool: Tool, where: str, notes: Notes) -> dict[str, Any]:
     """The members of a tool's definition that `where` alone knows."""
     for protocol, members in tool.extra.items():
         if protocol != where and members:
-            notes.add(f"Left out of the tools: {_named(members)}, which {protocol} has.")
+            notes.add(f"Left out of the tools: {_list_names(members)}, which {protocol} has.")
     return dict(tool.extra.get(where) or {})
 
 
-def _named(members: Mapping[str, Any]) -> str:
+def _list_names(members: Mapping[str, Any]) -> str:
     return ", ".join(sorted(members))[:80]
 
 
@@ -213,7 +213,7 @@ def exact_object(text: str) -> tuple[Exact | None, str]:
     try:
         value = json.loads(
             text,
-            parse_constant=_refused,
+            parse_constant=_refuse_constant,
             parse_int=str,
             parse_float=str,
             object_pairs_hook=_once,
@@ -241,7 +241,7 @@ def sound_object(text: str) -> dict[str, Any] | None:
     if too_deep(text):
         return None
     try:
-        value = json.loads(text, parse_constant=_refused)
+        value = json.loads(text, parse_constant=_refuse_constant)
         # What cannot be written again (an infinity) is no sound object either.
         json.dumps(value, allow_nan=False)
     except ValueError:
@@ -249,7 +249,7 @@ def sound_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _refused(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
@@ -311,8 +311,8 @@ def wire_request(
 
     Where the extra members speak of the stream they hold, unless the path says it already.
     """
-    merged, stream = _merged(body, request.own, notes, "params"), request.stream
-    merged = _merged(merged, request.extra, notes, "extra")
+    merged, stream = _merge(body, request.own, notes, "params"), request.stream
+    merged = _merge(merged, request.extra, notes, "extra")
     if "stream" in request.extra and not stream_in_path:
         stream = bool(request.extra["stream"])
         if not stream:
@@ -323,7 +323,7 @@ def wire_request(
     return WireRequest("POST", path, all_headers, _json_bytes(merged), notes.all(), expects)
 
 
-def _merged(
+def _merge(
     body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes, source: str
 ) -> dict[str, Any]:
     """`extra` over `body`: what is replaced is noted, but for groups of settings, which join."""

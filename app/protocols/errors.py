@@ -154,12 +154,12 @@ def http_sentence(status: int, words: str, advice: Advice | None = None, error: 
     """A sentence on an answer whose status is 400 or above, without the wait that it asks for."""
     what_to_do = _what_to_do(status, advice, error)
     if advice is not None and advice.from_recording and what_to_do == _CHECK_REQUEST and words:
-        return _closed(words)
+        return _end_sentence(words)
     sentence = f"The provider answered with status {status}"
     if words.lstrip()[:1] == "<":
         sentence = f"{sentence} and a page of HTML or XML, which is no answer of an API."
     else:
-        sentence = f"{sentence}: {_closed(words)}" if words else f"{sentence}."
+        sentence = f"{sentence}: {_end_sentence(words)}" if words else f"{sentence}."
     return f"{sentence} {what_to_do}".rstrip()
 
 
@@ -167,7 +167,7 @@ def error_sentence(words: str) -> str:
     """A sentence on an error told inside an answer whose status was good."""
     if not words:
         return "The provider broke the answer off with an error. Retry."
-    return f"The provider broke the answer off: {_closed(words)} Retry."
+    return f"The provider broke the answer off: {_end_sentence(words)} Retry."
 
 
 def not_api_sentence(api: str, size: int, text: str) -> str:
@@ -185,5 +185,5 @@ def not_api_sentence(api: str, size: int, text: str) -> str:
     )
 
 
-def _closed(words: str) -> str:
+def _end_sentence(words: str) -> str:
     return words if words.endswith((".", "!", "?")) else words + "."

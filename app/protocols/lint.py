@@ -74,7 +74,7 @@ def findings(
 
 def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
     """The same said of several protocols as one finding, whose `protocol` names them all with
-    commas; in the order of `found`. For a person who reads them together."""
+    commas; in the order of `all_findings`. For a user who reads them together."""
     protocols: dict[Finding, list[str]] = {}
     for finding in all_findings:
         protocols.setdefault(replace(finding, protocol=""), []).append(finding.protocol)
@@ -156,7 +156,7 @@ _NO_STRICT: Mapping[str, Assessment] = {
 
 
 def acceptance(protocol: str, all_findings: Sequence[Finding], tool: Tool) -> ToolAcceptance:
-    """The row of one protocol; `found` is what lint finds of the tool with strict mode off."""
+    """The row of one protocol; `all_findings` are those of the tool with strict mode off."""
     plain, strict = _plain(all_findings), _NO_STRICT.get(protocol) or _strict(all_findings, tool)
     forced = _FORCED[protocol]
     if plain.verdict == "no":

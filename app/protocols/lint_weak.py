@@ -82,7 +82,7 @@ def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
     result: list[Finding] = []
     if bare := _undescribed(all_nodes):
         single = f"The parameter {bare[0][0][:60]!r} has no description."
-        several = f"{len(bare)} parameters have no description: {_named(bare)}."
+        several = f"{len(bare)} parameters have no description: {_list_names(bare)}."
         result.append(_weak(several if len(bare) > 1 else single, bare[0][1]))
     if mixed := [(at(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
         places = "" if len(mixed) == 1 else f", and at {len(mixed) - 1} more places"
@@ -113,7 +113,7 @@ def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
     return result
 
 
-def _named(several: Sequence[tuple[str, str]]) -> str:
+def _list_names(several: Sequence[tuple[str, str]]) -> str:
     names = ", ".join(repr(name[:60]) for name, _ in several[:MOST_NAMED])
     more = len(several) - MOST_NAMED
     return f"{names} and {more} more" if more > 0 else names

@@ -29,7 +29,7 @@ from app.protocols.lint_rules import (
 )
 from app.protocols.server import BadRequest, Citation, words_of
 from app.schema import schema_checks
-from app.schema.keywords import Path, all_schemas
+from app.schema.keywords import Path, schemas_with_depth
 
 # Lint, in our words. Strict mode takes a subset of JSON Schema.
 
@@ -233,7 +233,7 @@ def _finding(
 
 def _large(tool: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """The limits of strict mode on a whole schema."""
-    properties, values, letters = measure(node.schema for node in all_nodes)
+    properties, values, letters = schema_sizes(node.schema for node in all_nodes)
     for count, most, what, source, inferred in (
         (properties, limits.OPENAI_MOST_PROPERTIES, "properties", DOCS, True),
         (values, limits.OPENAI_MOST_ENUM, "values of enums", ENUMS, False),
@@ -246,7 +246,7 @@ def _large(tool: SentTool, protocol: str, all_nodes: Sequence[Node]) -> Iterator
             )
 
 
-def measure(schemas: Iterable[Any]) -> tuple[int, int, int]:
+def schema_sizes(schemas: Iterable[Any]) -> tuple[int, int, int]:
     """(properties, values of enums, letters) of all the schemas written in one. Letters are those
     of the names of properties and definitions, of enums and of consts.
     """
@@ -321,7 +321,7 @@ def errors(schema: Mapping[str, Any], *, strict: bool) -> Iterator[tuple[str, Ci
         yield "In context=(), object schema missing properties.", _PROPERTIES
     if not jsonschema_rs.meta.is_valid({**schema, "$schema": _DRAFT}):
         yield "the schema is not valid under draft 2020-12 of JSON Schema.", _NO_SCHEMA
-    for path, node, depth in all_schemas(schema):
+    for path, node, depth in schemas_with_depth(schema):
         if isinstance(node, Mapping):
             yield from _of_any(node, path)
         if strict:
@@ -414,7 +414,7 @@ def check_lookaround(
     schema stands."""
     if not strict and limits.takes_lookaround(model):
         return
-    for path, node, _ in all_schemas(schema):
+    for path, node, _ in schemas_with_depth(schema):
         if any(map(limits.has_lookaround, _patterns(node))):
             place = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path)
             raise BadRequest(
@@ -428,8 +428,8 @@ def check_lookaround(
 
 
 def _too_large(schema: Mapping[str, Any]) -> Iterator[tuple[str, Citation]]:
-    schemas = [node for _, node, _ in all_schemas(schema)]
-    properties, values, letters = measure(schemas)
+    schemas = [node for _, node, _ in schemas_with_depth(schema)]
+    properties, values, letters = schema_sizes(schemas)
     for count, most, what in (
         (properties, limits.OPENAI_MOST_PROPERTIES, "object properties"),
         (letters, limits.OPENAI_MOST_LETTERS, "characters in names and values"),

@@ -258,11 +258,11 @@ def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if value.keys() & _THINKING_MEMBERS.get(protocol, frozenset()):
             yield THINKING[protocol], value
         else:
-            yield _thought(protocol, name, value)
+            yield _thinking(protocol, name, value)
     elif name in OURS or name in _OWN[protocol] or name in _INSIDE.get(protocol, ()):
         yield name, value
     elif name in THINKING.values():
-        yield _thought(protocol, name, value)
+        yield _thinking(protocol, name, value)
     else:
         row = _row(name, protocol) or {}
         target = row.get("") if protocol in row else None
@@ -272,7 +272,7 @@ def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield target, value
 
 
-def _thought(protocol: str, name: str, value: Any) -> tuple[str, Any]:
+def _thinking(protocol: str, name: str, value: Any) -> tuple[str, Any]:
     """Another protocol's wish for thinking, in the words of `protocol`."""
     match _wish(value):
         case "off":

@@ -62,7 +62,7 @@ def too_deep(text: str) -> bool:
 
 
 class Quoted:
-    """JSON text that was `parsed`, whose members can be quoted.
+    """JSON text that was parsed by `parse_json`, whose members can be quoted.
 
     Every level is read once and remembered, so that quoting all members costs no more than one.
     """

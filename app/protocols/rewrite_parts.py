@@ -177,13 +177,13 @@ def _values(schema: Any) -> frozenset[str] | None:
     if not isinstance(schema, Mapping):
         return None
     if "const" in schema:
-        return frozenset((spelled(schema["const"]),))
+        return frozenset((canonical_text(schema["const"]),))
     if isinstance(schema.get("enum"), list):
-        return frozenset(map(spelled, schema["enum"]))
+        return frozenset(map(canonical_text, schema["enum"]))
     return None
 
 
-def spelled(value: Any) -> str:
+def canonical_text(value: Any) -> str:
     """A text that two values share where they are the same to JSON Schema: 1 is 1.0, not true."""
     return json.dumps(_whole(value), sort_keys=True)
 
@@ -254,8 +254,8 @@ def _merge_member(key: str, mine: Any, theirs: Any) -> Any:
     if key == "required":
         return list(dict.fromkeys((*mine, *theirs)))
     if key == "enum":
-        their_texts = set(map(spelled, theirs))
-        return [value for value in mine if spelled(value) in their_texts] or None
+        their_texts = set(map(canonical_text, theirs))
+        return [value for value in mine if canonical_text(value) in their_texts] or None
     if key == "properties":
         if any(name in mine and not same(mine[name], theirs[name]) for name in theirs):
             return None

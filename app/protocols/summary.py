@@ -105,7 +105,7 @@ def _call(part: PartEnded) -> dict[str, Any]:
     elif not part.text:
         state = "empty"
     else:
-        arguments, state = _parsed(part.text)
+        arguments, state = _parse(part.text)
         raw = None if part.meta.get("as_object") else raw
     call = {
         "id": part.provider_id or None,
@@ -117,15 +117,15 @@ def _call(part: PartEnded) -> dict[str, Any]:
     return {**call, "kind": kind} if kind else call
 
 
-def _parsed(text: str) -> tuple[Any, str]:
+def _parse(text: str) -> tuple[Any, str]:
     try:
-        value = json.loads(text, parse_constant=_refusal)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None, "invalid"
     return value, "object" if isinstance(value, dict) else "non_object"
 
 
-def _refusal(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 

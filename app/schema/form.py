@@ -206,7 +206,7 @@ def value_of(schema: Any, form: Form) -> FilledForm:
         return FilledForm("", tuple(problems))
     if value is _ABSENT:
         return FilledForm()
-    text = _written(value)
+    text = _json_text(value)
     try:
         parse(text)
     except InvalidJSON as error:
@@ -247,7 +247,7 @@ def _drawn(
 ) -> FormField:
     """The field of one place: the plain one where it gives `value` back, else one of JSON."""
     ground.left -= 1
-    schema, nullable = _merged(ground.root, schema)
+    schema, nullable = _follow(ground.root, schema)
     description = str(schema.get("description", "")) if isinstance(schema, Mapping) else ""
     bare = FormField(
         pointer, name, label_of(schema, name), "json", required, description, nullable=nullable
@@ -257,10 +257,10 @@ def _drawn(
         return plain
     if _read(plain, form_of([plain]), []) == value:
         return plain
-    return replace(bare, nullable=False, value=_written(value))
+    return replace(bare, nullable=False, value=_json_text(value))
 
 
-def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
+def _follow(root: Any, schema: Any) -> tuple[Any, bool]:
     """`schema` with a local `$ref` followed and the branch for null taken out."""
     for _ in range(8):
         match schema:
@@ -280,7 +280,7 @@ def _merged(root: Any, schema: Any) -> tuple[Any, bool]:
             return {**schema, "type": kind}, True
         case {"anyOf": [branch, {"type": "null"}]} | {"anyOf": [{"type": "null"}, branch]}:
             rest = {key: inner for key, inner in schema.items() if key != "anyOf"}
-            inner, _ = _merged(root, branch)
+            inner, _ = _follow(root, branch)
             return ({**inner, **rest}, True) if isinstance(inner, Mapping) else (schema, False)
     return schema, False
 
@@ -289,12 +289,12 @@ def _plain(ground: _Drawing, schema: Any, bare: FormField, value: Any, depth: in
     """The field that the schema asks for, filled with `value` as far as it can."""
     bare = replace(bare, is_null=value is None and bare.nullable)
     if options := options_of(schema):
-        choices = tuple((_written(option), _shown(option)) for option in options)
+        choices = tuple((_json_text(option), _shown(option)) for option in options)
         return replace(bare, kind="choice", choices=choices, value=_json(value, bare))
     match _kind(schema):
         case "object" if depth < MOST_DEEP:
             return _object(ground, schema, bare, value, depth)
-        case "array" if (items := _kind(_merged(ground.root, schema.get("items"))[0])) in _SCALARS:
+        case "array" if (items := _kind(_follow(ground.root, schema.get("items"))[0])) in _SCALARS:
             return replace(bare, kind="lines", items=items, value=_lines(value))
         case "boolean":
             choices = (("true", "true"), ("false", "false"))
@@ -346,7 +346,7 @@ def _object(
     others = {name: item for name, item in members.items() if name not in properties}
     open_ended = schema.get("additionalProperties") not in (None, False)
     if others or open_ended or (not properties and schema.get("additionalProperties") is not False):
-        text = _written(others) if others else ""
+        text = _json_text(others) if others else ""
         label = "other members · JSON object" if properties else "members · JSON object"
         children.append(FormField(bare.pointer, "", label, "json", value=text, rest=True))
     return replace(bare, kind="object", children=tuple(children))
@@ -357,14 +357,14 @@ def _step(name: str) -> str:
 
 
 def _shown(option: Any) -> str:
-    return option if isinstance(option, str) and option else _written(option)
+    return option if isinstance(option, str) and option else _json_text(option)
 
 
 def _json(value: Any, bare: FormField | None) -> str:
     """`value` as the JSON text of an input; "" where there is none, or the box for null says it."""
     if value is _ABSENT or (value is None and bare is not None and bare.is_null):
         return ""
-    return _written(value)
+    return _json_text(value)
 
 
 def _lines(value: Any) -> str:
@@ -372,7 +372,7 @@ def _lines(value: Any) -> str:
     if not isinstance(value, list):
         return ""
     return "\n".join(
-        item if isinstance(item, str) and not isinstance(item, ExactNumber) else _written(item)
+        item if isinstance(item, str) and not isinstance(item, ExactNumber) else _json_text(item)
         for item in value
     )
 
@@ -385,7 +385,7 @@ def _read(field: FormField, form: Form, problems: list[Problem]) -> Any:
     if form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable:
         return None
     if (text := _text(form, f"json:{field.pointer}")) is not None:
-        return _parsed(text, field, problems)
+        return _parse(text, field, problems)
     if field.kind == "object":
         return _members(field, form, problems)
     kinds = ("text", "long", "date") if field.kind in ("text", "long", "date") else (field.kind,)
@@ -399,7 +399,7 @@ def _read(field: FormField, form: Form, problems: list[Problem]) -> Any:
         case "number" | "integer":
             return _number(raw, field, problems) if raw.strip() else _ABSENT
         case "boolean" | "choice" | "json":
-            return _parsed(raw, field, problems)
+            return _parse(raw, field, problems)
         case "lines":
             return _items(raw, field, problems)
 
@@ -420,7 +420,7 @@ def _members(field: FormField, form: Form, problems: list[Problem]) -> Any:
             value[child.name] = inner
     rest = _text(form, f"rest:{field.pointer}")
     if rest is not None and rest.strip():
-        others = _parsed(rest, field, problems)
+        others = _parse(rest, field, problems)
         if others is not _ABSENT and not isinstance(others, dict):
             return _wrong(field, "must have its other members as a JSON object", problems)
         for name, inner in (others or {}).items() if isinstance(others, dict) else ():
@@ -438,7 +438,7 @@ def _items(text: str, field: FormField, problems: list[Problem]) -> Any:
         return _wrong(field, "holds a character that only JSON can say", problems)
     if field.items == "string":
         return lines
-    return [_parsed(line, field, problems) for line in lines]
+    return [_parse(line, field, problems) for line in lines]
 
 
 def _number(text: str, field: FormField, problems: list[Problem]) -> Any:
@@ -449,7 +449,7 @@ def _number(text: str, field: FormField, problems: list[Problem]) -> Any:
     return _wrong(field, f"must be a number like {example}, not {word[:40]!r}", problems)
 
 
-def _parsed(text: str, field: FormField, problems: list[Problem]) -> Any:
+def _parse(text: str, field: FormField, problems: list[Problem]) -> Any:
     if not text.strip():
         return _ABSENT
     try:
@@ -464,16 +464,16 @@ def _wrong(field: FormField, what: str, problems: list[Problem]) -> Any:
     return _ABSENT
 
 
-def _written(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """`value` as JSON text; a number of Digits is written as it came."""
     match value:
         case ExactNumber():
             return str(value)
         case dict():
             inner = (
-                f"{json.dumps(key, ensure_ascii=False)}: {_written(value[key])}" for key in value
+                f"{json.dumps(key, ensure_ascii=False)}: {_json_text(value[key])}" for key in value
             )
             return "{" + ", ".join(inner) + "}"
         case list():
-            return "[" + ", ".join(map(_written, value)) + "]"
+            return "[" + ", ".join(map(_json_text, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

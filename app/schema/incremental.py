@@ -86,7 +86,7 @@ class Check:
             return None
         if error.kind.name in ("minProperties", "maxProperties"):
             # The values are not kept, so the sentence has to do without them.
-            return _counted(place, len(value), "key", self._schema)
+            return _count_problem(place, len(value), "key", self._schema)
         return next(problems_of(error, self._schema, place), None)
 
 
@@ -190,10 +190,10 @@ class SchemaSpot:
         """The spot once it is known that the value is an object, or an array."""
         spot = self._opened.get(kind)
         if spot is None:
-            spot = self._opened[kind] = self._narrowed(kind)
+            spot = self._opened[kind] = self._narrow(kind)
         return spot
 
-    def _narrowed(self, kind: Kind) -> SchemaSpot:
+    def _narrow(self, kind: Kind) -> SchemaSpot:
         """With the branches that alone can be meant, and with those that they bring along."""
         whole, fresh = self._all, self._pieces
         while fresh:
@@ -272,7 +272,7 @@ class SchemaSpot:
         for piece in self._pieces:
             most, least = piece.get("maxItems"), piece.get("minItems", 0)
             if (most is not None and count > most) or (ended and count < least):
-                return _counted(place(), count, "item", piece)
+                return _count_problem(place(), count, "item", piece)
         return None
 
     def _named(self, piece: Mapping[str, Any], name: str) -> Iterator[tuple[str, Schema]]:
@@ -306,7 +306,7 @@ def _allows(piece: Mapping[str, Any], kind: Kind) -> bool:
     return kind == types or (isinstance(types, list) and kind in types)
 
 
-def _counted(place: Place, count: int, unit: str, expected: Mapping[str, Any]) -> Problem:
+def _count_problem(place: Place, count: int, unit: str, expected: Mapping[str, Any]) -> Problem:
     where = pointer(place) or "The arguments object"
     kind = "object" if unit == "key" else "array"
     plain = {key: value for key, value in expected.items() if key.startswith(("min", "max"))}

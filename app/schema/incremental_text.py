@@ -110,7 +110,7 @@ class IncrementalReader:
         """The next piece; the first problem there is, after which nothing may be fed."""
         lone = -1
         if self._half or not text.isascii():
-            text, lone = self._paired(text)
+            text, lone = self._join_surrogates(text)
         self._bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if self._bytes > MAX_BYTES:
             return self._bad(0, f"the text has more than the {MAX_BYTES:,} bytes allowed")
@@ -119,7 +119,7 @@ class IncrementalReader:
             return self._bad(self._base, "half of a surrogate pair is no character")
         return problem
 
-    def _paired(self, text: str) -> tuple[str, int]:
+    def _join_surrogates(self, text: str) -> tuple[str, int]:
         """`text` with halves of pairs joined, and where one stands alone, or -1."""
         text, self._half = self._half + text, ""
         if "\ud800" <= text[-1:] <= "\udbff":

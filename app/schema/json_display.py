@@ -43,10 +43,10 @@ def pretty(raw: str, limit: int = MAX_PREFIX) -> str:
         parse(raw)
     except InvalidJSON:
         return raw
-    return "".join(_indented(_TOKEN.findall(raw)))
+    return "".join(_indent(_TOKEN.findall(raw)))
 
 
-def _indented(tokens: list[str]) -> list[str]:
+def _indent(tokens: list[str]) -> list[str]:
     pieces: list[str] = []
     depth = 0
     for place, token in enumerate(tokens):

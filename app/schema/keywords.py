@@ -126,7 +126,7 @@ def inner(schema: Any) -> Iterator[tuple[Path, Any]]:
             yield (key,), value
 
 
-def all_schemas(schema: Any) -> list[tuple[Path, Any, int]]:
+def schemas_with_depth(schema: Any) -> list[tuple[Path, Any, int]]:
     """(path, schema, levels from the root or from the definition it stands in, from 1)."""
     result: list[tuple[Path, Any, int]] = [((), schema, 1)]
     for path, node, depth in result:  # grows while it is read

@@ -125,7 +125,7 @@ class _Writer:
             case "ANY":
                 return self.put(self.picked(_PREFERRED))
             case "IN":
-                return self.put(self.picked(_allowed(value)))
+                return self.put(self.picked(_letters_of_class(value)))
             case "BRANCH":
                 branches = value[1]
                 return self.of(branches[self.shift % len(branches)])
@@ -161,7 +161,7 @@ class _Writer:
         return letters[(self.written + self.shift) % min(len(letters), 26)] if letters else ""
 
 
-def _allowed(members: Sequence[Any]) -> Sequence[str]:
+def _letters_of_class(members: Sequence[Any]) -> Sequence[str]:
     """The letters of a class, those that read well first."""
     negated = any(str(op) == "NEGATE" for op, _ in members)
     tests = [(str(op), value) for op, value in members if str(op) != "NEGATE"]

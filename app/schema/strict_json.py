@@ -83,11 +83,11 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
     except json.JSONDecodeError as error:
         raise _syntax(text, error) from None
     except RecursionError:
-        raise _placed(text, most_keys, _DEEP) from None
+        raise _error_of(text, most_keys, _DEEP) from None
     except _Refused as error:
-        raise _placed(text, most_keys, str(error)) from None
+        raise _error_of(text, most_keys, str(error)) from None
     if is_deeper(value, MAX_DEPTH):
-        raise _placed(text, most_keys, _DEEP)
+        raise _error_of(text, most_keys, _DEEP)
     _check_surrogates(text)
     return value
 
@@ -207,7 +207,7 @@ def _syntax(text: str, error: json.JSONDecodeError) -> InvalidJSON:
     return InvalidJSON(text, error.pos, what)
 
 
-def _placed(text: str, most_keys: int, what: str) -> InvalidJSON:
+def _error_of(text: str, most_keys: int, what: str) -> InvalidJSON:
     """`what` was refused, with its place; the first thing of its kind that is found is told."""
     if len(text) > MOST_SEARCHED:
         return InvalidJSON(text, -1, what)

@@ -98,7 +98,7 @@ def _fix(root: Any, error: Any, validator: schema_checks.Validator) -> str:
     if not text:
         return ""
     try:
-        candidate = _replaced(root, place, json.loads(text))
+        candidate = _replace_at(root, place, json.loads(text))
     except (KeyError, IndexError, TypeError, AttributeError):
         return ""  # jsonschema-rs leaves keys that are empty out of the place it tells
     errors = validator.iter_errors(candidate)
@@ -138,12 +138,12 @@ def _other_form(value: Any) -> str:
     return ""
 
 
-def _replaced(root: Any, place: list[str | int], value: Any) -> Any:
+def _replace_at(root: Any, place: list[str | int], value: Any) -> Any:
     """A copy of `root` with `value` at `place`; what lies beside the way is shared."""
     if not place:
         return value
     copy = root.copy()
-    copy[place[0]] = _replaced(root[place[0]], place[1:], value)
+    copy[place[0]] = _replace_at(root[place[0]], place[1:], value)
     return copy
 
 
@@ -339,7 +339,7 @@ def form(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     if "const" in schema:
         return json_text(schema["const"])
     if isinstance(options := schema.get("enum"), list):
-        return "one of " + _listed([cut(json_text(option), _MOST_SHOWN) for option in options])
+        return "one of " + _word_list([cut(json_text(option), _MOST_SHOWN) for option in options])
     for keyword in ("anyOf", "oneOf"):
         if isinstance(branches := schema.get(keyword), list) and branches:
             prefix = "exactly one of: " if keyword == "oneOf" else ""
@@ -368,17 +368,17 @@ def _plain(schema: Mapping[str, Any]) -> str:
     return " ".join((words, " and ".join(limits))).strip()
 
 
-def _listed(words: list[str]) -> str:
+def _word_list(words: list[str]) -> str:
     more = len(words) - 12
     return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
 
 
 def unexpected(place: Place, expected: Any) -> Problem:
-    """The key at `place` is none that the schema `wanted` allows."""
+    """The key at `place` is not one that the schema `expected` allows."""
     properties = expected.get("properties") if isinstance(expected, Mapping) else None
     only = ""
     if isinstance(properties, Mapping) and properties:
-        only = f", which knows only {_listed([json_text(name) for name in properties])}"
+        only = f", which knows only {_word_list([json_text(name) for name in properties])}"
     return _problem(f"{pointer(place)} is not in the schema{only}.", place)
 
 

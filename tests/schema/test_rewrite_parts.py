@@ -8,7 +8,7 @@ import pytest
 
 from app.protocols import rewrite_parts
 from app.protocols.rewrite import gemini_ready, strict_ready
-from app.protocols.rewrite_parts import exclude_each_other, merge_all_of, same, spelled
+from app.protocols.rewrite_parts import canonical_text, exclude_each_other, merge_all_of, same
 from tests.tables import each_row
 
 S, I = {"type": "string"}, {"type": "integer"}  # noqa: E741
@@ -52,7 +52,7 @@ def kind(value: Any, **more: Any) -> dict[str, Any]:
 )
 def test_folded(schema: Any, whole: Any, done: bool) -> None:
     told, fits = merge_all_of(schema)
-    assert (spelled(told), fits) == (spelled(whole), done)
+    assert (canonical_text(told), fits) == (canonical_text(whole), done)
 
 
 @each_row(
@@ -93,7 +93,7 @@ def test_choices_that_exclude_each_other(several: list[Any], apart: bool) -> Non
 )
 def test_values_are_the_same_as_json_schema_has_it(one: Any, other: Any, expected: bool) -> None:
     assert same(one, other) == same(other, one) == expected
-    assert (spelled(one) == spelled(other)) == expected
+    assert (canonical_text(one) == canonical_text(other)) == expected
 
 
 def test_a_nested_all_of_is_folded_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_the_choices_of_a_wide_one_of_are_spelled_once_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not once for each pair."""
-    spelled_, calls = rewrite_parts.spelled, 0
+    spelled_, calls = rewrite_parts.canonical_text, 0
 
     def counted(value: Any) -> str:
         nonlocal calls
@@ -123,6 +123,6 @@ def test_the_choices_of_a_wide_one_of_are_spelled_once_each(
         assert calls <= 4_000
         return spelled_(value)
 
-    monkeypatch.setattr(rewrite_parts, "spelled", counted)
+    monkeypatch.setattr(rewrite_parts, "canonical_text", counted)
     assert exclude_each_other([kind(number) for number in range(2_000)])
     assert not exclude_each_other([kind(number % 1_999) for number in range(2_000)])

@@ -111,7 +111,7 @@ def encode(request: ModelRequest) -> WireRequest:
 
 def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> None:
     """Note what will be refused. It is sent as asked: nobody's wish is changed unseen."""
-    model, thinking = spelled(request.model), body.get("thinking")
+    model, thinking = normalize_model(request.model), body.get("thinking")
     kind = thinking.get("type") if isinstance(thinking, Mapping) else None
     model_name = request.model
     if request.offered and request.choice.forced:
@@ -139,7 +139,7 @@ def _is_most(top_p: Any) -> bool:
     return isinstance(top_p, int | float) and top_p >= LEAST_TOP_P
 
 
-def spelled(model: str) -> str:
+def normalize_model(model: str) -> str:
     """A model's name as Anthropic spells it, whatever a gateway made of it (`opus-5.5`)."""
     return model.lower().replace(".", "-")
 
@@ -177,7 +177,9 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
     if stop := stop_words(params.get("stop")):
         body["stop_sequences"] = stop
     setting = params.get("thinking")
-    if ADAPTIVE_ONLY.search(spelled(request.model)) and (setting is True or setting in EFFORTS):
+    if ADAPTIVE_ONLY.search(normalize_model(request.model)) and (
+        setting is True or setting in EFFORTS
+    ):
         # The same wish in the words that these models take.
         thinking: dict[str, Any] | None = {"type": "adaptive"}
         if setting is not True:
@@ -256,7 +258,7 @@ def _foretell_system(messages: Sequence[Mapping[str, Any]], model: str, notes: N
                 "A message of the system is taken only between one of the user and an answer: "
                 "Anthropic may refuse this request."
             )
-        if "claude" in model and not TAKES_SYSTEM.search(spelled(model)):
+        if "claude" in model and not TAKES_SYSTEM.search(normalize_model(model)):
             notes.add(f"{model} may refuse messages of the system: Claude Opus 4.8 was the first.")
 
 

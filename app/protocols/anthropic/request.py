@@ -368,7 +368,7 @@ def check_served(content: Any, server_calls: set[str], where: str, final: bool) 
     """Server tools that were called have their result behind them, in the same message.
 
     In the last message of all one may wait, for its turn paused, and one whose code calls a tool
-    of the client may always. `begun` are the ids of those seen so far.
+    of the client may always. `server_calls` are the ids of those seen so far.
     """
     waiting: set[str] = set()
     for place, block in enumerate(content if isinstance(content, list) else []):

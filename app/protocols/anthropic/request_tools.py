@@ -14,7 +14,7 @@ from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols.anthropic import lint
 from app.protocols.server import Citation, words_of
-from app.schema.keywords import all_schemas, at_pointer, inner
+from app.schema.keywords import at_pointer, inner, schemas_with_depth
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -182,7 +182,7 @@ _TYPED = words_of("type $ref anyOf oneOf allOf enum const not")
 
 def check(schema: Mapping[str, Any], place: str) -> None:
     """Refuses what no strict tool may hold."""
-    for path, node, _ in all_schemas(schema):
+    for path, node, _ in schemas_with_depth(schema):
         if isinstance(node, bool):
             raise _ROOT.refusal(f"{place}: Boolean schemas are not supported in strict tools.")
         if isinstance(node, Mapping):
@@ -297,7 +297,7 @@ def check_all(tools: Sequence[Tool]) -> None:
 def _count_parameters(schema: Any) -> tuple[int, int]:
     """(optional parameters, parameters of several types) of a schema."""
     optional = unions = 0
-    for _, node, _ in all_schemas(schema):
+    for _, node, _ in schemas_with_depth(schema):
         properties = node.get("properties") if isinstance(node, Mapping) else None
         if isinstance(properties, Mapping):
             optional += sum(name not in (node.get("required") or ()) for name in properties)

@@ -305,7 +305,7 @@ class _Reader:
         if arguments.broken:
             self._warn_odd(open_)
 
-    def _closed(self, open_: OpenPart) -> bool:
+    def _close_arguments(self, open_: OpenPart) -> bool:
         """Write what the streamed arguments lack; False where they cannot become whole."""
         was_broken, closing = self._arguments.broken, self._arguments.close()
         self._answer.delta(open_, closing)
@@ -326,7 +326,7 @@ class _Reader:
         streamed, whole = open_.meta.pop("streamed", False), open_.meta.pop("whole", False)
         if streamed and not whole:
             open_.meta["as_object"] = True
-            complete = complete and self._closed(open_)
+            complete = complete and self._close_arguments(open_)
         elif not whole:
             open_.meta["absent"] = True
         self._answer.stop(open_, complete)
@@ -436,13 +436,13 @@ class GrowingArguments:
         value, text = partial.get("stringValue"), ""
         if isinstance(value, str):
             if self._string != path:
-                placed = self._placed(path)
+                placed = self._text_up_to(path)
                 if placed is None:
                     return None
                 text, self._string = placed + '"', path
             text += json.dumps(value, ensure_ascii=False)[1:-1]
         elif literal := _literal(partial, number):
-            placed = self._placed(path)
+            placed = self._text_up_to(path)
             return None if placed is None else placed + literal
         elif any(key.endswith("Value") for key in partial):
             return None
@@ -461,7 +461,7 @@ class GrowingArguments:
             text += "}" if self._levels.pop().is_object else "]"
         return text
 
-    def _placed(self, path: Path) -> str | None:
+    def _text_up_to(self, path: Path) -> str | None:
         """The text up to where the value at `path` begins, or None where that is behind, or where
         a text was to go on first.
         """

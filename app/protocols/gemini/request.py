@@ -21,11 +21,11 @@ from app.protocols.gemini.request_tools import (
     choice_of,
     fields,
     invalid,
+    member_of_type,
     plain,
     referring,
-    refused,
+    refusal,
     tools_of,
-    typed,
     wrong_type,
 )
 from app.protocols.server import (
@@ -119,10 +119,10 @@ def _parse_data(body: Any, model: str, stream: bool) -> ParsedRequest:
     choice = choice_of(data.get("toolConfig"), tools)
     params = _config(data.get("generationConfig", {}), model)
     if tools and params["format"] is not None and not is_three(model):
-        raise refused(
+        raise refusal(
             "Function calling with a response mime type: 'application/json' is unsupported", MIME
         )
-    contents = typed(data, "contents", list, "") or []
+    contents = member_of_type(data, "contents", list, "") or []
     if not contents:
         raise invalid("contents", "contents is not specified", CONTENTS)
     request = ModelRequest(
@@ -142,16 +142,18 @@ def _system(value: Any) -> str:
         return ""
     content = fields(value, ("role", "parts"), "system_instruction")
     texts = []
-    for place, part in enumerate(typed(content, "parts", list, "system_instruction") or []):
+    for place, part in enumerate(
+        member_of_type(content, "parts", list, "system_instruction") or []
+    ):
         where = f"system_instruction.parts[{place}]"
-        texts.append(typed(fields(part, _PART, where), "text", str, where) or "")
+        texts.append(member_of_type(fields(part, _PART, where), "text", str, where) or "")
     return "\n".join(texts)
 
 
 def _config(value: Any, model: str) -> dict[str, Any]:
     where = "generation_config"
     config = fields(value, _CONFIG, where)
-    most = typed(config, "maxOutputTokens", int, where)
+    most = member_of_type(config, "maxOutputTokens", int, where)
     if most is not None and most < 1:
         raise invalid(f"{where}.max_output_tokens", "must be positive.", REFERENCE, inferred=True)
     for name, high in (("temperature", 2.0), ("topP", 1.0)):
@@ -161,7 +163,7 @@ def _config(value: Any, model: str) -> dict[str, Any]:
         if not 0 <= number <= high:
             sentence = f"{name} must be in the range [0.0, {high}]."
             raise invalid(f"{where}.{name}", sentence, REFERENCE, inferred=True)
-    for place, word in enumerate(typed(config, "stopSequences", list, where) or []):
+    for place, word in enumerate(member_of_type(config, "stopSequences", list, where) or []):
         if not isinstance(word, str):
             raise wrong_type(word, f"{where}.stop_sequences[{place}]", "TYPE_STRING")
     thinking = _thinking(config.get("thinkingConfig"), model)
@@ -170,7 +172,7 @@ def _config(value: Any, model: str) -> dict[str, Any]:
 
 def _format(config: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
     """The form that the answer is to have: None for words."""
-    kind = typed(config, "responseMimeType", str, where) or "text/plain"
+    kind = member_of_type(config, "responseMimeType", str, where) or "text/plain"
     if kind not in _MIMES:
         names = ", ".join(f"`{mime}`" for mime in _MIMES)
         sentence = f"allowed mimetypes are {names}."
@@ -200,14 +202,17 @@ def _thinking(value: Any, model: str) -> bool:
         return False
     where = "generation_config.thinking_config"
     config = fields(value, ("includeThoughts", "thinkingBudget", "thinkingLevel"), where)
-    budget, level = typed(config, "thinkingBudget", int, where), config.get("thinkingLevel")
+    budget, level = (
+        member_of_type(config, "thinkingBudget", int, where),
+        config.get("thinkingLevel"),
+    )
     if level is not None and (not isinstance(level, str) or level.upper() not in _LEVELS):
         raise wrong_type(level, f"{where}.thinking_level", "an enum of ThinkingLevel")
     if level is not None and budget is not None:
-        raise refused("You can only set only one of thinking budget and thinking level.", THINKING)
+        raise refusal("You can only set only one of thinking budget and thinking level.", THINKING)
     if level is not None and not is_three(model):
-        raise refused("Thinking level is not supported for this model.", THINKING)
-    return bool(typed(config, "includeThoughts", bool, where)) and budget != 0
+        raise refusal("Thinking level is not supported for this model.", THINKING)
+    return bool(member_of_type(config, "includeThoughts", bool, where)) and budget != 0
 
 
 # Contents.
@@ -223,8 +228,8 @@ def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
         entry = fields(content, ("role", "parts"), where)
         role = entry.get("role", "user")
         if role not in ("user", "model"):
-            raise refused("Please use a valid role: user, model.", ROLES)
-        raw = typed(entry, "parts", list, where) or []
+            raise refusal("Please use a valid role: user, model.", ROLES)
+        raw = member_of_type(entry, "parts", list, where) or []
         if not raw:
             raise invalid(f"{where}.parts", "contents.parts must not be empty.", PARTS)
         raw_parts = [fields(item, _PART, f"{where}.parts[{n}]") for n, item in enumerate(raw)]
@@ -235,7 +240,7 @@ def _messages(contents: Sequence[Any], model: str) -> tuple[Message, ...]:
         answers = _pair_results(results, open_calls)
         open_calls = [part for part in parts if part.kind == "call"]
         if open_calls and before != "user":
-            raise refused(
+            raise refusal(
                 "Please ensure that function call turn comes immediately after a user turn or "
                 "after a function response turn.",
                 TURNS,
@@ -288,7 +293,7 @@ def _pair_results(
     """The results under the ids of the calls they answer: by order, for ids need not be there."""
     if len(results) != len(calls):
         if not calls:
-            raise refused(
+            raise refusal(
                 "Please ensure that function response turn comes immediately after a function call "
                 "turn.",
                 TURNS,
@@ -300,7 +305,7 @@ def _pair_results(
     for result, call in zip(results, calls, strict=True):
         if result.name != call.name or result.call_id not in ("", call.call_id):
             other = result.call_id in open_ids and result.call_id != call.call_id
-            raise refused(
+            raise refusal(
                 "Please ensure that function response parts come in the order of the function call "
                 f"parts: {result.name} stands where {call.name} was called."
                 if other or result.name != call.name
@@ -322,7 +327,7 @@ def _pair_results(
 
 
 def _counts() -> BadRequest:
-    return refused(
+    return refusal(
         "Please ensure that the number of function response parts is equal to the number of "
         "function call parts of the function call turn.",
         COUNTS,
@@ -333,7 +338,7 @@ def _check_signatures(parts: Sequence[Mapping[str, Any]], place: int, current: b
     """The first call of each step of this turn is signed, and every signature is our own."""
     calls = [part for part in parts if "functionCall" in part]
     if current and calls and not calls[0].get("thoughtSignature"):
-        raise refused(
+        raise refusal(
             "Function call is missing a thought_signature in functionCall parts. This is required "
             "for tools to work correctly, and missing thought_signature may lead to degraded model "
             "performance. Additional data, function call "
@@ -348,7 +353,7 @@ def _check_signatures(parts: Sequence[Mapping[str, Any]], place: int, current: b
             and signature != SKIP_VALIDATOR
             and not _bytes(signature).startswith(SIGNED_BY)
         ):
-            raise refused("Corrupted thought signature.", CORRUPTED)
+            raise refusal("Corrupted thought signature.", CORRUPTED)
 
 
 def _bytes(text: str) -> bytes:
@@ -358,7 +363,7 @@ def _bytes(text: str) -> bytes:
 
 def _part(part: Mapping[str, Any], role: str, where: str, model: str) -> MessagePart:
     data = [name for name in part if name in _DATA]
-    signature = typed(part, "thoughtSignature", str, where)
+    signature = member_of_type(part, "thoughtSignature", str, where)
     if signature is not None:
         try:
             _bytes(signature)
@@ -375,7 +380,7 @@ def _part(part: Mapping[str, Any], role: str, where: str, model: str) -> Message
     match data[0] if data else "":
         case "text":
             kind = "thinking" if part.get("thought") is True else "text"
-            return MessagePart(kind, typed(part, "text", str, where))
+            return MessagePart(kind, member_of_type(part, "text", str, where))
         case "inlineData":
             return MessagePart("image", content=(_image(part["inlineData"], where),))
         case "functionCall" if role == "model":
@@ -384,7 +389,7 @@ def _part(part: Mapping[str, Any], role: str, where: str, model: str) -> Message
             return _response(part["functionResponse"], f"{where}.function_response", model)
         case "functionCall" | "functionResponse":
             sides = "model, functionResponse parts in those of the user"
-            raise refused(
+            raise refusal(
                 f"Please ensure that functionCall parts stand in turns of the {sides}.",
                 TURNS,
                 inferred=True,
@@ -395,9 +400,11 @@ def _part(part: Mapping[str, Any], role: str, where: str, model: str) -> Message
 
 def _image(value: Any, where: str) -> Content:
     blob = fields(value, ("mimeType", "data", "displayName"), f"{where}.inline_data")
-    kind, data = (typed(blob, name, str, f"{where}.inline_data") for name in ("mimeType", "data"))
+    kind, data = (
+        member_of_type(blob, name, str, f"{where}.inline_data") for name in ("mimeType", "data")
+    )
     if not kind:
-        raise refused(
+        raise refusal(
             f"Unable to process input at {where}: inline_data.mime_type is empty.",
             REFERENCE,
             inferred=True,
@@ -407,11 +414,11 @@ def _image(value: Any, where: str) -> Content:
 
 def _call(value: Any, where: str) -> MessagePart:
     call = fields(value, _CALL, where)
-    name = typed(call, "name", str, where) or ""
+    name = member_of_type(call, "name", str, where) or ""
     if not name:
         raise invalid(f"{where}.name", "Name cannot be empty.", FUNCTIONS, inferred=True)
-    args = typed(call, "args", dict, where) or {}
-    return MessagePart("call", compact(args), name, typed(call, "id", str, where) or "")
+    args = member_of_type(call, "args", dict, where) or {}
+    return MessagePart("call", compact(args), name, member_of_type(call, "id", str, where) or "")
 
 
 def _output(response: Mapping[str, Any]) -> Any:
@@ -424,18 +431,18 @@ def _output(response: Mapping[str, Any]) -> Any:
 
 def _response(value: Any, where: str, model: str) -> MessagePart:
     entry = fields(value, _RESPONSE, where)
-    name = typed(entry, "name", str, where) or ""
+    name = member_of_type(entry, "name", str, where) or ""
     if not name:
         raise invalid(f"{where}.name", "Name cannot be empty.", FUNCTIONS, inferred=True)
     if "response" not in entry:
         raise wrong_type(None, f"{where}.response", STRUCT)
-    response = typed(entry, "response", dict, where)
+    response = member_of_type(entry, "response", dict, where)
     is_error = "error" in response and "output" not in response
     text = response.get("error") if is_error else _output(response)
     pieces = [Content(text=text if isinstance(text, str) else compact(text))]
-    images = typed(entry, "parts", list, where) or []
+    images = member_of_type(entry, "parts", list, where) or []
     if images and not is_three(model):
-        raise refused(
+        raise refusal(
             f"Multimodal function responses are not supported for {model}.",
             FUNCTIONS,
             inferred=True,
@@ -444,7 +451,7 @@ def _response(value: Any, where: str, model: str) -> MessagePart:
         inner = fields(item, ("inlineData", "fileData"), f"{where}.parts[{place}]")
         if "inlineData" in inner:
             pieces.append(_image(inner["inlineData"], f"{where}.parts[{place}]"))
-    call_id = typed(entry, "id", str, where) or ""
+    call_id = member_of_type(entry, "id", str, where) or ""
     return MessagePart(
         "result", name=name, call_id=call_id, content=tuple(pieces), is_error=is_error
     )

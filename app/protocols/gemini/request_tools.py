@@ -13,7 +13,7 @@ from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols.gemini import lint
 from app.protocols.server import BadRequest, compact, words_of
-from app.schema.keywords import all_schemas
+from app.schema.keywords import schemas_with_depth
 
 # Members of Google's messages: camelCase or snake_case, and nothing unknown among them. The words
 # of refusal are those of Google's JSON front end, which reads every request before a model sees it.
@@ -27,7 +27,7 @@ _UPPER = re.compile(r"[A-Z]")
 _AFTER_LINE = re.compile(r"_([a-z])")
 
 
-def refused(
+def refusal(
     sentence: str, source: str, *, inferred: bool = False, field: str | None = None
 ) -> BadRequest:
     """400 INVALID_ARGUMENT. `field` is the place in the request that a detail of it names."""
@@ -38,7 +38,7 @@ def refused(
 
 def invalid(where: str, sentence: str, source: str, *, inferred: bool = False) -> BadRequest:
     """What the checks behind the front end say: one line a violation."""
-    return refused(f"* GenerateContentRequest.{where}: {sentence}\n", source, inferred=inferred)
+    return refusal(f"* GenerateContentRequest.{where}: {sentence}\n", source, inferred=inferred)
 
 
 def fields(value: Any, known: Collection[str], where: str) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def fields(value: Any, known: Collection[str], where: str) -> dict[str, Any]:
 
 def unknown(name: str, where: str) -> BadRequest:
     at = f" at '{where}'" if where else ""
-    return refused(
+    return refusal(
         f'Invalid JSON payload received. Unknown name "{name}"{at}: Cannot find field.',
         UNKNOWN,
         field=where,
@@ -69,10 +69,10 @@ def unknown(name: str, where: str) -> BadRequest:
 
 def wrong_type(value: Any, where: str, kind: str) -> BadRequest:
     text = compact(value)[:80]
-    return refused(f"Invalid value at '{where}' ({kind}), {text}", TYPES, field=where)
+    return refusal(f"Invalid value at '{where}' ({kind}), {text}", TYPES, field=where)
 
 
-def typed(data: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
+def member_of_type(data: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     """The member `name`, which is absent (None) or of this kind."""
     value = data.get(name)
     kinds = {str: "TYPE_STRING", bool: "TYPE_BOOL", int: "TYPE_INT32", list: "a list"}
@@ -109,11 +109,11 @@ def tools_of(value: Any, model: str = "") -> tuple[Tool, ...]:
     """The functions that are declared, as `model` takes them; what Google runs itself is its own
     affair."""
     tools: list[Tool] = []
-    entries = typed({"tools": value}, "tools", list, "") or []
+    entries = member_of_type({"tools": value}, "tools", list, "") or []
     for place, entry in enumerate(entries):
         where = f"tools[{place}]"
         group = fields(entry, _TOOL, where)
-        declarations = typed(group, "functionDeclarations", list, where) or []
+        declarations = member_of_type(group, "functionDeclarations", list, where) or []
         if len(declarations) > limits.GEMINI_MOST_TOOLS:
             most = limits.GEMINI_MOST_TOOLS
             sentence = f"[FIELD_INVALID] At most {most} function declarations can be specified."
@@ -123,7 +123,7 @@ def tools_of(value: Any, model: str = "") -> tuple[Tool, ...]:
     names = [tool.name for tool in tools]
     for name in names:
         if names.count(name) > 1:
-            raise refused(
+            raise refusal(
                 f"Duplicate function declaration found: {name}",
                 lint.REFERENCE,
                 inferred=True,
@@ -138,7 +138,7 @@ def _check_states(tools: Sequence[Tool]) -> None:
     first = next((excess for excess in large if excess is not None), None)
     total = sum(limits.items_in_all(tool.parameters) for tool in tools)
     if first is not None or total > limits.GEMINI_MOST_ITEMS:
-        raise refused(
+        raise refusal(
             "The specified schema produces a constraint that has too many states for serving. "
             "Typical causes of this error are schemas with lots of text (for example, very long "
             "property or enum names), schemas with long array length limits (especially when "
@@ -151,7 +151,7 @@ def _check_states(tools: Sequence[Tool]) -> None:
 
 def _tool(entry: Any, where: str, model: str) -> Tool:
     declaration = fields(entry, lint.DECLARATION, where)
-    name = typed(declaration, "name", str, where) or ""
+    name = member_of_type(declaration, "name", str, where) or ""
     if not limits.GEMINI_NAME.fullmatch(name):
         raise invalid(
             f"{where}.name",
@@ -174,7 +174,7 @@ def _tool(entry: Any, where: str, model: str) -> Tool:
             raise _empty(f"{where}.parameters", lint.EMPTY_ROOTS)
     else:
         schema = referring(schema, f"{where}.parameters_json_schema")
-    return Tool(name, typed(declaration, "description", str, where) or "", schema)
+    return Tool(name, member_of_type(declaration, "description", str, where) or "", schema)
 
 
 _BESIDE = words_of("$ref $id $defs $anchor $schema description default")
@@ -184,10 +184,10 @@ def referring(schema: Any, where: str) -> dict[str, Any]:
     """A JSON Schema as it is; with references, and little beside them."""
     if not isinstance(schema, dict):
         raise wrong_type(schema, where, "a JSON Schema")
-    for _, node, _ in all_schemas(schema):
+    for _, node, _ in schemas_with_depth(schema):
         if isinstance(node, dict) and "$ref" in node and node.keys() - _BESIDE:
             name = str(node["$ref"]).rpartition("/")[2]
-            raise refused(
+            raise refusal(
                 f"$ref '{name}' was set alongside unsupported fields. If a schema node has $ref "
                 "set, then only description and default can be set alongside it",
                 lint.BESIDE,
@@ -200,7 +200,7 @@ def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
     node = fields(schema, lint.KNOWN, where)
     kind = node.get("type")
     if isinstance(kind, list):
-        raise refused(
+        raise refusal(
             f"Invalid JSON payload received. Unknown name \"type\" at '{where}': Proto field is "
             "not repeating, cannot start list.",
             lint.LISTS,
@@ -211,13 +211,13 @@ def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
         if node["type"] not in lint.TYPES_BY_NUMBER:
             raise wrong_type(kind, f"{where}.type", _TYPE)
     if root and kind is not None and node["type"] != "object":
-        raise refused("functionDeclaration parameters schema should be of type OBJECT.", lint.ROOTS)
+        raise refusal("functionDeclaration parameters schema should be of type OBJECT.", lint.ROOTS)
     for name in _LONG:
         if isinstance(node.get(name), str) and node[name].isdecimal():
             node[name] = int(node[name])  # Google writes 64-bit numbers as texts
     _check_values(node, where)
     if "anyOf" in node and len(node) > 1:
-        raise refused(
+        raise refusal(
             f"{where} schema specified other fields alongside any_of. When using any_of, it must "
             "be the only field set.",
             lint.ALONE,
@@ -226,18 +226,18 @@ def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
     if "items" in node:
         node["items"] = plain(node["items"], f"{where}.items")
     if "properties" in node:
-        inner = typed(node, "properties", dict, where)
+        inner = member_of_type(node, "properties", dict, where)
         node["properties"] = {
             name: plain(below, f"{where}.properties[{place}].value")
             for place, (name, below) in enumerate(inner.items())
         }
     if "anyOf" in node:
-        several = typed(node, "anyOf", list, where)
+        several = member_of_type(node, "anyOf", list, where)
         node["anyOf"] = [
             plain(branch, f"{where}.any_of[{place}]") for place, branch in enumerate(several)
         ]
     known = node.get("properties", {})
-    for place, name in enumerate(typed(node, "required", list, where) or []):
+    for place, name in enumerate(member_of_type(node, "required", list, where) or []):
         if name not in known:
             raise invalid(f"{where}.required[{place}]", "property is not defined", lint.REFERENCE)
     return node
@@ -245,8 +245,8 @@ def plain(schema: Any, where: str, *, root: bool = False) -> dict[str, Any]:
 
 def _check_values(node: Mapping[str, Any], where: str) -> None:
     """The enum and the format of a schema, against its type."""
-    kind, form = node.get("type"), typed(node, "format", str, where)
-    values = typed(node, "enum", list, where) or []
+    kind, form = node.get("type"), member_of_type(node, "format", str, where)
+    values = member_of_type(node, "enum", list, where) or []
     for place, value in enumerate(values):
         if not isinstance(value, str):
             raise wrong_type(value, f"{where}.enum[{place}]", "TYPE_STRING")
@@ -306,16 +306,16 @@ def choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
     if not isinstance(mode, str) or mode.upper() not in _MODES:
         raise wrong_type(mode, inside(where, "mode"), "an enum of FunctionCallingConfig.Mode")
     mode = mode.upper()
-    if typed(config, "streamFunctionCallArguments", bool, where):
+    if member_of_type(config, "streamFunctionCallArguments", bool, where):
         raise invalid(
             where,
             "stream_function_call_arguments is for Vertex.",
             lint.REFERENCE,
             inferred=True,
         )
-    allowed = typed(config, "allowedFunctionNames", list, where) or []
+    allowed = member_of_type(config, "allowedFunctionNames", list, where) or []
     if mode == "ANY" and not tools:
-        raise refused(
+        raise refusal(
             "Function calling config is set without function_declarations.",
             lint.REFERENCE,
             inferred=True,

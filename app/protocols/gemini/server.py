@@ -100,7 +100,7 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
 
 def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     """The blocks without their calls where one of these cannot be said."""
-    broken = _broken(reply)
+    broken = _malformed_call(reply)
     if broken is None:
         return reply.blocks
     if reply.stop == "length":  # what was cut is thrown away, what was whole stays
@@ -110,7 +110,7 @@ def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     return tuple(block for block in reply.blocks if block.kind != "call")
 
 
-def _broken(reply: ModelReply) -> ReplyBlock | None:
+def _malformed_call(reply: ModelReply) -> ReplyBlock | None:
     return next((block for block in reply.calls if not _is_object(block.text)), None)
 
 
@@ -188,7 +188,7 @@ def _text(value: Mapping[str, Any], args: str, as_array: bool) -> str:
 
 
 def _finish(reply: ModelReply) -> dict[str, Any]:
-    broken = _broken(reply)
+    broken = _malformed_call(reply)
     if broken is not None and reply.stop != "length":
         message = f"Malformed function call: {broken.name}({broken.text[:200]})"
         return {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": message}
@@ -199,7 +199,7 @@ def _finish(reply: ModelReply) -> dict[str, Any]:
 
 
 def _usage(parsed: ParsedRequest, text_chars: int, thought: int, calls: int) -> dict[str, Any]:
-    """`said` and `thought` are in characters; thoughts are counted apart, as Gemini does."""
+    """`text_chars` and `thought` are in characters; thoughts are counted apart, as Gemini does."""
     prompt_tokens, answer_tokens, thought = (
         parsed.input_tokens,
         (text_chars + 3) // 4 + 8 * calls,

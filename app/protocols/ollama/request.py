@@ -38,20 +38,20 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     A request without messages asks only that the model be loaded: its param `load` is set.
     """
     if not body.strip():
-        raise _refused("missing request body", ROUTES)
+        raise _refusal("missing request body", ROUTES)
     data = json_object(body)
     most = data.get("top_logprobs")
     if isinstance(most, int) and not 0 <= most <= 20:
-        raise _refused("top_logprobs must be between 0 and 20", ROUTES)
-    model = _typed(data, "model", str, "ChatRequest.model of type string") or ""
+        raise _refusal("top_logprobs must be between 0 and 20", ROUTES)
+    model = _member_of_type(data, "model", str, "ChatRequest.model of type string") or ""
     if not model:
-        raise _refused("model is required", ROUTES)
+        raise _refusal("model is required", ROUTES)
     tools = _tools(data.get("tools"))
     if tools and model.endswith(NO_TOOLS):
-        raise _refused(f"registry.ollama.ai/library/{model} does not support tools", ROUTES)
+        raise _refusal(f"registry.ollama.ai/library/{model} does not support tools", ROUTES)
     think = _think(data.get("think"), model)
     messages, system = _messages(data.get("messages"))
-    stream = _typed(data, "stream", bool, "ChatRequest.stream of type bool")
+    stream = _member_of_type(data, "stream", bool, "ChatRequest.stream of type bool")
     request = ModelRequest(
         model=model,
         system=system,
@@ -69,7 +69,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     return ParsedRequest(request, tokens(compact([data.get("messages"), data.get("tools")])))
 
 
-def _refused(sentence: str, source: str, status: int = 400, inferred: bool = False) -> BadRequest:
+def _refusal(sentence: str, source: str, status: int = 400, inferred: bool = False) -> BadRequest:
     return BadRequest(sentence, status, source=source, inferred=inferred)
 
 
@@ -77,10 +77,10 @@ def _wrong(value: Any, field: str) -> BadRequest:
     """As Go's encoding/json says it."""
     kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
     kind = kinds.get(type(value), "number")
-    return _refused(f"json: cannot unmarshal {kind} into Go struct field {field}", TYPES)
+    return _refusal(f"json: cannot unmarshal {kind} into Go struct field {field}", TYPES)
 
 
-def _typed(data: Mapping[str, Any], name: str, kind: type, field: str) -> Any:
+def _member_of_type(data: Mapping[str, Any], name: str, kind: type, field: str) -> Any:
     """The member `name`, which is null or of this kind."""
     value = data.get(name)
     if value is not None and not isinstance(value, kind):
@@ -100,12 +100,12 @@ def _most(options: Any) -> int | None:
             continue
         if name == "stop":
             if not isinstance(value, list):
-                raise _refused('option "stop" must be of type array', TYPES, 500)
+                raise _refusal('option "stop" must be of type array', TYPES, 500)
             if not all(isinstance(word, str) for word in value):
-                raise _refused('option "stop" must be of an array of strings', TYPES, 500)
+                raise _refusal('option "stop" must be of an array of strings', TYPES, 500)
         elif not number:
             kind = _NUMBERS.get(name, "integer")
-            raise _refused(f'option "{name}" must be of type {kind}', TYPES, 500)
+            raise _refusal(f'option "{name}" must be of type {kind}', TYPES, 500)
     most = options.get("num_predict")
     return int(most) if most is not None and most > 0 else None
 
@@ -120,7 +120,7 @@ def _format(value: Any) -> Mapping[str, Any] | None:
         sentence = (
             f'invalid format: {compact(value)}; expected "json" or a valid JSON Schema object'
         )
-        raise _refused(sentence, FORMAT, 500)
+        raise _refusal(sentence, FORMAT, 500)
     return {"schema": value}
 
 
@@ -128,13 +128,13 @@ def _think(value: Any, model: str) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool) and value not in _THINK:
-        raise _refused(
+        raise _refusal(
             f'invalid think value: {compact(value)} (must be "high", "medium", "low", true, or '
             "false)",
             TYPES,
         )
     if value and model.endswith(NO_THINKING):
-        raise _refused(f'"{model}" does not support thinking', ROUTES)
+        raise _refusal(f'"{model}" does not support thinking', ROUTES)
     return bool(value)
 
 
@@ -150,21 +150,24 @@ def _tool(entry: Any) -> Tool:
     """A tool. Of its schema Ollama reads the types and names; a keyword it lacks is dropped."""
     if not isinstance(entry, dict):
         raise _wrong(entry, "ChatRequest.tools of type api.Tool")
-    function = _typed(entry, "function", dict, "Tool.tools.function of type api.ToolFunction") or {}
+    function = (
+        _member_of_type(entry, "function", dict, "Tool.tools.function of type api.ToolFunction")
+        or {}
+    )
     where = "ToolFunction.tools.function"
-    name = _typed(function, "name", str, f"{where}.name of type string")
-    about = _typed(function, "description", str, f"{where}.description of type string")
-    schema = _typed(
+    name = _member_of_type(function, "name", str, f"{where}.name of type string")
+    about = _member_of_type(function, "description", str, f"{where}.description of type string")
+    schema = _member_of_type(
         function, "parameters", dict, f"{where}.parameters of type api.ToolFunctionParameters"
     )
     schema = {"type": "object", "properties": {}} if schema is None else schema
     where += ".parameters"
-    _typed(schema, "type", str, f"{where}.type of type string")
-    required = _typed(schema, "required", list, f"{where}.required of type []string") or []
+    _member_of_type(schema, "type", str, f"{where}.type of type string")
+    required = _member_of_type(schema, "required", list, f"{where}.required of type []string") or []
     for item in required:
         if not isinstance(item, str):
             raise _wrong(item, f"{where}.required of type string")
-    properties = _typed(
+    properties = _member_of_type(
         schema, "properties", dict, f"{where}.properties of type map[string]api.ToolProperty"
     )
     for prop in (properties or {}).values():
@@ -189,7 +192,7 @@ def _check_property(value: Any, where: str) -> None:
         if not isinstance(node, dict):
             raise _wrong(node, f"{where} of type api.ToolProperty")
         for key, (kind, name) in _PROPERTY.items():
-            _typed(node, key, kind, f"{where}.{key} of type {name}")
+            _member_of_type(node, key, kind, f"{where}.{key} of type {name}")
         todo += [*(node.get("properties") or {}).values(), *(node.get("anyOf") or ())]
 
 
@@ -204,7 +207,10 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
     for entry in value:
         if not isinstance(entry, dict):
             raise _wrong(entry, "ChatRequest.messages of type api.Message")
-        text = _typed(entry, "content", str, "ChatRequest.messages.content of type string") or ""
+        text = (
+            _member_of_type(entry, "content", str, "ChatRequest.messages.content of type string")
+            or ""
+        )
         images = _images(entry)
         match str(entry.get("role") or "").lower():
             case "system":
@@ -226,7 +232,9 @@ def _messages(value: Any) -> tuple[tuple[Message, ...], str]:
 
 
 def _images(entry: Mapping[str, Any]) -> list[MessagePart]:
-    values = _typed(entry, "images", list, "ChatRequest.messages.images of type []api.ImageData")
+    values = _member_of_type(
+        entry, "images", list, "ChatRequest.messages.images of type []api.ImageData"
+    )
     images = []
     for image in values or []:
         if not isinstance(image, str):
@@ -234,33 +242,33 @@ def _images(entry: Mapping[str, Any]) -> list[MessagePart]:
         try:
             b64decode(image, validate=True)
         except ValueError as error:
-            raise _refused("illegal base64 data at input byte 0", TYPES) from error
+            raise _refusal("illegal base64 data at input byte 0", TYPES) from error
         images.append(MessagePart("image", content=(Content("image", data=image),)))
     return images
 
 
 def _assistant(entry: Mapping[str, Any], text: str, place: int) -> Message:
     where = "ChatRequest.messages"
-    thought = _typed(entry, "thinking", str, f"{where}.thinking of type string")
+    thought = _member_of_type(entry, "thinking", str, f"{where}.thinking of type string")
     parts = [MessagePart("thinking", thought)] if thought else []
     parts += [MessagePart("text", text)] if text else []
     where += ".tool_calls"
     for number, call in enumerate(
-        _typed(entry, "tool_calls", list, f"{where} of type []api.ToolCall") or []
+        _member_of_type(entry, "tool_calls", list, f"{where} of type []api.ToolCall") or []
     ):
         if not isinstance(call, dict):
             raise _wrong(call, f"{where} of type api.ToolCall")
         function = call.get("function")
         if not isinstance(function, dict):
             raise _wrong(function, f"{where}.function of type api.ToolCallFunction")
-        name = _typed(function, "name", str, f"{where}.function.name of type string") or ""
-        arguments = _typed(
+        name = _member_of_type(function, "name", str, f"{where}.function.name of type string") or ""
+        arguments = _member_of_type(
             function,
             "arguments",
             dict,
             f"{where}.function.arguments of type api.ToolCallFunctionArguments",
         )
-        id_ = _typed(call, "id", str, f"{where}.id of type string")
+        id_ = _member_of_type(call, "id", str, f"{where}.id of type string")
         id_ = id_ or f"{_OURS}{place}_{number}"
         parts.append(MessagePart("call", compact(arguments or {}), name, id_))
     return Message("assistant", tuple(parts))
@@ -268,9 +276,14 @@ def _assistant(entry: Mapping[str, Any], text: str, place: int) -> Message:
 
 def _result(entry: Mapping[str, Any], text: str, waiting: list[MessagePart]) -> MessagePart:
     """A result, paired with its call by id, else by name, else by order; none of it is checked."""
-    name = _typed(entry, "tool_name", str, "ChatRequest.messages.tool_name of type string") or ""
+    name = (
+        _member_of_type(entry, "tool_name", str, "ChatRequest.messages.tool_name of type string")
+        or ""
+    )
     name = name or str(entry.get("name") or "")  # as older clients say it
-    call_id = _typed(entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string")
+    call_id = _member_of_type(
+        entry, "tool_call_id", str, "ChatRequest.messages.tool_call_id of type string"
+    )
     id_, call_name = _pair_result(call_id or "", name, waiting)
     return MessagePart(
         "result",

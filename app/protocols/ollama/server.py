@@ -76,7 +76,7 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
 
 def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     """The blocks as Ollama can say them: a call that it cannot read stays the text it was."""
-    return tuple(block if _is_call(block) else _unread_parameters(block) for block in reply.blocks)
+    return tuple(block if _is_call(block) else _call_as_text(block) for block in reply.blocks)
 
 
 def _is_call(block: ReplyBlock) -> bool:
@@ -94,7 +94,7 @@ def _no_number(name: str) -> Any:
     raise ValueError(name)
 
 
-def _unread_parameters(block: ReplyBlock) -> ReplyBlock:
+def _call_as_text(block: ReplyBlock) -> ReplyBlock:
     text = f'{{"name": {compact(block.name)}, "arguments": {block.text}}}'
     return ReplyBlock("text", text, piece=block.piece)
 

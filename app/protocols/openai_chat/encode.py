@@ -279,7 +279,7 @@ def _results(
         images = [_image(image) for image in _supported_images(pieces, request, notes)]
         content: str | list[Any] = error_text(part, "OpenAI's format", notes)
         note_foreign(part, PROTOCOL, notes)
-        content = _listed(part) or content
+        content = _result_pieces(part) or content
         if images and beside:
             content = content or "The image follows in the next message."
             later += images
@@ -300,7 +300,7 @@ def _results(
     return messages
 
 
-def _listed(part: MessagePart) -> list[Any]:
+def _result_pieces(part: MessagePart) -> list[Any]:
     """The texts of a result as typed pieces, where something stood beside one of them."""
     pieces: list[Any] = []
     for piece, own in part.pieces if part.protocol == PROTOCOL else ():
@@ -379,7 +379,7 @@ def _tools_and_choice(request: ModelRequest, notes: Notes) -> tuple[tuple[Tool, 
     narrowed = len(tools) < len(request.tools)
     if narrowed and choice.mode in ("auto", "required"):
         if "allowed_tools" in request.quirks:
-            entries = [_named(tool.name, custom) for tool in tools]
+            entries = [_named_tool(tool.name, custom) for tool in tools]
             subset = {"mode": choice.mode, "tools": entries}
             return request.tools, {"type": "allowed_tools", "allowed_tools": subset}
         notes.add("Only the allowed tools were sent: this server has no word for a subset.")
@@ -398,12 +398,12 @@ def _choice(choice: ToolChoice, custom: Collection[str]) -> Any:
         case "auto":
             return None
         case "tool":
-            return _named(choice.name, custom)
+            return _named_tool(choice.name, custom)
         case _:
             return choice.mode
 
 
-def _named(name: str, custom: Collection[str]) -> dict[str, Any]:
+def _named_tool(name: str, custom: Collection[str]) -> dict[str, Any]:
     kind = "custom" if name in custom else "function"
     return {"type": kind, kind: {"name": name}}
 

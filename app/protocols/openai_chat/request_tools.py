@@ -188,7 +188,7 @@ def choice_of(value: Any, tools: Sequence[Tool], parallel: bool) -> ToolChoice:
             _check_offered([name], tools)
             return ToolChoice("tool", name, parallel=parallel)
         case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list() as allowed}}:
-            names = [_named(entry) for entry in allowed]
+            names = [_allowed_name(entry) for entry in allowed]
             _check_offered(names, tools)
             return ToolChoice(
                 "required" if mode == "required" else "auto",
@@ -199,7 +199,7 @@ def choice_of(value: Any, tools: Sequence[Tool], parallel: bool) -> ToolChoice:
     raise unsupported("tool_choice", text, "'none', 'auto', and 'required'")
 
 
-def _named(entry: Any) -> str:
+def _allowed_name(entry: Any) -> str:
     match entry:
         case {"function": {"name": str() as name}} | {"custom": {"name": str() as name}}:
             return name

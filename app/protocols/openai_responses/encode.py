@@ -147,14 +147,14 @@ def _tool(tool: Tool, request: ModelRequest, notes: Notes) -> dict[str, Any]:
 def _choice(choice: ToolChoice, request: ModelRequest, limited: bool) -> Any:
     if choice.mode == "tool":
         tool = next((tool for tool in request.tools if tool.name == choice.name), Tool(choice.name))
-        return _named(tool, request)
+        return _named_tool(tool, request)
     if limited:
-        tools = [_named(tool, request) for tool in request.offered]
+        tools = [_named_tool(tool, request) for tool in request.offered]
         return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
     return choice.mode
 
 
-def _named(tool: Tool, request: ModelRequest) -> dict[str, Any]:
+def _named_tool(tool: Tool, request: ModelRequest) -> dict[str, Any]:
     return {"type": "custom" if _is_custom(tool, request) else "function", "name": tool.name}
 
 
@@ -309,8 +309,8 @@ class _History:
             value = (sound_object(part.text) or {}).get("input")
             if isinstance(value, str):
                 self._custom.add(call_id)
-                return {**_input_type(item, "custom_tool_call"), "input": value}
-        return {**_input_type(item, "function_call"), "arguments": part.text or "{}"}
+                return {**_with_type(item, "custom_tool_call"), "input": value}
+        return {**_with_type(item, "function_call"), "arguments": part.text or "{}"}
 
     def _result(self, part: MessagePart) -> _Item:
         call_id = self._ids.of_result(part.call_id)
@@ -344,7 +344,7 @@ def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
     return [{**own, **item, **({"detail": own["detail"]} if "detail" in own else {})}]
 
 
-def _input_type(item: _Item, type_: str) -> _Item:
+def _with_type(item: _Item, type_: str) -> _Item:
     """The item under this type; its id belongs to the type it came under."""
     if item.get("type", type_) == type_:
         return {"type": type_, **item}

@@ -279,7 +279,7 @@ def _tools(value: Any, model: str) -> tuple[tuple[Tool, ...], frozenset[str]]:
     return tuple(tools), frozenset(hosted)
 
 
-def _described(entry: Mapping[str, Any], where: str) -> str:
+def _description(entry: Mapping[str, Any], where: str) -> str:
     value = entry.get("description")
     return "" if value is None else text_of(value, f"{where}.description")
 
@@ -302,7 +302,7 @@ def _function(entry: Mapping[str, Any], where: str, model: str) -> Tool:
     for problem, source in openai_schema.errors(schema, strict=strict is True):
         raise _bad_schema(name, where, problem, source)
     openai_schema.check_lookaround(schema, model, strict=strict is True, seen=True)
-    return Tool(name, _described(entry, where), schema, strict=strict is True)
+    return Tool(name, _description(entry, where), schema, strict=strict is True)
 
 
 def _bad_schema(name: str, where: str, sentence: str, source: Citation) -> BadRequest:
@@ -328,7 +328,7 @@ def _custom(entry: Mapping[str, Any], where: str) -> Tool:
         if form.get("syntax") not in ("lark", "regex"):
             raise unsupported(f"{where}.format.syntax", form.get("syntax"), ("lark", "regex"))
         text_of(form.get("definition"), f"{where}.format.definition")
-    return Tool(name, _described(entry, where), FREEFORM, format=form)
+    return Tool(name, _description(entry, where), FREEFORM, format=form)
 
 
 def _choice(
@@ -352,7 +352,7 @@ def _choice(
             _check_offered(kind, name, tools)
             return ToolChoice("tool", name, parallel=parallel)
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list() as few}:
-            names = [_allowed(entry, tools) for entry in few]
+            names = [_allowed_name(entry, tools) for entry in few]
             allowed = tuple(name for name in names if name)
             return ToolChoice(mode, allowed=allowed, parallel=parallel)
         case {"type": str() as kind} if kind.startswith(_HOSTED):
@@ -364,7 +364,7 @@ def _choice(
             raise unsupported("tool_choice", text, ("none", "auto", "required"))
 
 
-def _allowed(value: Any, tools: Sequence[Tool]) -> str:
+def _allowed_name(value: Any, tools: Sequence[Tool]) -> str:
     """The name of an allowed tool; "" for one that the provider runs."""
     match value:
         case {"type": "function" | "custom" as kind, "name": str() as name}:

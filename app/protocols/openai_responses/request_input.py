@@ -263,7 +263,7 @@ def _check_item(item: Any, where: str, store: bool) -> dict[str, Any]:
         case "reasoning":
             _check_sealed(item, where, store)
         case "item_reference" if not store:
-            raise _gone(item.get("id"))
+            raise _not_stored(item.get("id"))
         case _:
             pass
     return {**item, "type": type_}
@@ -284,7 +284,7 @@ def _check_id(item: Mapping[str, Any], type_: str, where: str) -> None:
         )
 
 
-def _gone(id_: Any) -> Exception:
+def _not_stored(id_: Any) -> Exception:
     return refusal(
         f"Item with id '{id_}' not found. Items are not persisted when `store` is set to false. "
         "Try again with `store` set to true, or remove this item from your input.",
@@ -303,7 +303,7 @@ def _check_sealed(item: Mapping[str, Any], where: str, store: bool) -> None:
     if sealed_text is None:
         id_ = text_of(item.get("id"), f"{where}.id")
         if not store:
-            raise _gone(id_)
+            raise _not_stored(id_)
         if not _OWN_ID.fullmatch(id_):
             raise refusal(f"Item with id '{id_}' not found.", "input", source=STORED, status=404)
         return
