@@ -27,8 +27,8 @@ from app.core.tools import Content, Tool
 from app.engine.rules import Policy
 from app.engine.sessions import LiveSession, SessionStore
 from app.engine.tool_runs import Supervise
-from app.executors.executor import Checked
-from app.executors.table import Executors
+from app.executors.executor import CallCheck
+from app.executors.registry import Executors
 from app.schema.validate import check_call
 
 
@@ -198,7 +198,7 @@ class CheckBatch:
     those of them that have begun, by call id."""
 
     left: dict[str, Call]
-    works: dict[str, asyncio.Task[Checked]] = field(default_factory=dict)
+    works: dict[str, asyncio.Task[CallCheck]] = field(default_factory=dict)
     ended: bool = False
 
     def cancel(self) -> None:
@@ -262,11 +262,11 @@ class CallChecks:
         checking = OpenCheck(asyncio.ensure_future(self._supervise(live.id, follow, forget)), batch)
         self._open.update({(live.id, call_id): checking for call_id in call_ids})
 
-    async def check(self, session_id: str, call: Call) -> Checked:
+    async def check(self, session_id: str, call: Call) -> CallCheck:
         """What the executor says of a call; nobody need hold the session."""
         return await self._executors.checked(session_id, call.tool, call.arguments)
 
-    async def refuse_changed(self, live: LiveSession, call_id: str, checked: Checked) -> None:
+    async def refuse_changed(self, live: LiveSession, call_id: str, checked: CallCheck) -> None:
         """Conflict, and a card with a new digest, where what would answer is not what was seen.
 
         What follows from the new look is done at once: a rule may decide the call as it is now."""
@@ -309,7 +309,7 @@ class CallChecks:
         task = asyncio.ensure_future(self._supervise(session_id, follow, forget))
         self._open.update(dict.fromkeys(keys, OpenCheck(task, work)))
 
-    async def _known(self, session_id: str, seen: HeldCall) -> Checked | None:
+    async def _known(self, session_id: str, seen: HeldCall) -> CallCheck | None:
         """What answers the call now. None where that cannot be told at once: the executor looks,
         and fails rather than run another."""
         try:
@@ -319,7 +319,10 @@ class CallChecks:
             return None
 
     async def _follow_look(
-        self, session_id: str, seen: Sequence[HeldCall], work: asyncio.Future[list[Checked | None]]
+        self,
+        session_id: str,
+        seen: Sequence[HeldCall],
+        work: asyncio.Future[list[CallCheck | None]],
     ) -> None:
         """Take back what was decided on something else, before any of them begins."""
         await asyncio.wait([work])
@@ -333,7 +336,7 @@ class CallChecks:
                     await self._take_back(live, held, checked)
             await self._then(live, [held.id for held in seen])
 
-    async def _take_back(self, live: LiveSession, held: HeldCall, checked: Checked) -> None:
+    async def _take_back(self, live: LiveSession, held: HeldCall, checked: CallCheck) -> None:
         call, rule = live.session.call(held.id), held.decided.rule
         why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
         await self._sessions.append(live, [CallReturned(call.id, "rule", why)])
@@ -406,7 +409,7 @@ class CallChecks:
             for call_id in call_ids:
                 del batch.works[call_id], batch.left[call_id], self._open[session_id, call_id]
 
-    async def _write(self, live: LiveSession, checks: Mapping[str, Checked]) -> None:
+    async def _write(self, live: LiveSession, checks: Mapping[str, CallCheck]) -> None:
         session = live.session
         if session.stopped:
             return
@@ -423,19 +426,19 @@ class CallChecks:
         await self._then(live, ())
 
 
-def _put(came: asyncio.Queue[str], call_id: str, _: asyncio.Future[Checked]) -> None:
+def _put(came: asyncio.Queue[str], call_id: str, _: asyncio.Future[CallCheck]) -> None:
     came.put_nowait(call_id)
 
 
-def _result_of(call_id: str, work: asyncio.Future[Checked]) -> Checked:
+def _result_of(call_id: str, work: asyncio.Future[CallCheck]) -> CallCheck:
     """What the check came to; one that broke is a bug, and only a person runs the call then."""
     if (error := work.exception()) is None:
         return work.result()
     log.error("The check of call %s broke.", call_id, exc_info=error)
-    return Checked(problems=(_BROKEN,))
+    return CallCheck(problems=(_BROKEN,))
 
 
-def checked_event(session: Session, call: Call, checked: Checked, policy: Policy) -> CallChecked:
+def checked_event(session: Session, call: Call, checked: CallCheck, policy: Policy) -> CallChecked:
     """All that is to be said of the call, by its schema, executor, session and the rules."""
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged

@@ -23,13 +23,13 @@ from app.engine.sessions import SessionStore, new_id, now_ms
 from app.engine.tool_runs import task_writer
 from app.engine.try_tool import ToolTries
 from app.executors.examples import EXAMPLES
-from app.executors.http_request import keys_of
-from app.executors.mcp import Mcp
-from app.executors.table import Executors, executors
+from app.executors.http import keys_of
+from app.executors.mcp.executor import Mcp
+from app.executors.registry import Executors, executors
+from app.executors.workspace.executor import Workspace
 from app.executors.workspace.fetch import Pages
-from app.executors.workspace.tasks import Tasks
+from app.executors.workspace.shell import Tasks
 from app.executors.workspace.tools import WORKSPACE
-from app.executors.workspace.workspace import Workspace
 from app.net.client import HttpClient
 from app.net.keys import DEFAULT_ORIGINS, KEY_NAME, Keys, origin
 from app.store.database import Database, database_path

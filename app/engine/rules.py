@@ -24,7 +24,7 @@ from app.core.serialization import to_data
 from app.core.session import Call, Session
 from app.core.tools import ANSWERED_BY, Tool
 from app.engine.redaction import check_rule
-from app.executors.table import Executors
+from app.executors.registry import Executors
 from app.secrets.redaction import Redactor
 from app.store.library import Library
 from app.store.log import Log

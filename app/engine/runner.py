@@ -74,8 +74,8 @@ from app.engine.responses import STOPPED, OpenRequest, ProviderClient
 from app.engine.rules import Policy
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.engine.tool_runs import ToolRuns
-from app.executors.executor import Checked
-from app.executors.table import Executors
+from app.executors.executor import CallCheck
+from app.executors.registry import Executors
 
 FIRST_SETTLE_S = 1.0
 MOST_SETTLE_S = 30.0
@@ -133,7 +133,7 @@ class Runner:
         await self._deciding.write(session_id, (call_id, asked, checked))
 
     async def _decide(
-        self, session_id: str, several: Sequence[tuple[str, DecisionRequest, Checked | None]]
+        self, session_id: str, several: Sequence[tuple[str, DecisionRequest, CallCheck | None]]
     ) -> Sequence[Exception | None]:
         """Each as if it came alone: why it is not decided, or None."""
         events: dict[str, CallDecided] = {}

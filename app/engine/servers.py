@@ -17,9 +17,9 @@ from app.core.serialization import to_data
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.exchange.mcp_config import literal_keys
-from app.executors.mcp import Mcp
-from app.executors.mcp_launch import NAME as VARIABLE
-from app.executors.mcp_results import Listed, legal_name
+from app.executors.mcp.connection import ListedTool, legal_name
+from app.executors.mcp.executor import Mcp
+from app.executors.mcp.process import NAME as VARIABLE
 from app.net.keys import origin
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
@@ -47,7 +47,7 @@ class OfferedTool:
 
     name: str
     mark: Mark
-    listed: Listed | None
+    listed: ListedTool | None
     own: Tool | None
 
 
@@ -149,7 +149,7 @@ class Servers:
         async with self._changing:
             server, accepted = await self._named(name)
             listed = {entry.name: entry for entry in self._mcp.peer(server).listed or ()}
-            entries: list[Listed] = []
+            entries: list[ListedTool] = []
             for tool, print_ in chosen:
                 listed_tool = listed.get(tool)
                 if listed_tool is None or listed_tool.fingerprint != print_ or listed_tool.fault:
@@ -190,7 +190,7 @@ class Servers:
         return server
 
     def _checked_tools(
-        self, server: Server, entries: Sequence[Listed], library: Sequence[Tool]
+        self, server: Server, entries: Sequence[ListedTool], library: Sequence[Tool]
     ) -> list[Tool]:
         names = {tool.name for tool in library}
         tools: list[Tool] = []
@@ -241,7 +241,7 @@ class Servers:
 
 
 def offered(
-    name: str, accepted: Accepted, listed: Sequence[Listed] | None, library: Sequence[Tool]
+    name: str, accepted: Accepted, listed: Sequence[ListedTool] | None, library: Sequence[Tool]
 ) -> tuple[OfferedTool, ...]:
     """The tools of a server in the order of its list, then those it no longer has."""
     offers = [_offered(name, accepted, entry, library) for entry in listed or ()]
@@ -254,7 +254,9 @@ def offered(
     )
 
 
-def _offered(name: str, accepted: Accepted, entry: Listed, library: Sequence[Tool]) -> OfferedTool:
+def _offered(
+    name: str, accepted: Accepted, entry: ListedTool, library: Sequence[Tool]
+) -> OfferedTool:
     was = accepted.tools.get(entry.name)
     mark: Mark = "refused" if entry.fault else "new"
     if was is not None and not entry.fault:
@@ -271,7 +273,7 @@ def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:
     return None
 
 
-def _tool(server: str, entry: Listed, name: str, own: Tool | None) -> Tool:
+def _tool(server: str, entry: ListedTool, name: str, own: Tool | None) -> Tool:
     """What the library keeps; BadInput where its schema is not sound."""
     config: dict[str, Any] = {"server": server, "tool": entry.name}
     if entry.annotations:

@@ -16,7 +16,7 @@ from app.core.errors import NotFound
 from app.core.events import CallEnded
 from app.core.session import Call
 from app.core.tools import Tool, ToolResult
-from app.executors.filling import Digits, as_json, parsed
+from app.executors.template import Digits, as_json, parse_arguments
 from app.schema import strict_json
 from app.schema.sample import sample
 from app.schema.validate import schema_problems
@@ -68,7 +68,7 @@ def suggest_result(call: Call, number: int = 0) -> SuggestedResult:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        return parsed(text) if isinstance(strict_json.parse(text), dict) else {}
+        return parse_arguments(text) if isinstance(strict_json.parse(text), dict) else {}
     except strict_json.InvalidJSON:
         return {}
 

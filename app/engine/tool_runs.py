@@ -32,8 +32,8 @@ from app.core.tools import ToolResult, text_result
 from app.engine.redaction import redact_event
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.executors.executor import LONGEST_S, Deadline, Invocation, Report
-from app.executors.table import Executors
-from app.executors.workspace.tasks import Tell
+from app.executors.registry import Executors
+from app.executors.workspace.shell import Tell
 from app.schema import strict_json
 from app.schema.validate import schema_problems
 from app.secrets.redaction import Redactor

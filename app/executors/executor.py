@@ -1,8 +1,12 @@
-"""What an executor is. It never raises but for cancellation: trouble is a result."""
+"""What an executor is, and what all of them share: a call's deadline, progress, images.
+
+An executor never raises but for cancellation: a failure is a result.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.core.events import Problem
-from app.core.tools import Tool, ToolResult
+from app.core.tools import Content, Tool, ToolResult
 
 LONGEST_S = 24 * 3600.0
 """How long a call may run, whatever a person grants it. Limits below the deadline's are no
@@ -80,7 +84,7 @@ class Invocation:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CallCheck:
     """What an executor says of a call before it runs.
 
     `code` stands for what would answer beyond the tool itself (a file, a server's command): where
@@ -95,7 +99,7 @@ class Checked:
 
 class Executor(Protocol):
     async def run(self, invocation: Invocation, report: Report) -> ToolResult: ...
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked: ...
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck: ...
 
 
 class Lasting(Protocol):
@@ -106,3 +110,98 @@ class Lasting(Protocol):
 
     async def close(self) -> None:
         """The program ends."""
+
+
+# -- progress at a pace a log can hold: the first at once, then less and less often
+
+PACES = ((200, 0.1), (400, 0.5), (700, 2.0), (1_000, 30.0))
+"""(up to which report, how long after each nothing is told, in seconds). After the last one
+nothing is told but the end."""
+
+MAX_TEXT = 2_000
+MAX_PIECE = 16_000
+MAX_WHOLE = 256_000
+"""Characters of words, of one piece of output, and of all pieces before they get small."""
+
+SMALL_PIECE = 2_000
+
+
+class ThrottledProgress:
+    """Prints add up until they are told; of several words in one interval the last are told."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._text = ""
+        self._fraction: float | None = None
+        self._news = False
+        self._output = ""
+        self._left_out = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._told = 0
+        self._printed = 0
+        self._closed = False
+
+    def tell(self, text: str, fraction: float | None) -> None:
+        """What the tool reports of itself. The fraction is 0..1 or None."""
+        self._text, self._fraction, self._news = text[-MAX_TEXT:], fraction, True
+        self._soon()
+
+    def printed(self, text: str) -> None:
+        """What the tool printed, as it came."""
+        if text:
+            whole = self._output + text
+            self._output = whole[-MAX_PIECE:]
+            self._left_out += len(whole) - len(self._output)
+            self._soon()
+
+    def close(self) -> None:
+        """Tell what is left; nothing is told after this."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._flush(last=True)
+        self._closed = True
+
+    def _soon(self) -> None:
+        if self._timer is None and not self._closed:
+            self._flush()
+
+    def _flush(self, *, last: bool = False) -> None:
+        self._timer = None
+        pace = next((seconds for most, seconds in PACES if self._told < most), None)
+        if self._closed or not (self._news or self._output) or (pace is None and not last):
+            return
+        self._told += 1
+        piece = self._piece(whole=last)
+        self._news = False
+        if pace is not None and not last:
+            self._timer = asyncio.get_running_loop().call_later(pace, self._flush)
+        self._report(self._text, self._fraction, piece)
+
+    def _piece(self, *, whole: bool) -> str:
+        """What was printed, up to its last line's end, and what of it is left out."""
+        end = len(self._output) if whole else self._output.rfind("\n") + 1 or len(self._output)
+        piece, self._output = self._output[:end], self._output[end:]
+        most = MAX_PIECE if self._printed < MAX_WHOLE else SMALL_PIECE
+        left_out = self._left_out + max(0, len(piece) - most)
+        piece, self._left_out = piece[-most:], 0
+        self._printed += len(piece)
+        return f"[… {left_out:,} characters are left out here …]\n{piece}" if left_out else piece
+
+
+# -- images, recognized by their first bytes
+
+
+def image_content(data: bytes) -> Content | None:
+    """`data` as the image that its first bytes say it is: PNG, JPEG, GIF, WebP; else None."""
+    match data[:12]:
+        case head if head.startswith(b"\x89PNG\r\n\x1a\n"):
+            kind = "image/png"
+        case head if head.startswith(b"\xff\xd8\xff"):
+            kind = "image/jpeg"
+        case head if head.startswith((b"GIF87a", b"GIF89a")):
+            kind = "image/gif"
+        case head if head[:4] == b"RIFF" and head[8:] == b"WEBP":
+            kind = "image/webp"
+        case _:
+            return None
+    return Content("image", media_type=kind, data=base64.b64encode(data).decode("ascii"))

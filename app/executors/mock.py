@@ -22,8 +22,8 @@ from typing import Any
 from app.core.arguments import fits
 from app.core.events import Problem
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
-from app.executors.executor import Checked, Invocation, Report
-from app.executors.filling import as_json, filled, left_empty, parsed
+from app.executors.executor import CallCheck, Invocation, Report
+from app.executors.template import as_json, fill_template, left_empty, parse_arguments
 from app.schema.sample import sample
 
 _STEPS = 10
@@ -47,10 +47,12 @@ class Mock:
         chosen = self._chosen(config, invocation)
         if chosen is None:
             return _staged(NO_CASE, failed=True)
-        result = filled(chosen.get("result"), parsed(invocation.arguments), _known(invocation.tool))
+        result = fill_template(
+            chosen.get("result"), parse_arguments(invocation.arguments), _known(invocation.tool)
+        )
         return _staged(result, failed=bool(chosen.get("is_error", False)))
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """With a note on the places of its result that the call leaves empty."""
         try:
             empty = _left_empty(tool, arguments)
@@ -60,7 +62,7 @@ class Mock:
         named = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
         said = f"The call leaves out what its result names: {named} {verb} empty there."
         problems = (Problem("note", said),) if empty else ()
-        return Checked(problems=problems, parallel_safe=tool.parallel_safe)
+        return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 
     def _chosen(self, config: Mapping[str, Any], invocation: Invocation) -> Any:
         """What to answer: {"result", "is_error"}, or None."""
@@ -69,7 +71,7 @@ class Mock:
         if sequence := config.get("sequence"):
             return self._next(sequence, bool(config.get("cycle", False)), invocation)
         if config.get("sample", False):
-            seed = zlib.crc32(as_json(parsed(invocation.arguments)).encode()) | 1
+            seed = zlib.crc32(as_json(parse_arguments(invocation.arguments)).encode()) | 1
             return {"result": sample(config.get("output_schema", {}), seed)}
         return config if "result" in config else None
 
@@ -91,7 +93,7 @@ def _case(config: Mapping[str, Any], arguments: str) -> Any:
 
 def _left_empty(tool: Tool, arguments: str) -> list[str]:
     """What would be empty in the result of a call; of a sequence, in any of its results."""
-    given, known = parsed(arguments), _known(tool)
+    given, known = parse_arguments(arguments), _known(tool)
     if not known or not isinstance(given, dict):
         return []
     chosen = _case(tool.config, arguments)

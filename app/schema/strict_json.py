@@ -138,7 +138,7 @@ def _float(word: str) -> float | int:
 
 def exact(word: str) -> float | int | Decimal:
     """The very number that a word of a sound text says: a float where one prints as that number,
-    else an integer or a decimal. What a Python tool is given (executors/runner.py)."""
+    else an integer or a decimal. What a Python tool is given (executors/python/runner.py)."""
     value = float(word)
     if len(word) <= _FLOAT_LENGTH and _FLOAT_LEAST < abs(value) < _FLOAT_MOST:
         return value

@@ -15,11 +15,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, NotFound
-from app.executors.workspace.edit import diff
-from app.executors.workspace.folder import Entry
-from app.executors.workspace.history import MAX_FILE, Change, History
-from app.executors.workspace.read import image_type
-from app.executors.workspace.trouble import Trouble
+from app.executors.workspace.files import diff, image_type
+from app.executors.workspace.folder import FolderEntry, WorkspaceError
+from app.executors.workspace.history import MAX_FILE, FileChange, History
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 
@@ -83,7 +81,7 @@ async def _done(site: Site, session_id: str, work: Callable[[History], T]) -> T:
     folder = site.engine.files / session_id
     try:
         return await asyncio.to_thread(site.engine.workspace.history, session_id, folder, work)
-    except Trouble as trouble:
+    except WorkspaceError as trouble:
         sentence = trouble.sentence
         match trouble.code:
             case "E2":
@@ -104,7 +102,7 @@ def _page(history: History, session_id: str, title: str, path: str, number: int)
         change = history.change(number)
         try:
             before, after = (history.bytes_of(version) for version in (change.before, change.after))
-        except Trouble as trouble:
+        except WorkspaceError as trouble:
             return FilesPage(*page, path=change.path, number=number, said=trouble.sentence)
         if b"\0" in before[:8192] + after[:8192]:
             said = "These are no texts, so there is no difference to show."
@@ -123,12 +121,12 @@ def _page(history: History, session_id: str, title: str, path: str, number: int)
     return FilesPage(*page, path=path, text=text[:SHOWN], more=max(len(text) - SHOWN, 0))
 
 
-def _row(entry: Entry) -> FileRow:
+def _row(entry: FolderEntry) -> FileRow:
     name = entry.path.encode("utf-8", "backslashreplace").decode("utf-8")
     return FileRow(name, entry.path if name == entry.path else "", entry.kind, entry.size)
 
 
-def _change(change: Change, last: int) -> ChangeRow:
+def _change(change: FileChange, last: int) -> ChangeRow:
     """Undo is offered for the `last` change of a file: a newer one would be lost by it."""
     words = "removed" if not change.after else "changed" if change.before else "made"
     by = change.by if change.by.startswith("undo") else f"call {change.by}"

@@ -22,8 +22,8 @@ from app.core.tools import Tool, ToolResult, text_result
 from app.engine.decisions import CHECKS_TOGETHER, DecisionRequest
 from app.engine.engine import Engine
 from app.engine.sessions import LiveSession
-from app.executors import mcp as mcp_module
-from app.executors.executor import Checked, Invocation, Report
+from app.executors.executor import CallCheck, Invocation, Report
+from app.executors.mcp import executor as mcp_module
 from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.mcp_servers import by_stdio
@@ -43,13 +43,13 @@ class Held:
         self.begun = 0
         self.bell = asyncio.Event()
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         if not session:  # a rule is bound to what answers; no call is looked at
-            return Checked(self.code)
+            return CallCheck(self.code)
         self.begun += 1
         self.bell.set()
         await self.go.wait()
-        return Checked(self.code)
+        return CallCheck(self.code)
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         return text_result("ran")
@@ -183,7 +183,7 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
     turn, begun_in = 0, list[int]()
 
     class Noting(Held):
-        async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
             begun_in.append(turn)
             return await super().checked(session, tool, arguments)
 
@@ -292,9 +292,9 @@ async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> No
 
 async def test_a_check_that_breaks_waits_for_a_person(tmp_path: Path) -> None:
     class Broken(Held):
-        async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+        async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
             if not session:
-                return Checked(self.code)
+                return CallCheck(self.code)
             raise RuntimeError("a bug")
 
     async with running(tmp_path) as engine:

@@ -15,7 +15,7 @@ from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS, MOST_RULES
-from app.executors.executor import Checked
+from app.executors.executor import CallCheck
 from tests.engine.running import begun, running
 
 pytestmark = pytest.mark.anyio
@@ -176,9 +176,9 @@ async def test_what_cannot_be_told_in_time_is_not_bound(
     monkeypatch.setattr("app.engine.rules.BIND_S", 0.01)
     async with running(tmp_path) as engine:
 
-        async def never(*_: object) -> Checked:
+        async def never(*_: object) -> CallCheck:
             await asyncio.Event().wait()
-            return Checked()
+            return CallCheck()
 
         monkeypatch.setattr(engine.executors.by_kind["mock"], "checked", never)
         adding = engine.rules.add(ALWAYS, Rule("*", "run"), [mock("one")])

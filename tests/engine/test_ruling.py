@@ -17,7 +17,7 @@ from app.engine import decisions
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
-from app.executors.executor import Checked, Invocation, Report
+from app.executors.executor import CallCheck, Invocation, Report
 from app.protocols.server import ModelReply, call
 from app.simulator.scenario import Scenario, ScenarioTurn
 from tests.engine.running import begun, events_of, rested, running, until
@@ -38,10 +38,10 @@ class Held:
         self.asked = asyncio.Event()
         self.code = code
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         self.asked.set()
         await self.go.wait()
-        return Checked(self.code, parallel_safe=True)
+        return CallCheck(self.code, parallel_safe=True)
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         same = invocation.code == self.code

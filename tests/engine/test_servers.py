@@ -15,8 +15,8 @@ from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest
 from app.engine.servers import ShownServer, offered
-from app.executors.mcp_results import Listed
-from app.executors.progress import Progress
+from app.executors.executor import ThrottledProgress
+from app.executors.mcp.connection import ListedTool
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.executors.mcp_servers import by_stdio
 
@@ -66,7 +66,7 @@ async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
         assert checked.problems == ()
         connection = engine.servers._mcp.peer(server).connection
         assert connection is not None
-        await connection.call("t", {}, Progress(lambda *_: None))
+        await connection.call("t", {}, ThrottledProgress(lambda *_: None))
         shown = await listed(servers, "turncoat")
         assert marks(shown) == {"t": "changed"}
         second = shown.offered[0].listed
@@ -179,8 +179,13 @@ async def test_what_is_kept(tmp_path: Path, data: Mapping[str, Any]) -> None:
 
 
 def test_each_tool_is_marked_by_what_was_accepted() -> None:
-    here = [Listed("a"), Listed("b", description="new"), Listed("c"), Listed("d", fault="Bad.")]
-    prints = {"a": Listed("a").fingerprint, "b": Listed("b").fingerprint, "z": "0"}
+    here = [
+        ListedTool("a"),
+        ListedTool("b", description="new"),
+        ListedTool("c"),
+        ListedTool("d", fault="Bad."),
+    ]
+    prints = {"a": ListedTool("a").fingerprint, "b": ListedTool("b").fingerprint, "z": "0"}
     own = Tool("mine", answered_by="mcp", config={"server": "s", "tool": "b"})
     found = offered("s", Accepted("x", prints), here, [Tool("a"), own])
     assert [(one.name, one.mark) for one in found] == [

@@ -14,7 +14,7 @@ from app.core.session import Session
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine.engine import Engine
 from app.engine.settings import settings_from
-from app.executors.executor import Checked, Invocation, Report
+from app.executors.executor import CallCheck, Invocation, Report
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 
 pytestmark = pytest.mark.anyio
@@ -32,8 +32,8 @@ class Gate:
         self.most = 0
         self._let: dict[str, asyncio.Future[ToolResult]] = {}
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
-        return Checked(parallel_safe=tool.parallel_safe)
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+        return CallCheck(parallel_safe=tool.parallel_safe)
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         self._let[invocation.call] = asyncio.get_running_loop().create_future()

@@ -24,8 +24,8 @@ from app.engine.try_tool import (
     Try,
     TryRequest,
 )
-from app.executors.executor import Checked, Invocation, Report
-from app.executors.table import Executors
+from app.executors.executor import CallCheck, Invocation, Report
+from app.executors.registry import Executors
 from app.secrets.redaction import Redactor
 
 pytestmark = pytest.mark.anyio
@@ -46,8 +46,8 @@ class Fake:
         self.forgotten: list[str] = []
         self.code = "a"
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
-        return Checked(self.code, (Problem("caution", "Mind the step."),))
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+        return CallCheck(self.code, (Problem("caution", "Mind the step."),))
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         self.asked.append(invocation)
@@ -223,8 +223,8 @@ async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_
 ) -> None:
     async with trying(tmp_path) as (made, fake):
 
-        async def checked(session: str, tool: Tool, arguments: str) -> Checked:
-            return Checked("a", (Problem(kind, "Mind the step."),))
+        async def checked(session: str, tool: Tool, arguments: str) -> CallCheck:
+            return CallCheck("a", (Problem(kind, "Mind the step."),))
 
         monkeypatch.setattr(fake, "checked", checked)
         wanted = TryRequest(TOOL, FINE, seen=UNASKED)

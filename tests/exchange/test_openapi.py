@@ -12,7 +12,7 @@ from app.core.tools import Tool
 from app.exchange.found import ImportedTool
 from app.exchange.openapi import files as openapi_files
 from app.exchange.tool_import import import_tools
-from app.executors.http_request import request_of
+from app.executors.http import request_of
 from tests.tables import each_row
 
 PET = {

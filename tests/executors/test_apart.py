@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.executors import apart
+from app.executors.python import runner
 from tests.executors.ending import TAKEN_S
 from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
 from tests.executors.test_python import run as python_run
@@ -168,16 +168,16 @@ def parent(pid: int) -> int:
 
 
 def test_codes() -> None:
-    assert [apart.code_of(status) for status in (0, 3 << 8, 9)] == [0, 3, 137]
+    assert [runner.code_of(status) for status in (0, 3 << 8, 9)] == [0, 3, 137]
     with pytest.raises(OSError, match=r"prctl|argument"):
-        apart.called("prctl", -1, 0, 0, 0, 0)
+        runner.libc_call("prctl", -1, 0, 0, 0, 0)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could")
 def test_a_tool_of_root_cannot_switch_the_kernel() -> None:
     """Its /proc is a new one, in which what a container shut would be open again."""
     code = """
-from app.executors import apart
+from app.executors.python import runner
 def work():
     name = "/proc/sys/vm/swappiness"
     try:
@@ -186,7 +186,7 @@ def work():
     except OSError:
         return 7
     return 0
-print(apart.offered() and apart.entered(work))
+print(runner.can_isolate() and runner.run_isolated(work))
 """
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True)

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult, text_result
-from app.executors.executor import Checked, Deadline, Invocation, Report
-from app.executors.table import Executors
+from app.executors.executor import CallCheck, Deadline, Invocation, Report
+from app.executors.registry import Executors
 
 pytestmark = pytest.mark.anyio
 CALL = Invocation("s", "1.0", 1, Tool("t"), "{}", 0.02, 5_000, Path("/"), "k")
@@ -28,8 +28,8 @@ class Does:
         await self._work(invocation)
         return text_result("done")
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
-        return Checked()
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+        return CallCheck()
 
 
 async def ran(work: Callable[[Invocation], Awaitable[None]]) -> ToolResult:

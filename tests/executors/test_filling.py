@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from app.core.arguments import ABSENT
-from app.executors.filling import as_json, as_text, filled, filled_or_absent, parsed
+from app.executors.template import (
+    as_json,
+    as_text,
+    fill_template,
+    filled_or_absent,
+    parse_arguments,
+)
 
-ARGUMENTS = parsed('{"n": 1.50, "city": "Oslo", "none": null, "all": {"x": [1e400]}}')
+ARGUMENTS = parse_arguments('{"n": 1.50, "city": "Oslo", "none": null, "all": {"x": [1e400]}}')
 
 
 @pytest.mark.parametrize(
@@ -30,9 +36,9 @@ def test_left_out(template: Any, text: str) -> None:
 def test_absent() -> None:
     assert filled_or_absent("{{ args.gone }}", ARGUMENTS) is ABSENT
     assert as_text(ABSENT) == ""
-    assert filled("{{ args.gone }}", ARGUMENTS) == "{{ args.gone }}"
+    assert fill_template("{{ args.gone }}", ARGUMENTS) == "{{ args.gone }}"
 
 
 def test_arguments_keep_their_digits() -> None:
     text = '{"a": 0.10, "b": [-0, 12345678901234567890.0], "c": "é\\"", "d": null}'
-    assert as_json(parsed(text)) == text
+    assert as_json(parse_arguments(text)) == text

@@ -18,8 +18,9 @@ import pytest
 
 from app.core.tools import Tool
 from app.exchange.python.source import functions
-from app.executors import conversion, runner, table
+from app.executors import registry
 from app.executors.executor import Invocation
+from app.executors.python import conversion, runner
 from tests.tables import each_row
 
 TOOLS = '''
@@ -219,9 +220,9 @@ def test_a_decorated_function_runs(name: str, result: str, file: runner.File) ->
 
 def test_what_is_no_function_is_said(file: runner.File) -> None:
     job = {**JOB, "function": "settings"}
-    with pytest.raises(runner.Misfit, match=r"settings of .* is no function but a dict"):
+    with pytest.raises(runner.CallFailure, match=r"settings of .* is no function but a dict"):
         runner.result_of(job, {}, file)
-    with pytest.raises(runner.Misfit, match=r"has no function absent; it has: .*agents, .*plain"):
+    with pytest.raises(runner.CallFailure, match=r"no function absent; it has: .*agents, .*plain"):
         runner.result_of({**job, "function": "absent"}, {}, file)
 
 
@@ -280,7 +281,7 @@ async def test_the_real_package(package: str, tmp_path: Path) -> None:
         pytest.skip(f"{interpreter} has no {package}; PLAYGROUND_FRAMEWORKS may name one that has.")
     (tmp_path / "tools.py").write_text("from datetime import date\n" + REAL[package])
     config = {"file": str(tmp_path / "tools.py"), "function": "f", "interpreter": interpreter}
-    tool, executors = Tool("t", answered_by="python", config=config), table.executors()
+    tool, executors = Tool("t", answered_by="python", config=config), registry.executors()
     arguments = '{"day": "2026-05-04"}'
     call = Invocation("s", "1.0", 1, tool, arguments, 55.0, 100_000, tmp_path, "k")
     try:

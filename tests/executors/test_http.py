@@ -15,8 +15,7 @@ import pytest
 
 from app.core.tools import Tool, ToolResult
 from app.executors.executor import Invocation
-from app.executors.http import Http
-from app.executors.http_request import keys_of
+from app.executors.http import Http, keys_of
 from app.net.keys import DEFAULT_ORIGINS, Keys
 from tests.net.tool_server import Server, answered, serving
 from tests.tables import each_row

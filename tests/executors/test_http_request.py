@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.errors import BadInput
-from app.executors.http_request import request_of
+from app.executors.http import request_of
 from tests.tables import each_row
 
 BASE = "https://api.example.com"

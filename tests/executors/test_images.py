@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from app.executors.images import image
+from app.executors.executor import image_content
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from app.executors.images import image
     ],
 )
 def test_image(data: bytes, kind: str) -> None:
-    found = image(data)
+    found = image_content(data)
     assert (found.media_type if found else "") == kind
     if found:
         assert (found.type, base64.b64decode(found.data)) == ("image", data)

@@ -16,10 +16,11 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult
-from app.executors import python, sandboxed, table
+from app.executors import registry
 from app.executors.executor import Invocation
-from app.executors.python import Python
-from app.executors.table import Executors
+from app.executors.python import executor
+from app.executors.python.executor import Python
+from app.executors.registry import Executors
 from tests.executors.ending import TAKEN_S, over_once
 from tests.executors.test_python import alive
 
@@ -140,7 +141,7 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.executors: Executors = table.executors()
+        self.executors: Executors = registry.executors()
         self.told: list[str] = []
 
     def invocation(self, function: str, session: str = "s", **arguments: Any) -> Invocation:
@@ -217,10 +218,10 @@ async def test_typed_code_is_never_kept(session: Session, monkeypatch: pytest.Mo
     kept: list[bool] = []
 
     async def run(call: Invocation, report: Any, in_child: Any) -> ToolResult:
-        kept.append(in_child is not python.run)
+        kept.append(in_child is not executor.run_in_child)
         return ToolResult()
 
-    monkeypatch.setattr(sandboxed, "run", run)
+    monkeypatch.setattr(executor, "run_typed_code", run)
     call = session.invocation("add")
     await session.run(replace(call, tool=replace(call.tool, config={"code": "def t(): ..."})))
     assert kept == [False]
@@ -408,7 +409,7 @@ async def test_a_call_that_is_ended_ends_it(session: Session, how: str) -> None:
 
 
 async def test_it_ends_after_a_rest(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python, "REST_S", 0.0)
+    monkeypatch.setattr(executor, "REST_S", 0.0)
     await session.call("add")
     await ended(session.folder)
     assert (await session.call("add"))[1] == 1
@@ -417,7 +418,7 @@ async def test_it_ends_after_a_rest(session: Session, monkeypatch: pytest.Monkey
 async def test_of_many_the_longest_unused_ends(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(python, "MOST_KEPT", 1)
+    monkeypatch.setattr(executor, "MOST_KEPT", 1)
     await session.call("add", session="one")
     two = await session.call("add", session="two")
     assert (await session.call("add", session="two"))[:2] == [two[0], 2]

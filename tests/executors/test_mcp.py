@@ -17,11 +17,11 @@ import pytest
 from app.core.errors import BadInput
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult
-from app.executors import mcp as mcp_module
-from app.executors.executor import Checked, Deadline, Invocation
-from app.executors.mcp import Mcp
-from app.executors.mcp_stdio import TAIL
-from app.executors.table import Executors
+from app.executors.executor import CallCheck, Deadline, Invocation
+from app.executors.mcp import executor as mcp_module
+from app.executors.mcp.executor import Mcp
+from app.executors.mcp.process import TAIL
+from app.executors.registry import Executors
 from tests.bounded import until
 from tests.executors.mcp_servers import alive, by_stdio, lines, served
 
@@ -66,7 +66,7 @@ class World:
         self.told.append((text, fraction))
         self.printed.append(output)
 
-    async def checked(self, name: str, arguments: str = "{}") -> Checked:
+    async def checked(self, name: str, arguments: str = "{}") -> CallCheck:
         with anyio.fail_after(40):
             return await self.mcp.checked("s", self.tool(name), arguments)
 
@@ -312,7 +312,7 @@ async def test_a_server_that_hangs_in_initialize_is_given_up(
 async def test_a_server_that_floods_or_babbles_is_stopped(
     word: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp_stdio.MAX_LINES", 300)
+    monkeypatch.setattr("app.executors.mcp.process.MAX_LINES", 300)
     async with world(by_stdio(word)) as one:
         result = await one.run("t")
         assert result.is_error
@@ -381,11 +381,11 @@ async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -
 async def test_a_connection_that_rests_is_closed_and_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp_connection.IDLE_S", 1.0)
+    monkeypatch.setattr("app.executors.mcp.connection.IDLE_S", 1.0)
     async with world(by_stdio("fine")) as one:
         await one.accept_all()
         code = (await one.checked("add")).code
         peer = one.mcp.peer(one.server)
         await until(lambda: not peer.open)
-        monkeypatch.setattr("app.executors.mcp_connection.IDLE_S", PATIENCE_S)
+        monkeypatch.setattr("app.executors.mcp.connection.IDLE_S", PATIENCE_S)
         assert (await one.run("add", {"a": 1, "b": 1}, code=code)).text == "2"

@@ -6,8 +6,7 @@ import pytest
 
 from app.core.errors import BadInput
 from app.core.servers import Server
-from app.executors.mcp_launch import filled, launch_of, references
-from app.executors.mcp_stdio import Launch, check_launch
+from app.executors.mcp.process import Launch, check_launch, fill_references, launch_of, references
 
 OURS = {"PATH": "/bin", "HOME": "/home/me", "LC_ALL": "C", "SECRET_KEY": "canary", "EMPTY": ""}
 
@@ -30,7 +29,7 @@ def lookup(name: str, url: str) -> str | None:
     ],
 )
 def test_references_are_filled_in(text: str, made: str) -> None:
-    assert filled(text, lookup) == made
+    assert fill_references(text, lookup) == made
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_references_are_filled_in(text: str, made: str) -> None:
 )
 def test_what_cannot_be_filled_in_is_named(text: str, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        filled(text, lookup)
+        fill_references(text, lookup)
 
 
 def test_a_server_has_its_own_variables_and_those_of_every_program() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import NAME, Content, ToolResult
-from app.executors.mcp_results import MAX_DESCRIPTION, legal_name, listed, result_of
+from app.executors.mcp.connection import MAX_DESCRIPTION, legal_name, listed_tools, result_of
 from tests.tables import each_row
 
 PNG = (
@@ -215,7 +215,7 @@ def test_what_cannot_be_taken_of_a_listing_says_why() -> None:
         Tool(name="long", description="x" * (MAX_DESCRIPTION + 1), input_schema=schema),
         Tool(name="big", input_schema={**schema, "description": "x" * 600_000}),
     ]
-    first, *bad = listed(tools)
+    first, *bad = listed_tools(tools)
     assert (first.title, first.annotations, first.fault) == ("A", {"readOnlyHint": True}, "")
     assert ["same name" in bad[0].fault, "no name" in bad[1].fault] == [True, True]
     assert ["characters" in bad[2].fault, "schema" in bad[3].fault] == [True, True]
@@ -227,7 +227,7 @@ def test_a_tool_s_print_is_of_all_a_model_is_told() -> None:
 
     def print_of(**more: Any) -> str:
         data = {"name": "a", "description": "d", "input_schema": {"type": "object"}, **more}
-        return listed([Tool(**data)])[0].fingerprint
+        return listed_tools([Tool(**data)])[0].fingerprint
 
     assert print_of() == print_of()
     changed = ({"name": "b"}, {"description": "d "}, {"input_schema": {"type": "object", "x": 1}})

@@ -7,8 +7,8 @@ import asyncio
 import anyio
 import pytest
 
-from app.executors import progress
-from app.executors.progress import Progress
+from app.executors import executor
+from app.executors.executor import ThrottledProgress
 
 pytestmark = pytest.mark.anyio
 Told = list[tuple[str, float | None, str]]
@@ -16,7 +16,7 @@ Told = list[tuple[str, float | None, str]]
 
 async def test_the_first_at_once_and_the_last_at_the_end() -> None:
     told: Told = []
-    some = Progress(lambda *said: told.append(said))
+    some = ThrottledProgress(lambda *said: told.append(said))
     for step in range(1000):
         some.tell(f"step {step}", step / 1000)
     some.close()
@@ -28,7 +28,7 @@ async def test_the_first_at_once_and_the_last_at_the_end() -> None:
 
 async def test_prints_add_up_beside_the_last_words() -> None:
     told: Told = []
-    some = Progress(lambda *said: told.append(said))
+    some = ThrottledProgress(lambda *said: told.append(said))
     some.tell("start", 0.1)
     some.printed("a\n")
     some.printed("\n")
@@ -40,7 +40,7 @@ async def test_prints_add_up_beside_the_last_words() -> None:
 
 async def test_an_interval_later_the_pending_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the last end of a line: a word is not cut where it can wait."""
-    monkeypatch.setattr(progress, "PACES", ((1_000, 0.001),))
+    monkeypatch.setattr(executor, "PACES", ((1_000, 0.001),))
     told: Told = []
     third = asyncio.Event()
 
@@ -49,7 +49,7 @@ async def test_an_interval_later_the_pending_is_told(monkeypatch: pytest.MonkeyP
         if len(told) == 3:
             third.set()
 
-    some = Progress(report)
+    some = ThrottledProgress(report)
     some.tell("one", None)
     some.tell("two", None)
     some.printed("line\nhal")
@@ -62,26 +62,26 @@ async def test_an_interval_later_the_pending_is_told(monkeypatch: pytest.MonkeyP
 
 
 async def test_there_is_an_end_to_it_but_the_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PACES", ((1, 0.0),))
+    monkeypatch.setattr(executor, "PACES", ((1, 0.0),))
     told: Told = []
-    some = Progress(lambda *said: told.append(said))
+    some = ThrottledProgress(lambda *said: told.append(said))
     some.tell("x" * 10_000, None)
     await asyncio.sleep(0)
     for _ in range(3):
         some.printed("y\n")
         await asyncio.sleep(0)
     some.close()
-    assert told == [("x" * progress.MAX_TEXT, None, ""), ("x" * progress.MAX_TEXT, None, "y\n" * 3)]
+    assert told == [("x" * executor.MAX_TEXT, None, ""), ("x" * executor.MAX_TEXT, None, "y\n" * 3)]
 
 
 @pytest.mark.parametrize(
     ("printed_before", "most"),
-    [(0, progress.MAX_PIECE), (progress.MAX_WHOLE, progress.SMALL_PIECE)],
+    [(0, executor.MAX_PIECE), (executor.MAX_WHOLE, executor.SMALL_PIECE)],
 )
 async def test_a_flood_is_cut_and_says_by_how_much(printed_before: int, most: int) -> None:
     """What is told of 2 MB are its ends, and a sentence that counts the rest."""
     told: Told = []
-    some = Progress(lambda *said: told.append(said))
+    some = ThrottledProgress(lambda *said: told.append(said))
     some._printed = printed_before
     some.tell("begun", None)
     for _ in range(1_000):

@@ -19,8 +19,9 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult
-from app.executors import python, runner, table
+from app.executors import registry
 from app.executors.executor import Invocation
+from app.executors.python import executor, runner
 from tests.executors.ending import TAKEN_S, over_once
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ def invocation(folder: Path, function: str, arguments: str = "{}", **more: Any) 
 
 async def run(call: Invocation, report: Callable[..., None] = lambda *_: None) -> ToolResult:
     """The call alone: what is kept for the next one ends as well."""
-    executors = table.executors()
+    executors = registry.executors()
     with anyio.fail_after(30):
         try:
             return await executors.run(call, report)
@@ -130,7 +131,7 @@ async def test_json_is_told_from_text(folder: Path) -> None:
 
 
 async def code_of(tool: Tool | None) -> str:
-    return (await table.executors().checked("s", tool, "{}")).code
+    return (await registry.executors().checked("s", tool, "{}")).code
 
 
 async def test_only_the_code_that_was_decided_on_is_run(folder: Path) -> None:
@@ -138,13 +139,13 @@ async def test_only_the_code_that_was_decided_on_is_run(folder: Path) -> None:
     seen = await code_of(call.tool)
     assert (await run(replace(call, code=seen))).text == "x in celsius"
     (folder / "tools.py").write_text("def fine(city): return 'another'")
-    assert await code_of(call.tool) not in (seen, python.MISSING)
-    for decided in (seen, python.MISSING):
+    assert await code_of(call.tool) not in (seen, executor.MISSING)
+    for decided in (seen, executor.MISSING):
         result = await run(replace(call, code=decided))
         assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
     (folder / "tools.py").unlink()
     os.mkfifo(folder / "tools.py")
-    assert await code_of(call.tool) == python.MISSING
+    assert await code_of(call.tool) == executor.MISSING
     assert await code_of(Tool("t")) == await code_of(None) == ""
 
 
@@ -173,7 +174,7 @@ async def test_environment_holds_no_key(folder: Path, monkeypatch: pytest.Monkey
     seen = json.loads(result.text)
     assert "canary" not in result.text
     assert seen["TZ"] == "Europe/Oslo"
-    known = {*python._ENVIRONMENT, "LC_CTYPE", "LC_ALL"}
+    known = {*executor._ENVIRONMENT, "LC_CTYPE", "LC_ALL"}
     assert {name for name in seen.keys() - known if not name.startswith("PLAYGROUND_")} == set()
 
 
@@ -308,4 +309,6 @@ def test_runner_speaks_old_python() -> None:
 
 
 async def test_shipped_names_stay_in_the_package() -> None:
-    assert python._file("shipped:../../etc/passwd").parent == Path(python.__file__).parent
+    assert (
+        executor._file("shipped:../../etc/passwd").parent == Path(executor.__file__).parent.parent
+    )

@@ -14,8 +14,9 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult
-from app.executors import runner, sandboxed, table
+from app.executors import registry
 from app.executors.executor import Invocation, Report
+from app.executors.python import executor, runner
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ def invocation(code: str, arguments: str = "{}", **more: Any) -> Invocation:
 
 async def run(call: Invocation, report: Report = lambda *_: None) -> ToolResult:
     with anyio.fail_after(40):
-        return await table.executors().run(call, report)
+        return await registry.executors().run(call, report)
 
 
 def workers() -> set[int]:
@@ -222,7 +223,7 @@ async def test_the_interpreter_is_started_without_our_environment(
 async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     result = await run(invocation("def t():\n    pass"))
-    assert (result.is_error, result.text) == (True, sandboxed.MISSING)
+    assert (result.is_error, result.text) == (True, executor.SANDBOX_MISSING)
     assert "pip install" in result.text
 
 

@@ -7,7 +7,7 @@ import shlex
 from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.servers import OfferedTool
-from app.executors.mcp_results import Listed
+from app.executors.mcp.connection import ListedTool
 from app.web.servers.view import Line, difference, hidden, server_form
 from tests.tables import each_row
 
@@ -36,7 +36,7 @@ def test_hidden_characters_are_counted_wherever_they_are(server: Server, count: 
 
 def test_a_difference_is_of_what_a_model_is_told() -> None:
     own = Tool("t", "Reads.\nA file.", {"type": "object"})
-    now = Listed("t", "", "Reads.\nAll files.", {"type": "object", "x": 1})
+    now = ListedTool("t", "", "Reads.\nAll files.", {"type": "object", "x": 1})
     lines = difference(OfferedTool("t", "changed", now, own))
     signed = [line for line in lines if line.sign != " "]
     assert signed == [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.executors import runner
+from app.executors.python import runner
 from app.schema.arguments import read_arguments
 from app.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse
 from tests.bounded import within

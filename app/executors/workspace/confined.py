@@ -25,7 +25,7 @@ import signal
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from app.executors import runner
+from app.executors.python import runner
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000

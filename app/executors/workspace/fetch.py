@@ -10,14 +10,12 @@ import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urljoin
 
 from app.core.errors import BadInput, Refused
 from app.core.tools import Content, ToolResult, text_result
-from app.executors.workspace.child import told_by
-from app.executors.workspace.read import image_type
-from app.executors.workspace.trouble import Trouble
+from app.executors.workspace.files import image_type, run_extractor
+from app.executors.workspace.folder import WorkspaceError
 from app.net.addresses import Resolve, resolve_host
 from app.net.errors import NetworkError
 from app.net.fetch import FetchResponse, fetch
@@ -29,12 +27,11 @@ MAX_TEXT = 100_000
 """Characters of a page that a result has."""
 
 PAGE_S = 15.0
-_PAGE = Path(__file__).with_name("page.py")
 _HEADERS = {"accept": "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"}
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedPage:
     until_s: float
     result: ToolResult
 
@@ -48,7 +45,7 @@ class Pages:
         self._clock = clock
         self._private = private
         self._resolve = resolve
-        self._kept: dict[str, dict[str, Kept]] = {}
+        self._kept: dict[str, dict[str, CachedPage]] = {}
 
     def forget(self, session: str) -> None:
         self._kept.pop(session, None)
@@ -66,7 +63,7 @@ class Pages:
         result = await told(answer, most)
         if not result.is_error:
             kept.pop(url, None)
-            kept[url] = Kept(now + KEPT_S, result)
+            kept[url] = CachedPage(now + KEPT_S, result)
             while len(kept) > MOST_KEPT:
                 del kept[next(iter(kept))]
         return result
@@ -84,7 +81,7 @@ class Pages:
                 resolve=self._resolve,
             )
         except (Refused, BadInput, NetworkError) as error:
-            raise Trouble("E14", str(error)) from None
+            raise WorkspaceError("E14", str(error)) from None
 
 
 async def told(answer: FetchResponse, most: int) -> ToolResult:
@@ -100,7 +97,7 @@ async def told(answer: FetchResponse, most: int) -> ToolResult:
     text = _decoded(answer)
     if text is None:
         said = f"{answer.url} is {kind or 'of no type'}, {len(answer.body):,} bytes, and no text."
-        raise Trouble("E9", said)
+        raise WorkspaceError("E9", said)
     if kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
         ("<!doctype html", "<html")
     ):
@@ -148,6 +145,8 @@ def _decoded(answer: FetchResponse) -> str | None:
 async def _readable(page: str, url: str) -> str:
     data = page.encode("utf-8", "replace")
     try:
-        return str((await told_by(_PAGE, url, data=data, limit_s=PAGE_S))["text"])
+        return str((await run_extractor("page", url, data=data, limit_s=PAGE_S))["text"])
     except (TimeoutError, ValueError, KeyError):
-        raise Trouble("E14", f"{url} is HTML that cannot be read within the limits.") from None
+        raise WorkspaceError(
+            "E14", f"{url} is HTML that cannot be read within the limits."
+        ) from None

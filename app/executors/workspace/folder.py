@@ -3,7 +3,8 @@
 A path is never given to the system whole: it is opened component by component, each from the
 descriptor of the one before and never through a link (openat with O_NOFOLLOW). Whoever swaps a
 folder for a link between two steps gets a refusal, not another file. What is no plain file (a
-pipe, a device, a second name of a file from elsewhere) is refused before it is read.
+pipe, a device, a second name of a file from elsewhere) is refused before it is read. Also the
+numbered errors of the workspace tools.
 """
 
 from __future__ import annotations
@@ -12,12 +13,41 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.executors.workspace.trouble import Trouble
+CODES: Mapping[str, str] = {
+    "E1": "the file was not read",
+    "E2": "the file has changed since it was read",
+    "E3": "the old text is not in the file",
+    "E4": "the old text is there more than once",
+    "E5": "outside the folder",
+    "E6": "no such file",
+    "E7": "not a plain file",
+    "E8": "too large",
+    "E9": "not text",
+    "E10": "nothing would change",
+    "E11": "a pattern or range that cannot be read",
+    "E12": "no such task, or too many",
+    "E13": "the system refused",
+    "E14": "cannot be fetched",
+}
+"""Numbered, so that a model and a test know one from the other, however the sentence is put."""
+
+
+class WorkspaceError(Exception):
+    """One of CODES, with a sentence that says what to do; becomes an error result.
+
+    `reason` is why the system refused, where somebody wants it without the sentence around it."""
+
+    def __init__(self, code: str, sentence: str, reason: str = "") -> None:
+        super().__init__(f"{code} {CODES[code]}: {sentence}")
+        self.code = code
+        self.sentence = sentence
+        self.reason = reason
+
 
 MAX_DEPTH = 40
 MAX_ENTRIES = 20_000
@@ -31,7 +61,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
-class Entry:
+class FolderEntry:
     """What a walk found: `path` is relative, with `/`; `kind` is file, folder, link or other."""
 
     path: str
@@ -43,14 +73,20 @@ class Entry:
 def parts_of(path: str) -> tuple[str, ...]:
     """The components of a relative path; () is the folder itself. Trouble E5 beyond it."""
     if "\0" in path or path.startswith("~") or not _spelled(path):
-        raise Trouble("E5", f"{path!r} is no path in the scratch folder; name one like notes.txt.")
+        raise WorkspaceError(
+            "E5", f"{path!r} is no path in the scratch folder; name one like notes.txt."
+        )
     if path.startswith("/"):
-        raise Trouble("E5", "Paths are relative to the scratch folder; name one like notes.txt.")
+        raise WorkspaceError(
+            "E5", "Paths are relative to the scratch folder; name one like notes.txt."
+        )
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if ".." in parts:
-        raise Trouble("E5", f"{path!r} leads up with `..`; name the path from the scratch folder.")
+        raise WorkspaceError(
+            "E5", f"{path!r} leads up with `..`; name the path from the scratch folder."
+        )
     if len(parts) > MAX_DEPTH:
-        raise Trouble("E5", f"A path has at most {MAX_DEPTH} folders; use a shorter one.")
+        raise WorkspaceError("E5", f"A path has at most {MAX_DEPTH} folders; use a shorter one.")
     return parts
 
 
@@ -84,14 +120,14 @@ class Folder:
                 self.make()
             here = os.open(self.root, _FOLDER)
         except OSError as error:
-            raise _told(error, "The scratch folder", self.root.is_symlink()) from error
+            raise _trouble_of(error, "The scratch folder", self.root.is_symlink()) from error
         try:
             for place, part in enumerate(parts):
                 path = "/".join(parts[: place + 1])
                 try:
-                    below = _entered(here, part, create)
+                    below = _enter(here, part, create)
                 except OSError as error:
-                    raise _told(error, path, _is_link(here, part)) from error
+                    raise _trouble_of(error, path, _is_link(here, part)) from error
                 os.close(here)
                 here = below
             yield here
@@ -103,7 +139,7 @@ class Folder:
         """A plain file, open for reading; Trouble E5 to E7 where it is none of this folder."""
         parts = parts_of(path)
         if not parts:
-            raise Trouble("E7", "This is the scratch folder itself; name a file in it.")
+            raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")
         with self.folder(parts[:-1]) as parent, _plain(parent, parts[-1], path) as opened:
             yield opened
 
@@ -116,7 +152,7 @@ class Folder:
         """Put `data` in place of the file at once: whoever reads sees the old or the new whole."""
         parts = parts_of(path)
         if not parts:
-            raise Trouble("E7", "This is the scratch folder itself; name a file in it.")
+            raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")
         with self.folder(parts[:-1], create=True) as parent:
             name, mode = parts[-1], 0o600
             if self._there(parent, name):
@@ -136,7 +172,7 @@ class Folder:
                         os.unlink(fresh, dir_fd=parent)
                     raise
             except OSError as error:
-                raise _told(error, path) from error
+                raise _trouble_of(error, path) from error
             return status
 
     def remove(self, path: str) -> None:
@@ -146,7 +182,7 @@ class Folder:
             try:
                 os.unlink(parts[-1], dir_fd=parent)
             except OSError as error:
-                raise _told(error, path) from error
+                raise _trouble_of(error, path) from error
 
     def exists(self, path: str) -> bool:
         """Whether something has that name, a broken link too."""
@@ -154,18 +190,18 @@ class Folder:
         try:
             with self.folder(parts[:-1]) as parent:
                 return not parts or self._there(parent, parts[-1])
-        except Trouble as trouble:
+        except WorkspaceError as trouble:
             if trouble.code == "E6":
                 return False
             raise
 
-    def walk(self, path: str = "") -> Iterator[Entry]:
+    def walk(self, path: str = "") -> Iterator[FolderEntry]:
         """All that lies under `path`, in the order of names; at most MAX_ENTRIES. Links are told
         and not followed; a folder that vanishes meanwhile is left out."""
         parts = parts_of(path)
         with self.folder(parts) as here:
             left = [MAX_ENTRIES]
-            yield from _walked(here, "/".join(parts), MAX_DEPTH - len(parts), left)
+            yield from _walk(here, "/".join(parts), MAX_DEPTH - len(parts), left)
 
     @staticmethod
     def _there(parent: int, name: str) -> bool:
@@ -174,11 +210,11 @@ class Folder:
         except OSError as error:
             if error.errno in _ABSENT:
                 return False
-            raise _told(error, name) from error
+            raise _trouble_of(error, name) from error
         return True
 
 
-def _entered(here: int, part: str, create: bool) -> int:
+def _enter(here: int, part: str, create: bool) -> int:
     if create:
         try:
             os.mkdir(part, 0o700, dir_fd=here)
@@ -195,7 +231,7 @@ def _plain(parent: int, name: str, path: str) -> Iterator[tuple[int, os.stat_res
         _check_plain(seen, path)
         descriptor = os.open(name, _FILE, dir_fd=parent)
     except OSError as error:
-        raise _told(error, path) from error
+        raise _trouble_of(error, path) from error
     try:
         status = os.fstat(descriptor)
         _check_plain(status, path)
@@ -206,14 +242,16 @@ def _plain(parent: int, name: str, path: str) -> Iterator[tuple[int, os.stat_res
 
 def _check_plain(status: os.stat_result, path: str) -> None:
     if stat.S_ISLNK(status.st_mode):
-        raise Trouble("E5", f"{path} is a link, which is not followed; name the file itself.")
+        raise WorkspaceError(
+            "E5", f"{path} is a link, which is not followed; name the file itself."
+        )
     if stat.S_ISDIR(status.st_mode):
-        raise Trouble("E7", f"{path} is a folder; name a file in it.")
+        raise WorkspaceError("E7", f"{path} is a folder; name a file in it.")
     if not stat.S_ISREG(status.st_mode):
-        raise Trouble("E7", f"{path} is a pipe, socket or device; name a plain file.")
+        raise WorkspaceError("E7", f"{path} is a pipe, socket or device; name a plain file.")
     if status.st_nlink > 1:
         said = f"{path} has a second name, which may lie outside (a hard link); use a copy of it."
-        raise Trouble("E5", said)
+        raise WorkspaceError("E5", said)
 
 
 def _all(descriptor: int, status: os.stat_result, path: str, most: int) -> bytes:
@@ -226,10 +264,10 @@ def _all(descriptor: int, status: os.stat_result, path: str, most: int) -> bytes
         pieces.append(piece)
         size += len(piece)
     said = f"{path} has {max(status.st_size, size):,} bytes, more than the {most:,} allowed."
-    raise Trouble("E8", said + " Look at a part of it with run_shell.")
+    raise WorkspaceError("E8", said + " Look at a part of it with run_shell.")
 
 
-def _walked(here: int, above: str, depth: int, left: list[int]) -> Iterator[Entry]:
+def _walk(here: int, above: str, depth: int, left: list[int]) -> Iterator[FolderEntry]:
     for name in sorted(os.listdir(here)):
         if left[0] <= 0:
             return
@@ -239,14 +277,14 @@ def _walked(here: int, above: str, depth: int, left: list[int]) -> Iterator[Entr
             status = os.stat(name, dir_fd=here, follow_symlinks=False)
         except OSError:
             continue
-        yield Entry(path, _kind(status), status.st_size, status.st_mtime_ns)
+        yield FolderEntry(path, _kind(status), status.st_size, status.st_mtime_ns)
         if stat.S_ISDIR(status.st_mode) and depth > 0:
             try:
                 below = os.open(name, _FOLDER, dir_fd=here)
             except OSError:
                 continue
             try:
-                yield from _walked(below, path, depth - 1, left)
+                yield from _walk(below, path, depth - 1, left)
             finally:
                 os.close(below)
 
@@ -265,11 +303,13 @@ def _is_link(here: int, name: str) -> bool:
         return False
 
 
-def _told(error: OSError, path: str, link: bool = False) -> Trouble:
+def _trouble_of(error: OSError, path: str, link: bool = False) -> WorkspaceError:
     if error.errno in _LINK or link:
-        return Trouble("E5", f"{path} is a link, which is not followed; name the place itself.")
+        return WorkspaceError(
+            "E5", f"{path} is a link, which is not followed; name the place itself."
+        )
     if error.errno in _ABSENT:
-        return Trouble("E6", f"There is no {path}; look with list_files.")
+        return WorkspaceError("E6", f"There is no {path}; look with list_files.")
     if error.errno == errno.ENOTDIR:
-        return Trouble("E7", f"{path} is a file, not a folder; look with list_files.")
-    return Trouble("E13", f"{path}: {error.strerror}.")
+        return WorkspaceError("E7", f"{path} is a file, not a folder; look with list_files.")
+    return WorkspaceError("E13", f"{path}: {error.strerror}.")

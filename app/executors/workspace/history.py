@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from app.executors.workspace.folder import Folder
-from app.executors.workspace.trouble import Trouble
+from app.executors.workspace.folder import Folder, WorkspaceError
 
 MOST_CHANGES = 200
 MOST_BYTES = 50 * 1024 * 1024
@@ -24,7 +23,7 @@ MAX_FILE = 10 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """`before` and `after` are the SHA-256 of the bytes, or "" where there was no file.
 
     `by` is the call, or "undo N"; `undone` says that a person took it back.
@@ -42,7 +41,7 @@ class Change:
 
 @dataclass
 class Index:
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
     read: dict[str, list[object]] = field(default_factory=dict)
     """By path: modification time in ns, size and SHA-256 as they were when it was read."""
 
@@ -55,7 +54,7 @@ class History:
         self._place = folder.with_name(folder.name + ".history")
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[FileChange]:
         """Newest last."""
         return self._load().changes
 
@@ -72,11 +71,13 @@ class History:
         """Trouble E1 or E2 where the model does not know the file as it is now."""
         known = self._load().read.get(path)
         if known is None:
-            raise Trouble("E1", f"Read {path} with read_file before it is changed.")
+            raise WorkspaceError("E1", f"Read {path} with read_file before it is changed.")
         if known != [status.st_mtime_ns, status.st_size, _digest(data)]:
-            raise Trouble("E2", f"Read {path} again with read_file, then change it.")
+            raise WorkspaceError("E2", f"Read {path} again with read_file, then change it.")
 
-    def write(self, path: str, before: bytes | None, after: bytes, by: str, at_ms: int) -> Change:
+    def write(
+        self, path: str, before: bytes | None, after: bytes, by: str, at_ms: int
+    ) -> FileChange:
         """Keep `before`, and put `after` in its place."""
         change = self._keep(path, before, after, by, at_ms)
         status = self.files.write(path, after)
@@ -84,7 +85,7 @@ class History:
         self.saw(path, status, after)
         return change
 
-    def undo(self, number: int, at_ms: int) -> Change:
+    def undo(self, number: int, at_ms: int) -> FileChange:
         """What change `number` replaced is back; that is a change too, and can be undone.
 
         Trouble E2 where the file is not any more as the change left it.
@@ -93,7 +94,7 @@ class History:
         now = self._now(change.path)
         if (_digest(now) if now is not None else "") != change.after:
             said = f"{change.path} was changed after this; undo the newer change first."
-            raise Trouble("E2", said)
+            raise WorkspaceError("E2", said)
         before = self.bytes_of(change.before) if change.before else None
         back = self._keep(change.path, now, before, f"undo {number}", at_ms)
         if before is None:
@@ -103,33 +104,33 @@ class History:
         self._add(back, undone=number)
         return back
 
-    def change(self, number: int) -> Change:
+    def change(self, number: int) -> FileChange:
         for change in self.changes:
             if change.number == number:
                 return change
-        raise Trouble("E6", f"There is no change {number} any more; load the page again.")
+        raise WorkspaceError("E6", f"There is no change {number} any more; load the page again.")
 
     def bytes_of(self, digest: str) -> bytes:
         """The bytes of that SHA-256; Trouble E6 where they were forgotten."""
         try:
             return (self._place / digest).read_bytes() if digest else b""
         except OSError:
-            raise Trouble("E6", "This state was too old or too large to be kept.") from None
+            raise WorkspaceError("E6", "This state was too old or too large to be kept.") from None
 
     def _now(self, path: str) -> bytes | None:
         return self.files.read(path, MAX_FILE)[0] if self.files.exists(path) else None
 
     def _keep(
         self, path: str, before: bytes | None, after: bytes | None, by: str, at_ms: int
-    ) -> Change:
+    ) -> FileChange:
         for data in (before, after):
             if data is not None:
                 self._put(_digest(data), data)
         old = "" if before is None else _digest(before)
         new = "" if after is None else _digest(after)
-        return Change(0, path, by, at_ms, old, new, len(after or b""))
+        return FileChange(0, path, by, at_ms, old, new, len(after or b""))
 
-    def _add(self, change: Change, undone: int = 0) -> None:
+    def _add(self, change: FileChange, undone: int = 0) -> None:
         index = self._load()
         number = index.changes[-1].number + 1 if index.changes else 1
         index.changes = [
@@ -163,11 +164,13 @@ class History:
     def _load(self) -> Index:
         try:
             data = json.loads((self._place / "index.json").read_bytes())
-            return Index([Change(**one) for one in data["changes"]], data["read"])
+            return Index([FileChange(**one) for one in data["changes"]], data["read"])
         except FileNotFoundError:
             return Index()
         except (ValueError, KeyError, TypeError):
-            raise Trouble("E13", f"{self._place}/index.json is damaged; delete it.") from None
+            raise WorkspaceError(
+                "E13", f"{self._place}/index.json is damaged; delete it."
+            ) from None
 
     def _save(self, index: Index) -> None:
         data = {"changes": [asdict(change) for change in index.changes], "read": index.read}

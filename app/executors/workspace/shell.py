@@ -1,7 +1,9 @@
 """run_shell: a command in the scratch folder, in the sandbox where the system offers one.
 
 The child is `confined.py`, which ends everything the command started as soon as its stdin closes.
-Where there is no sandbox the card says so before anybody decides, and no rule runs the call.
+Where there is no sandbox the card says so before anybody decides, and no rule runs the call. A
+command may run on in the background: such a task outlives its turn, not its session's Stop or
+deletion and not the program.
 """
 
 from __future__ import annotations
@@ -10,16 +12,19 @@ import asyncio
 import codecs
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.core.errors import NotFound
+from app.core.events import Event, TaskEnded, TaskStarted
 from app.core.tools import ToolResult, text_result
 from app.executors.script import by_path
-from app.executors.workspace.trouble import Trouble
+from app.executors.workspace.folder import WorkspaceError
 
 HEAD = 16 * 1024
 TAIL = 16 * 1024
@@ -38,7 +43,7 @@ _CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Command:
+class ShellCommand:
     """`cpu_s` is the time it may compute, in seconds; `confine`: in the sandbox or not at all."""
 
     text: str
@@ -70,7 +75,7 @@ class Output:
         return data.decode("utf-8", "replace")
 
 
-class Running:
+class RunningCommand:
     """A command under way; made by `started`. `output` fills while `follow` runs."""
 
     def __init__(self, process: asyncio.subprocess.Process, channel: asyncio.StreamReader) -> None:
@@ -93,7 +98,7 @@ class Running:
             if reason.done() and reason.result():
                 said = json.loads(reason.result())["broken"]
                 sentence = f"Nothing was run, for the sandbox was not made: {said}."
-                raise Trouble("E13", sentence, reason=said)
+                raise WorkspaceError("E13", sentence, reason=said)
             return code
         finally:
             reader.cancel()
@@ -147,7 +152,7 @@ class Running:
 
 
 @asynccontextmanager
-async def running(command: Command) -> AsyncIterator[Running]:
+async def run_command(command: ShellCommand) -> AsyncIterator[RunningCommand]:
     """The command, under way; on leaving it is ended with all it started."""
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb", 0) as ours:
@@ -157,10 +162,10 @@ async def running(command: Command) -> AsyncIterator[Running]:
         )
         try:
             try:
-                process = await _started(writer)
+                process = await _start(writer)
             finally:
                 os.close(writer)
-            one = Running(process, stream)
+            one = RunningCommand(process, stream)
             try:
                 assert process.stdin is not None
                 try:
@@ -175,7 +180,7 @@ async def running(command: Command) -> AsyncIterator[Running]:
             pipe.close()
 
 
-async def _started(writer: int) -> asyncio.subprocess.Process:
+async def _start(writer: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-S", "-B", *by_path(_CONFINED)),
         stdin=asyncio.subprocess.PIPE,
@@ -188,7 +193,7 @@ async def _started(writer: int) -> asyncio.subprocess.Process:
     )
 
 
-def _job(command: Command, channel: int) -> bytes:
+def _job(command: ShellCommand, channel: int) -> bytes:
     folder = str(command.folder)
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     environment |= {"PATH": _PATH, "HOME": folder, "PWD": folder, "TERM": "dumb"}
@@ -209,10 +214,13 @@ async def sandbox(folder: Path) -> str:
     if sys.platform != "linux":
         return "only Linux has namespaces"
     try:
-        async with asyncio.timeout(PROBE_S), running(Command(":", folder, True, 10)) as one:
+        async with (
+            asyncio.timeout(PROBE_S),
+            run_command(ShellCommand(":", folder, True, 10)) as one,
+        ):
             code = await one.follow(lambda _: None)
             return "" if code == 0 else f"a trial ended with exit code {code}"
-    except Trouble as trouble:
+    except WorkspaceError as trouble:
         return trouble.reason or str(trouble)
     except (OSError, TimeoutError) as error:
         return f"{type(error).__name__} {error}".strip()
@@ -229,3 +237,167 @@ def result(output: str, code: int, seconds: float, *, lifted: bool) -> ToolResul
     where = ", without the sandbox" if lifted else ""
     body = output if not output or output.endswith("\n") else output + "\n"
     return text_result(f"{body}[{words}, {seconds:.1f} s{where}]", is_error=code != 0)
+
+
+# -- commands that only read; what the parser does not understand may write
+
+READS = frozenset({"ls", "cat", "head", "tail", "wc", "grep", "find", "pwd", "echo"})
+
+_WORD = re.compile(r"""(?:[A-Za-z0-9_./,:@%+-][A-Za-z0-9_./,:@%+=-]*|'[^'\n]*'|"[^"$`\\!\n]*")+""")
+_ACTS = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
+
+
+def reads_only(command: str) -> bool:
+    """Whether the command can be seen to change nothing."""
+    words = _split(command)
+    if not words or words[0] not in READS:
+        return False
+    return words[0] != "find" or not any(_bare(word).startswith(_ACTS) for word in words[1:])
+
+
+def _split(command: str) -> list[str]:
+    """The words of a command of plain and quoted words alone, or [] where it has anything else."""
+    words: list[str] = []
+    place = 0
+    text = command.strip(" ")
+    while place < len(text):
+        if text[place] == " ":
+            place += 1
+            continue
+        found = _WORD.match(text, place)
+        if found is None:
+            return []
+        words.append(found[0])
+        place = found.end()
+        if place < len(text) and text[place] != " ":
+            return []
+    return words
+
+
+def _bare(word: str) -> str:
+    return word.replace("'", "").replace('"', "")
+
+
+# -- commands in the background
+
+MOST_RUNNING = 8
+MOST_KEPT = 20
+"""Tasks of one session that run at once, and that are kept to be read."""
+
+TITLE = 200
+Tell = Callable[[str, Event], Awaitable[None]]
+"""(session, event): write it down."""
+
+
+@dataclass
+class BackgroundTask:
+    """`output` is what was not read yet; `how` it ended, "" while it runs; `asked` is why it was
+    ended, `told` that its beginning was."""
+
+    id: str
+    call: str
+    title: str
+    output: Output = field(default_factory=Output)
+    how: str = ""
+    asked: str = ""
+    told: bool = False
+    work: asyncio.Task[None] | None = None
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Tasks:
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._tasks: dict[str, dict[str, BackgroundTask]] = {}
+
+    async def start(
+        self, session: str, call: str, attempt: int, command: ShellCommand
+    ) -> BackgroundTask:
+        """Begin `command`; back when it is under way and written down."""
+        tasks = self._tasks.setdefault(session, {})
+        if sum(not task.how for task in tasks.values()) >= MOST_RUNNING:
+            raise WorkspaceError(
+                "E12", f"{MOST_RUNNING} tasks are running; stop one with stop_task."
+            )
+        task_id = f"task-{call.replace('.', '-')}" + (f"-{attempt}" if attempt > 1 else "")
+        task = BackgroundTask(task_id, call, command.text[:TITLE])
+        tasks[task_id] = task
+        task.work = asyncio.create_task(self._run(session, task, command))
+        begun = asyncio.create_task(task.begun.wait())
+        try:
+            await asyncio.wait((begun, task.work), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._end(task, "its call was cancelled")
+            raise
+        finally:
+            begun.cancel()
+        self._trim(tasks)
+        return task
+
+    def read(self, session: str, task_id: str) -> str:
+        """What it printed since the last time, and how it stands."""
+        task = self._task(session, task_id)
+        text = task.output.take()
+        state = task.how or "running"
+        return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}[{state}]"
+
+    async def stop(self, session: str, task_id: str, how: str) -> str:
+        """End it, where it still runs; how it ended."""
+        task = self._task(session, task_id)
+        await self._end(task, how)
+        return task.how
+
+    async def forget(self, session: str, how: str = "stopped with the run") -> None:
+        """End all tasks of a session; what they printed can still be read."""
+        await asyncio.gather(*(self._end(task, how) for task in self._of(session)))
+
+    async def close(self) -> None:
+        """The program ends."""
+        ends = (self.forget(session, "ended with the program") for session in list(self._tasks))
+        await asyncio.gather(*ends)
+
+    def _of(self, session: str) -> list[BackgroundTask]:
+        return list(self._tasks.get(session, {}).values())
+
+    def _task(self, session: str, task_id: str) -> BackgroundTask:
+        task = self._tasks.get(session, {}).get(task_id)
+        if task is None:
+            known = ", ".join(task.id for task in self._of(session)) or "none"
+            raise NotFound(f"There is no task {task_id[:80]!r} here; there is: {known}.")
+        return task
+
+    @staticmethod
+    async def _end(task: BackgroundTask, how: str) -> None:
+        if task.work is not None and not task.work.done():
+            if not task.asked and not task.how:  # once: a second one would cut what is told
+                task.asked = how
+                task.work.cancel()
+            await asyncio.wait((task.work,))
+
+    async def _run(self, session: str, task: BackgroundTask, command: ShellCommand) -> None:
+        try:
+            how = await self._followed(session, task, command)
+        except asyncio.CancelledError:
+            how = task.asked or "stopped"
+        task.how = how
+        if task.told:
+            await self._tell(session, TaskEnded(task.id, how))
+
+    async def _followed(self, session: str, task: BackgroundTask, command: ShellCommand) -> str:
+        try:
+            async with run_command(command) as one:
+                one.output = task.output
+                task.told = True
+                await self._tell(session, TaskStarted(task.id, task.call, task.title))
+                task.begun.set()
+                code = await one.follow(lambda _: None)
+        except WorkspaceError as trouble:
+            return str(trouble)
+        except OSError as error:
+            return f"could not be started: {error.strerror}"
+        return "ended, for it printed too much" if one.flooded else f"exit code {code}"
+
+    @staticmethod
+    def _trim(tasks: dict[str, BackgroundTask]) -> None:
+        for task in [task for task in tasks.values() if task.how][: max(len(tasks) - MOST_KEPT, 0)]:
+            del tasks[task.id]

@@ -20,7 +20,7 @@ from app.core.tools import FREEFORM, Tool
 from app.engine.preview import tool_as_sent
 from app.exchange.python.signature import face as python_face
 from app.exchange.python.signature import tool_from
-from app.executors.filling import unfilled
+from app.executors.template import unfilled
 from app.protocols import rewrite
 from app.protocols.lint import acceptance_matrix, findings, merge_by_protocol
 from app.protocols.lint_weak import estimate_tokens

@@ -31,8 +31,8 @@ async def main():
     for name, text, confine in json.loads(sys.argv[3]):
         if confine and told["missing"]:
             continue
-        command = shell.Command(text, folder, confine, 2)
-        async with shell.running(command) as one:
+        command = shell.ShellCommand(text, folder, confine, 2)
+        async with shell.run_command(command) as one:
             try:
                 async with asyncio.timeout(20):
                     code = await one.follow(lambda _: None)

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.executors.workspace import child, fetch
+from app.executors.workspace import fetch, files
 from app.executors.workspace.fetch import KEPT_S, Pages
 from tests.executors.workspace.working import Working
 
@@ -169,15 +169,18 @@ async def test_html_that_never_ends_to_be_read(
 ) -> None:
     script = tmp_path / "endless.py"
     script.write_text("while True: pass")
-    monkeypatch.setattr(fetch, "_PAGE", script)
+    monkeypatch.setitem(files._EXTRACTORS, "page", script)
     monkeypatch.setattr(fetch, "PAGE_S", 0.5)
     async with site() as (_, url):
         assert await Working(tmp_path).code("fetch_url", url=url + "/page") == "E14"
 
 
 @pytest.mark.parametrize("code", ["", "print(3)", "print('[]')", "print('{')", "1/0"])
-async def test_a_child_that_tells_nothing(tmp_path: Path, code: str) -> None:
+async def test_a_child_that_tells_nothing(
+    tmp_path: Path, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = tmp_path / "child.py"
     script.write_text(code)
+    monkeypatch.setitem(files._EXTRACTORS, "pdf", script)
     with anyio.fail_after(20), pytest.raises(ValueError, match=r"object|Expecting"):
-        await child.told_by(script, data=b"x", limit_s=10)
+        await files.run_extractor("pdf", data=b"x", limit_s=10)

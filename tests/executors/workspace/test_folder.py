@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.executors.workspace.folder import MAX_ENTRIES, Folder, parts_of
-from app.executors.workspace.trouble import Trouble
+from app.executors.workspace.folder import MAX_ENTRIES, Folder, WorkspaceError, parts_of
 
 SECRET = b"what lies outside"
 
@@ -32,7 +31,7 @@ def outside(folder: Folder) -> Path:
 
 
 def code(work: Callable[[], object]) -> str:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(WorkspaceError) as caught:
         work()
     assert SECRET.decode() not in str(caught.value)
     return caught.value.code
@@ -160,7 +159,7 @@ def test_a_new_file_is_a_new_one(
             os.link(target / "secret", name)
         case _:
             name.write_bytes(b"somebody's")
-    with pytest.raises(Trouble):
+    with pytest.raises(WorkspaceError):
         folder.write("a", b"mine")
     assert (target / "secret").read_bytes() == SECRET
     assert os.listdir(target) == ["secret"]
@@ -222,7 +221,7 @@ def test_races_to_read(folder: Folder) -> None:
         for place in range(2 * ROUNDS):
             try:
                 data, _ = folder.read("file" if place % 2 else "here/secret", 100)
-            except Trouble as trouble:
+            except WorkspaceError as trouble:
                 seen[trouble.code] += 1
             else:
                 assert data == b"own"
@@ -236,7 +235,7 @@ def test_races_to_write_and_remove(folder: Folder) -> None:
             try:
                 folder.write("here/new" if place % 2 else "here/secret", b"own")
                 folder.remove("here/new")
-            except Trouble:
+            except WorkspaceError:
                 continue
     assert sorted(os.listdir(outside(folder))) == ["secret"]
     assert (outside(folder) / "secret").read_bytes() == SECRET

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.executors.workspace import history as module
+from app.executors.workspace.folder import WorkspaceError
 from app.executors.workspace.history import History
-from app.executors.workspace.trouble import Trouble
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def written(history: History, *texts: bytes) -> None:
 
 
 def code(history: History, number: int) -> str:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(WorkspaceError) as caught:
         history.undo(number, 6)
     return caught.value.code
 
@@ -102,9 +102,9 @@ def test_what_was_read_is_known_after_a_restart(history: History) -> None:
     data, status = history.files.read("a", 100)
     again = History(history.files.root)
     again.check_known("a", status, data)
-    with pytest.raises(Trouble, match="E2"):
+    with pytest.raises(WorkspaceError, match="E2"):
         again.check_known("a", status, b"other")
-    with pytest.raises(Trouble, match="E1"):
+    with pytest.raises(WorkspaceError, match="E1"):
         again.check_known("b", status, data)
 
 
@@ -114,7 +114,7 @@ def test_what_was_read_is_bounded(history: History, monkeypatch: pytest.MonkeyPa
     data, status = history.files.read("a", 9)
     for path in ("a", "b", "c"):
         history.saw(path, status, data)
-    with pytest.raises(Trouble, match="E1"):
+    with pytest.raises(WorkspaceError, match="E1"):
         history.check_known("a", status, data)
     history.check_known("c", status, data)
 
@@ -123,5 +123,5 @@ def test_what_was_read_is_bounded(history: History, monkeypatch: pytest.MonkeyPa
 def test_a_damaged_index_is_told(history: History, damage: str) -> None:
     written(history, b"one")
     (history.files.root.with_name("s.history") / "index.json").write_text(damage)
-    with pytest.raises(Trouble, match=r"index.json is damaged; delete it."):
+    with pytest.raises(WorkspaceError, match=r"index.json is damaged; delete it."):
         history.undo(1, 6)

@@ -12,9 +12,9 @@ import anyio
 import pypdf
 import pytest
 
-from app.executors.workspace import read
-from app.executors.workspace.read import image_type, numbered, page_range, shown
-from app.executors.workspace.trouble import Trouble
+from app.executors.workspace import files
+from app.executors.workspace.files import image_type, number_lines, page_range, render_file
+from app.executors.workspace.folder import WorkspaceError
 from tests.executors.workspace.working import Working
 
 pytestmark = pytest.mark.anyio
@@ -36,12 +36,12 @@ MOST = 1 << 20
     ],
 )
 def test_numbered(text: str, offset: int, limit: int, told: str) -> None:
-    assert numbered(text, offset, limit) == told
+    assert number_lines(text, offset, limit) == told
 
 
 def test_a_large_text_is_cut_at_a_line() -> None:
-    told = numbered("\n".join("y" * 1_000 for _ in range(1_000)))
-    assert len(told) < read.MAX_TEXT + 3_000
+    told = number_lines("\n".join("y" * 1_000 for _ in range(1_000)))
+    assert len(told) < files.MAX_TEXT + 3_000
     assert told.endswith("more lines; go on with offset 200.)")
 
 
@@ -59,7 +59,7 @@ def test_a_large_text_is_cut_at_a_line() -> None:
 def test_images(data: bytes, kind: str) -> None:
     assert image_type(data) == kind
     if kind:
-        words, picture = shown("a", data, 1, 10, MOST).content
+        words, picture = render_file("a", data, 1, 10, MOST).content
         assert (picture.type, picture.media_type) == ("image", kind)
         assert base64.b64decode(picture.data) == data
         assert kind in words.text
@@ -85,7 +85,9 @@ CODE = {
 
 
 def test_notebook() -> None:
-    told = shown("a.ipynb", notebook({"cell_type": "markdown", "source": "# Hi"}, CODE), 1, 9, MOST)
+    told = render_file(
+        "a.ipynb", notebook({"cell_type": "markdown", "source": "# Hi"}, CODE), 1, 9, MOST
+    )
     first, picture, last = told.content
     assert first.text == (
         "--- cell 1, markdown ---\n# Hi\n--- cell 2, code ---\nx = 1\nx\n--- output ---\nhello\n\n"
@@ -97,7 +99,7 @@ def test_notebook() -> None:
 
 def test_a_notebook_that_is_too_large_is_cut() -> None:
     large = {"cell_type": "code", "source": "y" * 5_000, "outputs": []}
-    told = shown("a.ipynb", notebook(CODE, large), 1, 9, 5_000)
+    told = render_file("a.ipynb", notebook(CODE, large), 1, 9, 5_000)
     assert told.content[-1].text == "(The rest of the notebook is too large to be shown.)"
     assert sum(len(one.text) + len(one.data) for one in told.content) < 5_000
 
@@ -117,8 +119,8 @@ def test_a_notebook_that_is_too_large_is_cut() -> None:
     ],
 )
 def test_no_notebook(data: bytes) -> None:
-    with pytest.raises(Trouble, match="E9"):
-        shown("a.ipynb", data, 1, 9, MOST)
+    with pytest.raises(WorkspaceError, match="E9"):
+        render_file("a.ipynb", data, 1, 9, MOST)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_pages(words: str, pages: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("words", ["0", "a", "3-1", "1-", "-2", "1-99", "1,2", "٣"])
 def test_no_pages(words: str) -> None:
-    with pytest.raises(Trouble, match="E11"):
+    with pytest.raises(WorkspaceError, match="E11"):
         page_range(words)
 
 
@@ -192,7 +194,7 @@ async def test_a_pdf_that_never_ends_is_ended(
 ) -> None:
     script = tmp_path / "endless.py"
     script.write_text("while True: pass")
-    monkeypatch.setattr(read, "_PDF", script)
-    monkeypatch.setattr(read, "PDF_S", 0.5)
+    monkeypatch.setitem(files._EXTRACTORS, "pdf", script)
+    monkeypatch.setattr(files, "PDF_S", 0.5)
     text, _ = await told(tmp_path, pdf("first"))
     assert text.startswith("E8 too large: a.pdf took longer than 0.5 s")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.executors.workspace.files import FileSearch, glob_matcher, list_files, search_files
 from app.executors.workspace.folder import Folder
-from app.executors.workspace.search import Search, glob_matcher, listed, searched
 from tests.tables import each_row
 
 
@@ -45,12 +45,12 @@ def test_glob(glob: str, path: str, fits: bool) -> None:
 
 
 def test_listed(folder: Folder) -> None:
-    assert listed(folder, "", "") == (
+    assert list_files(folder, "", "") == (
         "a.py  51 bytes\nbytes  5 bytes\nsrc/\nsrc/b.py  17 bytes\nsrc/deep/\n"
         "src/deep/c.md  6 bytes"
     )
-    assert listed(folder, "src", "*.md") == "src/deep/c.md  6 bytes"
-    assert listed(folder, "", "*.nothing") == "(nothing)"
+    assert list_files(folder, "src", "*.md") == "src/deep/c.md  6 bytes"
+    assert list_files(folder, "", "*.nothing") == "(nothing)"
 
 
 FOUND: list[tuple[dict[str, Any], str]] = [
@@ -75,15 +75,15 @@ FOUND: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("search", "text"), FOUND)
 def test_searched(folder: Folder, search: dict[str, Any], text: str) -> None:
-    found = searched(folder, Search(**search))
+    found = search_files(folder, FileSearch(**search))
     assert found == text or found.startswith(text + "\n(1 files")
 
 
 def test_no_pattern_backtracks(folder: Folder) -> None:
     """With a backtracking engine this would run for longer than the universe."""
     folder.write("long", b"a" * 200_000 + b"!")
-    assert searched(folder, Search("^(a+)+$", glob="long")) == "No match."
-    assert searched(folder, Search("(a|aa)+$", path="long")) == "No match."
+    assert search_files(folder, FileSearch("^(a+)+$", glob="long")) == "No match."
+    assert search_files(folder, FileSearch("(a|aa)+$", path="long")) == "No match."
 
 
 def test_a_search_stops_when_told(folder: Folder) -> None:
@@ -93,4 +93,6 @@ def test_a_search_stops_when_told(folder: Folder) -> None:
         asked.append(True)
         return len(asked) > 1
 
-    assert searched(folder, Search("def"), stopped) == "a.py:2:def one():\na.py:5:def two():"
+    assert (
+        search_files(folder, FileSearch("def"), stopped) == "a.py:2:def one():\na.py:5:def two():"
+    )

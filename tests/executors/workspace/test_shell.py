@@ -17,8 +17,8 @@ import anyio
 import pytest
 
 from app.executors.workspace import shell
+from app.executors.workspace.executor import OPEN
 from app.executors.workspace.shell import Output
-from app.executors.workspace.workspace import OPEN
 from tests.bounded import until
 from tests.executors.ending import over_once
 from tests.executors.workspace.working import TOOLS, Working, alive
@@ -283,8 +283,8 @@ async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
             "async def main():\n"
             f"    folder = Path({str(tmp_path)!r})\n"
             f"    confine = {confine} and not await shell.sandbox(folder)\n"
-            f"    command = shell.Command({command!r}, folder, confine, 9)\n"
-            "    async with shell.running(command) as one:\n"
+            f"    command = shell.ShellCommand({command!r}, folder, confine, 9)\n"
+            "    async with shell.run_command(command) as one:\n"
             "        await one.follow(print)\n"
             "asyncio.run(main())\n"
         )

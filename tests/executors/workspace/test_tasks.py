@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from app.core.events import Event, TaskEnded, TaskStarted
-from app.executors.workspace import tasks as module
-from app.executors.workspace.tasks import Tasks
-from app.executors.workspace.workspace import OPEN
+from app.executors.workspace import shell as module
+from app.executors.workspace.executor import OPEN
+from app.executors.workspace.shell import Tasks
 from tests.bounded import until
 from tests.executors.workspace.working import Working, alive
 

@@ -14,11 +14,11 @@ import anyio
 from app.core.events import Event
 from app.core.tools import Tool, ToolResult
 from app.executors.executor import Invocation
-from app.executors.table import Executors, executors
+from app.executors.registry import Executors, executors
+from app.executors.workspace.executor import OPEN, Workspace
 from app.executors.workspace.fetch import Pages
-from app.executors.workspace.tasks import Tasks
+from app.executors.workspace.shell import Tasks
 from app.executors.workspace.tools import WORKSPACE
-from app.executors.workspace.workspace import OPEN, Workspace
 
 TOOLS = {tool.name: tool for tool in WORKSPACE}
 

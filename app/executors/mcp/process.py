@@ -1,8 +1,9 @@
-"""An MCP server as a child process: its lines both ways, its last words, its end.
+"""An MCP server as a child process: its command with `${NAME}` filled in, its lines, its end.
 
 Not the SDK's own transport, because that reads a line of any length, leaves stderr to a file and
-lets the server live on when we are killed. The child is `mcp_guard.py`. Knows nothing of what the
-messages say. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+lets the server live on when we are killed. The child is `guard.py`. Parses no message. No value of
+the environment is put into an error.
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -26,6 +27,11 @@ from app.core.errors import BadInput
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
+import re
+from typing import Any
+
+from app.core.servers import Server
+from app.net.mcp_http import streams
 
 MAX_LINE = 16 * 1024 * 1024
 MAX_UNASKED = 64 * 1024 * 1024
@@ -41,7 +47,7 @@ END_S = 5.0
 SLOW_LINE = 256 * 1024
 """Bytes from which a line is parsed in a thread, so that nothing else waits for it."""
 
-_GUARD = Path(__file__).with_name("mcp_guard.py")
+_GUARD = Path(__file__).with_name("guard.py")
 _CHUNK = 64 * 1024
 
 
@@ -84,6 +90,10 @@ class Words:
         self.tail = (self.tail + data)[-TAIL:]
 
 
+Transport = Callable[[Words, Callable[[], None]], AbstractAsyncContextManager[Any]]
+"""(where last words go, what to call at the end): the streams of a connection, as a context."""
+
+
 class Flood(Exception):
     """More than may be kept; the sentence tells of what."""
 
@@ -115,7 +125,7 @@ async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> Asyn
     read, write_end = os.pipe()
     lifeline = os.fdopen(write_end, "wb", 0)
     try:
-        process = await _started(launch, read)
+        process = await _start(launch, read)
     except BaseException as error:  # given up while it started, too
         lifeline.close()
         if not isinstance(error, OSError):
@@ -138,7 +148,7 @@ async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> Asyn
             group.cancel_scope.cancel()
 
 
-async def _started(launch: Launch, lifeline: int) -> asyncio.subprocess.Process:
+async def _start(launch: Launch, lifeline: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", "-B", str(_GUARD), str(lifeline)),
         *launch.command,
@@ -191,7 +201,7 @@ class _Pipe:
         self._came.close()
         ended()
         # It is read to its end: until then asyncio does not tell that a child has gone.
-        await _drained(self._process.stdout)
+        await _drain(self._process.stdout)
 
     async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
         pieces: list[bytes] = []
@@ -238,7 +248,7 @@ class _Pipe:
         except Flood as flood:
             self._words.fault = str(flood)
             _kill(self._process, signal.SIGTERM)
-            await _drained(self._process.stderr)
+            await _drain(self._process.stderr)
 
     async def talk(self) -> None:
         """What we send; where the server is gone `listen` tells of it."""
@@ -285,6 +295,89 @@ def _kill(process: asyncio.subprocess.Process, number: int) -> None:
         process.send_signal(number)
 
 
-async def _drained(stream: asyncio.StreamReader) -> None:
+async def _drain(stream: asyncio.StreamReader) -> None:
     while await stream.read(_CHUNK):
         pass
+
+
+# -- what is started for an accepted server
+
+REFERENCE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
+"""What every server has of our environment, beside LC_...; no key is among it."""
+
+Lookup = Callable[[str, str], str | None]
+"""The value of a variable, by its name and the URL it is to be sent to ("": to a process)."""
+
+
+def fill_references(text: str, lookup: Lookup, url: str = "") -> str:
+    """`text` with its `${NAME}` filled in, and `${NAME:-default}` by its default where the variable
+    is not set. BadInput names what is missing, never a value."""
+
+    def value(match: re.Match[str]) -> str:
+        name, falls_back, default = match.group(1).partition(":-")
+        if not NAME.fullmatch(name):
+            raise BadInput(
+                f"{match.group(0)} cannot be filled in; write ${{NAME}} with the name of a"
+                " variable of the environment."
+            )
+        found = lookup(name, url)
+        if falls_back and not found:
+            return default
+        if found is None:
+            raise BadInput(
+                f"There is no {name} in the environment, which this server needs; set it and"
+                " start the playground again."
+            )
+        return found
+
+    return REFERENCE.sub(value, text)
+
+
+def references(server: Server) -> tuple[str, ...]:
+    """The names in all its `${NAME}`, each once; not those that have a default."""
+    texts = (server.command, *server.args, server.url)
+    whole = " ".join((*texts, *server.env.values(), *server.headers.values()))
+    return tuple(dict.fromkeys(one for one in REFERENCE.findall(whole) if ":-" not in one))
+
+
+def launch_of(server: Server, environment: Mapping[str, str], lookup: Lookup) -> Launch:
+    """What is started for a server by stdio: its own variables, and the few that any program
+    needs to find its way."""
+    passed = {k: v for k, v in environment.items() if k in PASSED or k.startswith("LC_")}
+    own = {name: fill_references(value, lookup) for name, value in server.env.items()}
+    command = tuple(fill_references(word, lookup) for word in (server.command, *server.args))
+    first = os.path.expanduser(command[0])
+    return Launch((first, *command[1:]), os.path.expanduser(server.cwd), {**passed, **own})
+
+
+def transport_of(server: Server, environment: Mapping[str, str], lookup: Lookup) -> Transport:
+    """How a connection to `server` is made; everything is filled in only then."""
+
+    @asynccontextmanager
+    async def opened(words: Words, ended: Callable[[], None]) -> AsyncIterator[Any]:
+        if server.command:
+            launch = launch_of(server, environment, lookup)
+            check_launch(launch)
+            async with stdio(launch, words, ended) as both:
+                yield both
+            return
+        headers = {
+            name: fill_references(value, lookup, server.url)
+            for name, value in server.headers.items()
+        }
+        url = fill_references(server.url, lookup, server.url)
+
+        def heard(size: int, events: int) -> None:
+            try:
+                words.heard(size, events)
+            except Flood as flood:
+                words.fault = str(flood)
+                ended()
+                raise
+
+        async with streams(url, headers, private=server.private, heard=heard) as both:
+            yield both
+
+    return opened

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.executors.executor import Report
-from app.executors.progress import Progress
+from app.executors.executor import Report, ThrottledProgress
 from app.executors.script import by_path
 
 _RUNNER = Path(__file__).with_name("runner.py")
@@ -34,7 +33,7 @@ _MOST_BETWEEN = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Answer:
+class WorkerAnswer:
     """What came of one job: the child's own `message`, or None where it ended without one, with
     its exit `code` and the `tail` of its stderr. `flooded`: it said more than it may."""
 
@@ -50,7 +49,7 @@ class _Call:
 
     def __init__(self, number: int, most: int, report: Report) -> None:
         self.number, self.most = number, most
-        self.progress = Progress(report)
+        self.progress = ThrottledProgress(report)
         self.decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self.size = 0
         self.message: Mapping[str, Any] | None = None
@@ -145,7 +144,7 @@ class Worker:
         """Whether it can take another job."""
         return self._lifeline >= 0 and not self.ended.done() and not self._listening.done()
 
-    async def call(self, job: bytes, most: int, report: Report, *, last: bool) -> Answer:
+    async def call(self, job: bytes, most: int, report: Report, *, last: bool) -> WorkerAnswer:
         """What comes of `job`; at most `most` bytes of output. After the `last` one the child
         ends, with all that it started. Cancelled, it leaves the child to `end`."""
         self._jobs += 1
@@ -170,7 +169,7 @@ class Worker:
             self._call = None
         code = self.ended.result() if self.ended.done() else None
         tail = self._tail.decode("utf-8", "replace").strip()
-        return Answer(call.message, code, tail, call.flooded.is_set())
+        return WorkerAnswer(call.message, code, tail, call.flooded.is_set())
 
     async def end(self) -> None:
         """Close the lifeline and wait until the guard has ended everything; at last kill it."""

@@ -1,6 +1,7 @@
-"""A call's arguments put into a template: `{{ args.city }}`, `{{ args.places.0.name }}`, or
-`{{ args }}` for all. A string that is one such place and nothing else becomes the argument itself,
-number or object. Numbers keep their digits. Nothing else is evaluated.
+"""Templates with a call's arguments: `{{ args.city }}`, `{{ args.places.0.name }}`, `{{ args }}`.
+
+A string that is one placeholder and nothing else becomes the argument itself, number or object.
+Numbers keep their digits. Nothing else is evaluated.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ class Digits(str):
     """A number exactly as the model wrote it."""
 
 
-def parsed(arguments: str) -> dict[str, Any]:
+def parse_arguments(arguments: str) -> dict[str, Any]:
     """Sound arguments, with each number as Digits."""
     value: dict[str, Any] = json.loads(arguments, parse_int=Digits, parse_float=Digits)
     return value
 
 
-def filled(template: Any, arguments: dict[str, Any], known: Collection[str] = ()) -> Any:
+def fill_template(template: Any, arguments: dict[str, Any], known: Collection[str] = ()) -> Any:
     """`template` with its places filled. One that the call leaves out is an empty text where its
     argument is one of `known`, which a call may have, and stays as it is written elsewhere."""
 

@@ -19,16 +19,19 @@ from typing import Any, TypeVar
 from app.core.errors import NotFound
 from app.core.events import Problem
 from app.core.tools import Tool, ToolResult, text_result
-from app.executors.executor import LONGEST_S, Checked, Deadline, Invocation, Report
-from app.executors.progress import Progress
-from app.executors.workspace import edit, read, search, shell
+from app.executors.executor import (
+    LONGEST_S,
+    CallCheck,
+    Deadline,
+    Invocation,
+    Report,
+    ThrottledProgress,
+)
+from app.executors.workspace import files, shell
 from app.executors.workspace.fetch import Pages
-from app.executors.workspace.folder import Folder, parts_of
+from app.executors.workspace.folder import Folder, WorkspaceError, parts_of
 from app.executors.workspace.history import MAX_FILE, History
-from app.executors.workspace.known import reads_only
-from app.executors.workspace.shell import Command
-from app.executors.workspace.tasks import Tasks
-from app.executors.workspace.trouble import Trouble
+from app.executors.workspace.shell import ShellCommand, Tasks, reads_only
 
 T = TypeVar("T")
 
@@ -45,12 +48,12 @@ _CONFINED = Problem(
 )
 
 
-class Misfit(Exception):
+class InvalidArgument(Exception):
     """An argument is not what the tool takes; the sentence says which."""
 
 
-class Given:
-    """The arguments of a call, each of the type asked for. Misfit where it is another."""
+class CallArguments:
+    """The arguments of a call, each of the type asked for. InvalidArgument where it is another."""
 
     def __init__(self, arguments: str) -> None:
         self._values: Mapping[str, Any] = json.loads(arguments)
@@ -58,27 +61,27 @@ class Given:
     def text(self, name: str, default: str | None = None) -> str:
         value = self._values.get(name, default)
         if not isinstance(value, str):
-            raise Misfit(f"{name} must be a text.")
+            raise InvalidArgument(f"{name} must be a text.")
         return value
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
         value = self._values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Misfit(f"{name} must be a number.")
+            raise InvalidArgument(f"{name} must be a number.")
         if not least <= value <= most:
-            raise Misfit(f"{name} must be from {least:g} to {most:g}.")
+            raise InvalidArgument(f"{name} must be from {least:g} to {most:g}.")
         return value
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         value = self.number(name, default, least, most)
         if value != int(value):
-            raise Misfit(f"{name} must be a whole number.")
+            raise InvalidArgument(f"{name} must be a whole number.")
         return int(value)
 
     def flag(self, name: str) -> bool:
         value = self._values.get(name, False)
         if not isinstance(value, bool):
-            raise Misfit(f"{name} must be true or false.")
+            raise InvalidArgument(f"{name} must be true or false.")
         return value
 
 
@@ -92,7 +95,9 @@ class Workspace:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._probing = asyncio.Lock()
         self._sandbox: str | None = None
-        self._does: Mapping[str, Callable[[Invocation, Given, Report], Awaitable[ToolResult]]] = {
+        self._does: Mapping[
+            str, Callable[[Invocation, CallArguments, Report], Awaitable[ToolResult]]
+        ] = {
             "read_file": self._read,
             "write_file": self._write,
             "edit_file": self._edit,
@@ -111,30 +116,30 @@ class Workspace:
             said = "There is no such workspace tool; correct the tool's config.tool."
             return text_result(said, is_error=True, kind="failed")
         try:
-            return await does(invocation, Given(invocation.arguments), report)
-        except Misfit as misfit:
+            return await does(invocation, CallArguments(invocation.arguments), report)
+        except InvalidArgument as misfit:
             return text_result(str(misfit), is_error=True, kind="invalid")
-        except Trouble as trouble:
+        except WorkspaceError as trouble:
             return text_result(str(trouble), is_error=True, kind="failed")
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """Whether it only reads; for a command, whether there is a sandbox for it."""
         name = tool.config.get("tool")
         if name != "run_shell":
-            return Checked(parallel_safe=name in _PLAIN)
+            return CallCheck(parallel_safe=name in _PLAIN)
         try:
-            given = Given(arguments)
+            given = CallArguments(arguments)
             safe = reads_only(given.text("command")) and not given.flag("background")
-        except (Misfit, ValueError, RecursionError, AttributeError):
+        except (InvalidArgument, ValueError, RecursionError, AttributeError):
             safe = False
         missing = await self.sandbox()
         if not missing:
-            return Checked("", (_CONFINED,), safe)
+            return CallCheck("", (_CONFINED,), safe)
         said = (
             f"This system offers no sandbox ({missing}): the command would run with all your "
             "rights, on your files and your network. It is never run without being asked for."
         )
-        return Checked(OPEN, (Problem("caution", said),), safe)
+        return CallCheck(OPEN, (Problem("caution", said),), safe)
 
     async def sandbox(self) -> str:
         """ "" where commands can be confined here, or why not; tried once."""
@@ -163,10 +168,12 @@ class Workspace:
 
     # The tools.
 
-    async def _read(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _read(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         path = _path(given)
         offset = given.whole("offset", 1, 1, 10**8)
-        limit = given.whole("limit", read.LINES, 1, 20_000)
+        limit = given.whole("limit", files.LINES, 1, 20_000)
         pages = given.text("pages", "")
 
         def known(history: History) -> bytes:
@@ -175,40 +182,50 @@ class Workspace:
             return data
 
         data = await self._alone(invocation, known)
-        if read.is_pdf(data):
-            return await read.pdf(path, data, pages)
+        if files.is_pdf(data):
+            return await files.read_pdf(path, data, pages)
         if pages:
-            raise Trouble("E11", f"{path} is no PDF; leave pages out, or use offset and limit.")
-        return read.shown(path, data, offset, limit, invocation.max_output)
+            raise WorkspaceError(
+                "E11", f"{path} is no PDF; leave pages out, or use offset and limit."
+            )
+        return files.render_file(path, data, offset, limit, invocation.max_output)
 
-    async def _write(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _write(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         path, content = _path(given), given.text("content")
         by, at_ms = invocation.call, self._clock()
         return text_result(
             await self._alone(
-                invocation, lambda history: edit.write(history, path, content, by, at_ms)
+                invocation, lambda history: files.write_file(history, path, content, by, at_ms)
             )
         )
 
-    async def _edit(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _edit(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         path, old, new = _path(given), given.text("old"), given.text("new")
         every = given.flag("replace_all")
         by, at_ms = invocation.call, self._clock()
         return text_result(
             await self._alone(
                 invocation,
-                lambda history: edit.edit(history, path, old, new, by, at_ms, every=every),
+                lambda history: files.edit_file(history, path, old, new, by, at_ms, every=every),
             )
         )
 
-    async def _list(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _list(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         path, pattern = given.text("path", ""), given.text("pattern", "")
         folder = Folder(invocation.folder)
         folder.make()
-        return text_result(_sound(await asyncio.to_thread(search.listed, folder, path, pattern)))
+        return text_result(_sound(await asyncio.to_thread(files.list_files, folder, path, pattern)))
 
-    async def _search(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
-        wanted = search.Search(
+    async def _search(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
+        wanted = files.FileSearch(
             given.text("pattern"),
             given.text("path", ""),
             given.text("glob", ""),
@@ -220,27 +237,29 @@ class Workspace:
         folder.make()
         stop = threading.Event()
         try:
-            told = await asyncio.to_thread(search.searched, folder, wanted, stop.is_set)
+            told = await asyncio.to_thread(files.search_files, folder, wanted, stop.is_set)
         finally:
             stop.set()  # cancelled, the thread goes no further than its file
         return text_result(_sound(told))
 
-    async def _shell(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _shell(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         seconds = given.number("timeout_s", SHELL_S, 1, 600)
         lifted = invocation.lift or invocation.code == OPEN
         background = given.flag("background")
         text = given.text("command")
         if "\0" in text:
-            raise Misfit("command must have no NUL character.")
+            raise InvalidArgument("command must have no NUL character.")
         Folder(invocation.folder).make()
-        command = Command(text, invocation.folder.resolve(), not lifted, LONGEST_S)
+        command = ShellCommand(text, invocation.folder.resolve(), not lifted, LONGEST_S)
         if background:
             return await self._begin(invocation, command)
         # The table's own limit would lose what was printed by then.
         limit_s = min(seconds, max(invocation.timeout_s - 5, 0.5 * invocation.timeout_s))
-        return await _ran(command, limit_s, invocation.deadline, report)
+        return await _run_shell_command(command, limit_s, invocation.deadline, report)
 
-    async def _begin(self, invocation: Invocation, command: Command) -> ToolResult:
+    async def _begin(self, invocation: Invocation, command: ShellCommand) -> ToolResult:
         call, attempt = invocation.call, invocation.attempt
         task = await self.tasks.start(invocation.session, call, attempt, command)
         if task.how and not task.told:
@@ -249,21 +268,27 @@ class Workspace:
         said = f"It runs in the background as {task.id}{where}; read_task tells what it prints."
         return text_result(said)
 
-    async def _read_task(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _read_task(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         try:
             return text_result(self.tasks.read(invocation.session, given.text("task_id")))
         except NotFound as error:
-            raise Trouble("E12", str(error)) from None
+            raise WorkspaceError("E12", str(error)) from None
 
-    async def _stop_task(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _stop_task(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         task_id = given.text("task_id")
         try:
             await self.tasks.stop(invocation.session, task_id, "stopped by the model")
             return text_result(self.tasks.read(invocation.session, task_id))
         except NotFound as error:
-            raise Trouble("E12", str(error)) from None
+            raise WorkspaceError("E12", str(error)) from None
 
-    async def _fetch(self, invocation: Invocation, given: Given, report: Report) -> ToolResult:
+    async def _fetch(
+        self, invocation: Invocation, given: CallArguments, report: Report
+    ) -> ToolResult:
         url, most = given.text("url"), invocation.max_output
         limit_s = min(FETCH_S, invocation.timeout_s)
         try:
@@ -271,15 +296,19 @@ class Workspace:
                 return await self._pages.fetched(invocation.session, url, None, most)
         except TimeoutError:
             after_s = limit_s + invocation.deadline.extended_s
-            raise Trouble("E14", f"{url} was not done after {after_s:g} s, its limit.") from None
+            raise WorkspaceError(
+                "E14", f"{url} was not done after {after_s:g} s, its limit."
+            ) from None
 
 
-async def _ran(command: Command, limit_s: float, deadline: Deadline, report: Report) -> ToolResult:
+async def _run_shell_command(
+    command: ShellCommand, limit_s: float, deadline: Deadline, report: Report
+) -> ToolResult:
     """The command run to its end, or for `limit_s` seconds and what a person grants."""
-    progress = Progress(report)
+    progress = ThrottledProgress(report)
     begun = time.monotonic()
     try:
-        async with shell.running(command) as one:
+        async with shell.run_command(command) as one:
             try:
                 async with deadline.within(limit_s):
                     code = await one.follow(progress.printed)
@@ -292,13 +321,13 @@ async def _ran(command: Command, limit_s: float, deadline: Deadline, report: Rep
                 said = f"{output}\n[ended, for it printed more than {shell.MAX_OUTPUT:,} bytes]"
                 return text_result(said, is_error=True, kind="too_large")
     except OSError as error:
-        raise Trouble("E13", f"The shell cannot be started: {error.strerror}.") from error
+        raise WorkspaceError("E13", f"The shell cannot be started: {error.strerror}.") from error
     finally:
         progress.close()
     return shell.result(output, code, time.monotonic() - begun, lifted=not command.confine)
 
 
-def _path(given: Given) -> str:
+def _path(given: CallArguments) -> str:
     """One spelling for one file."""
     return "/".join(parts_of(given.text("path")))
 

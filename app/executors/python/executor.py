@@ -1,17 +1,25 @@
-"""A function of the person's own file, in a child process. No sandbox: it runs as the user.
+"""Python tools: a function of the user's own file, or code typed in the page.
 
-The child is `runner.py`, which ends everything the function started as soon as its stdin closes.
-It gets its arguments as its type hints say (`conversion.py`); what it prints is shown while it
-runs, what it tells `report` is progress. Its result is a text as it is, the bytes of a PNG, JPEG,
-WebP or GIF as an image, everything else as JSON.
-One child is kept for each session, file and interpreter, for importing may take its time: what the
-file holds in memory stays between calls. A call that finds it at work has a child of its own.
-Where Linux offers namespaces it sees and can signal only its own processes (see `apart.py`).
+A function of a file runs in a child process (`runner.py`), which ends everything the function
+started as soon as its stdin closes. No sandbox: it runs as the user. It gets its arguments as its
+type hints say (`conversion.py`); what it prints is shown while it runs, what it passes to `report`
+is progress. Its result is a text as it is, the bytes of a PNG, JPEG, WebP or GIF as an image,
+everything else as JSON. One child is kept for each session, file and interpreter, for importing
+may take its time: what the file holds in memory stays between calls. A call that finds it at work
+has a child of its own. Where Linux offers namespaces it sees and can signal only its own processes.
 config: {"file", "function", "interpreter", "keep"}; `file` may be `shipped:NAME` for one of our
 examples; `keep` false gives every call a child of its own.
 In its environment a function finds which call it answers: PLAYGROUND_SESSION, PLAYGROUND_CALL,
 PLAYGROUND_ATTEMPT, and PLAYGROUND_IDEMPOTENCY_KEY, the same for all attempts at a call with the
-same arguments. Typed code (sandboxed.py) has no environment, and so none of these.
+same arguments.
+
+Typed code runs in pydantic-monty (the extra `sandbox`), an interpreter in a process of its own: a
+subset of Python, with limits on time, memory, recursion and output. No files, no network, no
+environment, no packages, of the standard library only what it brings (json, re, math, datetime,
+...). Numbers are its own: a number with more digits than a float has is rounded. A child of ours
+(`typed_code.py`) talks to it, for what it returns may be far larger than its limit.
+config: {"code", "function"}. The function is called with the arguments by name; without `function`
+it is the one named like the tool, or the only one.
 """
 
 from __future__ import annotations
@@ -21,18 +29,20 @@ import base64
 import hashlib
 import json
 import os
+import re
+import shutil
 import signal
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sysconfig
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from app.core.errors import BadInput
 from app.core.events import Problem
 from app.core.tools import SHIPPED, Content, Tool, ToolResult, text_result
-from app.executors import sandboxed
-from app.executors.executor import LONGEST_S, Checked, Invocation, Report
-from app.executors.images import image
-from app.executors.worker import Answer, Worker
+from app.executors.executor import LONGEST_S, CallCheck, Invocation, Report, image_content
+from app.executors.python.worker import Worker, WorkerAnswer
 
 MISSING = "missing"
 """Stands for a file that is not there: one that appears later is not what was seen."""
@@ -43,7 +53,7 @@ REST_S = 300.0
 MOST_KEPT = 8
 """Children that are kept without a call, over all sessions; the longest unused ends first."""
 
-_HERE = Path(__file__).parent
+_SHIPPED = Path(__file__).parent.parent
 _ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR")
 
 Key = tuple[str, str, str]
@@ -70,9 +80,9 @@ class Python:
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
         tool = invocation.tool
         if "code" in tool.config:
-            return await sandboxed.run(invocation, report, run)
-        if not keeps(tool):
-            return await run(invocation, report)
+            return await run_typed_code(invocation, report, run_in_child)
+        if not keeps_process(tool):
+            return await run_in_child(invocation, report)
         key = (
             invocation.session,
             str(_file(str(tool.config.get("file", "")))),
@@ -80,7 +90,7 @@ class Python:
         )
         kept = self._kept.get(key)
         if kept is not None and kept.busy:
-            return await run(invocation, report)
+            return await run_in_child(invocation, report)
         kept = self._kept.pop(key, None) or _Kept()
         self._kept[key] = kept
         kept.busy = True
@@ -100,10 +110,10 @@ class Python:
                 kept.rest = loop.call_later(REST_S, self._end, key, kept)
                 self._end_the_oldest()
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         if "code" in tool.config:
-            return await sandboxed.checked(session, tool, arguments)
-        return await checked(session, tool, arguments)
+            return await check_typed_code(session, tool, arguments)
+        return await check_file(session, tool, arguments)
 
     async def forget(self, session: str) -> None:
         """A child that has a call ends when that ends."""
@@ -123,9 +133,9 @@ class Python:
             fresh = kept.worker is None or not kept.worker.alive
             if fresh:
                 if kept.worker is not None:
-                    await _ended(kept.worker)
+                    await _end_worker(kept.worker)
                     kept.worker = None
-                started = await _started(invocation)
+                started = await _start(invocation)
                 if isinstance(started, ToolResult):
                     return started
                 kept.worker = started
@@ -135,7 +145,7 @@ class Python:
             answer = await kept.worker.call(job, invocation.max_output, report, last=False)
             match answer.message:
                 case {"changed": str(path)} if not fresh:  # it was handed back, and is not run yet
-                    await _ended(kept.worker)
+                    await _end_worker(kept.worker)
                     kept.worker = None
                     report(f"{Path(path).name} has changed, so its process was started anew.", None)
                     continue
@@ -148,7 +158,7 @@ class Python:
             del self._kept[key]
         if kept.rest is not None:
             kept.rest.cancel()
-        task = asyncio.ensure_future(_ended(kept.worker))
+        task = asyncio.ensure_future(_end_worker(kept.worker))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
@@ -174,10 +184,10 @@ class Python:
             self._end(key, self._kept[key])
 
 
-async def run(invocation: Invocation, report: Report) -> ToolResult:
+async def run_in_child(invocation: Invocation, report: Report) -> ToolResult:
     """Run the function in a child of its own; cancelled, it ends the child with all its children
     and raises on."""
-    worker = await _started(invocation)
+    worker = await _start(invocation)
     if isinstance(worker, ToolResult):
         return worker
     try:
@@ -185,24 +195,24 @@ async def run(invocation: Invocation, report: Report) -> ToolResult:
         answer = await worker.call(job, invocation.max_output, report, last=True)
     finally:
         # Shielded: whoever cancels twice must not leave the child behind.
-        await asyncio.shield(asyncio.ensure_future(_ended(worker)))
+        await asyncio.shield(asyncio.ensure_future(_end_worker(worker)))
     return _verdict(answer, invocation.max_output)
 
 
-def keeps(tool: Tool) -> bool:
+def keeps_process(tool: Tool) -> bool:
     """Whether its child is kept for the next call. Ours import nothing, and remember nothing."""
     file = str(tool.config.get("file", ""))
     return tool.config.get("keep", True) is True and not file.startswith(SHIPPED)
 
 
-async def checked(session: str, tool: Tool, arguments: str) -> Checked:
+async def check_file(session: str, tool: Tool, arguments: str) -> CallCheck:
     """With the bytes of the tool's file."""
     code = await asyncio.to_thread(code_of, tool)
-    problems = (_kept_note(tool),) if keeps(tool) else ()
-    return Checked(code, problems, parallel_safe=tool.parallel_safe)
+    problems = (_state_note(tool),) if keeps_process(tool) else ()
+    return CallCheck(code, problems, parallel_safe=tool.parallel_safe)
 
 
-def _kept_note(tool: Tool) -> Problem:
+def _state_note(tool: Tool) -> Problem:
     name = Path(str(tool.config.get("file", ""))).name
     said = (
         f"State is kept between calls: one process answers this session's calls of {name}, until "
@@ -226,7 +236,7 @@ def code_of(tool: Tool) -> str:
         return MISSING
 
 
-async def _started(invocation: Invocation) -> Worker | ToolResult:
+async def _start(invocation: Invocation) -> Worker | ToolResult:
     """A child for the call, or why there is none."""
     config = invocation.tool.config
     file = _file(str(config.get("file", "")))
@@ -243,14 +253,14 @@ async def _started(invocation: Invocation) -> Worker | ToolResult:
         return _failed(f"{name} cannot be started: {error.strerror}. Name another Python.")
 
 
-async def _ended(worker: Worker | None) -> None:
+async def _end_worker(worker: Worker | None) -> None:
     if worker is not None:
         await worker.end()
 
 
 def _file(name: str) -> Path:
     if name.startswith(SHIPPED):
-        return _HERE / Path(name.removeprefix(SHIPPED)).name
+        return _SHIPPED / Path(name.removeprefix(SHIPPED)).name
     return Path(name).expanduser().absolute()
 
 
@@ -291,7 +301,7 @@ def _job(invocation: Invocation, *, keep: bool) -> bytes:
     return json.dumps(head).encode("ascii") + b"\n" + arguments
 
 
-def _verdict(answer: Answer, most: int) -> ToolResult:
+def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
     if answer.flooded:
         return _too_large(f"The tool printed or returned more than {most:,} bytes and was stopped.")
     match answer.message:
@@ -313,7 +323,7 @@ def _result(text: str, form: str) -> ToolResult:
     """What the function returned: a text, JSON, or the bytes of an image in base64."""
     if form == "bytes":
         data = base64.b64decode(text)
-        picture = image(data)
+        picture = image_content(data)
         said = f"The function returned {len(data):,} bytes that are no PNG, JPEG, WebP or GIF."
         return (
             _failed(f"{said} Return text, JSON or an image.")
@@ -330,3 +340,76 @@ def _too_large(text: str) -> ToolResult:
 
 def _failed(text: str) -> ToolResult:
     return text_result(text, is_error=True, kind="failed")
+
+
+# -- typed code, in the sandbox
+
+SANDBOX_MISSING = (
+    "Python typed in the page needs the sandbox, which is not installed: "
+    "pip install 'tool-playground[sandbox]', then start the program again."
+)
+MAX_MEMORY = 256 << 20
+MAX_DEPTH = 400
+# The limit of all executors ends the process before, and can be put off; these are behind it.
+_LIMITS = {
+    "max_feed_duration_secs": LONGEST_S,
+    "max_total_sleep_secs": LONGEST_S,
+    "max_memory": MAX_MEMORY,
+    "max_recursion_depth": MAX_DEPTH,
+}
+_FUNCTION = re.compile(r"^(async +)?def +(\w+)", re.M)
+_CHILD = Path(__file__).with_name("typed_code.py")
+
+InChild = Callable[[Invocation, Report], Awaitable[ToolResult]]
+"""Runs a function of a file in a child process, as `python.run` does."""
+
+
+async def run_typed_code(invocation: Invocation, report: Report, in_child: InChild) -> ToolResult:
+    """Run the function; cancelled, it ends the child with its interpreter and raises on."""
+    try:
+        import pydantic_monty as monty
+    except ImportError:
+        return _failed(SANDBOX_MISSING)
+    try:
+        name, waits = _function(invocation.tool)
+    except BadInput as error:
+        return _failed(str(error))
+    arguments = {
+        "code": invocation.tool.config["code"],
+        "name": name,
+        "waits": waits,
+        "arguments": invocation.arguments,
+        "limits": _LIMITS,
+        "site": str(Path(monty.__file__).parent.parent),
+        "binary": _binary(),
+    }
+    config = {"file": str(_CHILD), "function": "call"}
+    ours = Tool(invocation.tool.name, answered_by="python", config=config)
+    text = json.dumps(arguments)
+    return await in_child(replace(invocation, tool=ours, arguments=text, code=""), report)
+
+
+async def check_typed_code(session: str, tool: Tool, arguments: str) -> CallCheck:
+    """The code is in the tool itself, and so in what is decided on."""
+    return CallCheck(parallel_safe=tool.parallel_safe)
+
+
+def _function(tool: Tool) -> tuple[str, bool]:
+    """The name of the function to call, and whether it is to be awaited. BadInput for none."""
+    found = {match[2]: bool(match[1]) for match in _FUNCTION.finditer(str(tool.config["code"]))}
+    wanted = str(tool.config.get("function", ""))
+    name = wanted or (tool.name if tool.name in found else next(iter(found), ""))
+    if name not in found or (not wanted and name != tool.name and len(found) > 1):
+        raise BadInput(
+            f"The code has no function {wanted or tool.name}; it has: {', '.join(found)}. Name one "
+            "of them in config.function."
+        )
+    return name, found[name]
+
+
+def _binary() -> str:
+    """The interpreter's program; a child without our site-packages would not find it."""
+    beside = Path(sysconfig.get_path("scripts"), "monty")
+    if "MONTY_BIN" not in os.environ and beside.is_file():
+        return str(beside)
+    return os.environ.get("MONTY_BIN") or shutil.which("monty") or str(beside)

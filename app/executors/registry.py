@@ -1,4 +1,4 @@
-"""Who answers calls of which kind, and the limits that hold for all of them."""
+"""All executors by the kind of tool they run, and the limits that hold for all of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from app.core.servers import Accepted, Server
 from app.core.tools import Tool, ToolResult, text_result
-from app.executors.executor import Checked, Executor, Invocation, Lasting, Report
+from app.executors.executor import CallCheck, Executor, Invocation, Lasting, Report
 from app.executors.http import Http
-from app.executors.mcp import Mcp
+from app.executors.mcp.executor import Mcp
 from app.executors.mock import Mock
-from app.executors.python import Python
-from app.executors.workspace.workspace import Workspace
+from app.executors.python.executor import Python
+from app.executors.workspace.executor import Workspace
 from app.net.keys import Keys
 
 AT_ONCE = 8
@@ -28,14 +28,14 @@ class Executors:
         self._lasting = lasting
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    async def checked(self, session: str, tool: Tool | None, arguments: str) -> Checked:
+    async def checked(self, session: str, tool: Tool | None, arguments: str) -> CallCheck:
         """What is to be said of a call of `tool` before it is decided. Never raises."""
         executor = self.by_kind.get(tool.answered_by) if tool is not None else None
         if tool is None or executor is None:
-            return Checked()
+            return CallCheck()
         return await executor.checked(session, tool, arguments)
 
-    async def known(self, session: str, tool: Tool, arguments: str) -> Checked | None:
+    async def known(self, session: str, tool: Tool, arguments: str) -> CallCheck | None:
         """The same without starting or asking a server; None where that is not to be had."""
         executor = self.by_kind.get(tool.answered_by)
         if isinstance(executor, Mcp):

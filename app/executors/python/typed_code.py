@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from __main__ import Misfit
+from __main__ import CallFailure
 
 # The runner put this file's folder first; what lies here has names of the standard library.
 sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
@@ -35,7 +35,7 @@ def call(
 ) -> Any:
     """What the function `name` of `code` returns: a text, bytes, or JSON data.
 
-    `site` is the folder of the interpreter's package, `binary` its program. Misfit, with a
+    `site` is the folder of the interpreter's package, `binary` its program. CallFailure, with a
     sentence, for any failure.
     """
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
@@ -55,13 +55,13 @@ def call(
             )
         return value if isinstance(value, str | bytes) else data(value)
     except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
-        raise Misfit(str(error)[:20_000] + lines(error)) from None
+        raise CallFailure(str(error)[:20_000] + lines(error)) from None
     except monty.MontyCrashedError:
-        raise Misfit("The interpreter of the sandbox broke down over this code.") from None
+        raise CallFailure("The interpreter of the sandbox broke down over this code.") from None
     except FileNotFoundError as error:
-        raise Misfit(f"The sandbox cannot be started: {error}") from None
+        raise CallFailure(f"The sandbox cannot be started: {error}") from None
     except MemoryError:
-        raise Misfit("MemoryError: what the function returned is too large.") from None
+        raise CallFailure("MemoryError: what the function returned is too large.") from None
 
 
 def printed(stream: str, text: str) -> None:
@@ -79,7 +79,7 @@ def data(value: Any) -> Any:
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=plain))
     except (TypeError, ValueError, RecursionError) as error:
-        raise Misfit(f"The function returned what is no JSON: {error}.") from None
+        raise CallFailure(f"The function returned what is no JSON: {error}.") from None
 
 
 def plain(value: Any) -> Any:

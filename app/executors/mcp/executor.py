@@ -20,11 +20,9 @@ from app.core.errors import BadInput
 from app.core.events import Problem
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult, text_result
-from app.executors.executor import Checked, Invocation, Report
-from app.executors.mcp_connection import Connection, Gone
-from app.executors.mcp_launch import Lookup, references, transport_of
-from app.executors.mcp_results import Listed
-from app.executors.progress import Progress
+from app.executors.executor import CallCheck, Invocation, Report, ThrottledProgress
+from app.executors.mcp.connection import Connection, Gone, ListedTool
+from app.executors.mcp.process import Lookup, references, transport_of
 
 CONNECT_S = 10.0
 LIST_S = 10.0
@@ -48,7 +46,7 @@ class Peer:
 
     print: str
     connection: Connection | None = None
-    listed: tuple[Listed, ...] | None = None
+    listed: tuple[ListedTool, ...] | None = None
     tail: bytes = b""
     fault: str = ""
     connecting: asyncio.Task[None] | None = None
@@ -76,20 +74,20 @@ class Mcp:
         self._peers: dict[str, Peer] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> Checked:
+    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """With the server as it was accepted and the tool as it lists it now."""
         server, accepted, why = await self._accepted(tool)
         if server is None:
-            return Checked("none", (Problem("caution", why),))
+            return CallCheck("none", (Problem("caution", why),))
         fault = await self._asked(server)
         return _judged(server, accepted, self.peer(server), tool, arguments, fault)
 
-    async def known(self, tool: Tool, arguments: str) -> Checked | None:
+    async def known(self, tool: Tool, arguments: str) -> CallCheck | None:
         """The same by what an open connection has told; None where there is none: nothing is
         started, and nobody asked."""
         server, accepted, why = await self._accepted(tool)
         if server is None:
-            return Checked("none", (Problem("caution", why),))
+            return CallCheck("none", (Problem("caution", why),))
         peer = self.peer(server)
         if not peer.open or peer.listed is None:
             return None
@@ -114,7 +112,7 @@ class Mcp:
                     await self._relist(peer, connection)
         except Gone as gone:
             return _failed(f"Nothing was run. {gone}")
-        found = _found(peer, tool)
+        found = _listed_tool(peer, tool)
         if invocation.code and _code(server, found) != invocation.code:
             return _failed(
                 "The tool has changed on its server since this call was decided; nothing was run."
@@ -124,7 +122,7 @@ class Mcp:
                 "A number of the arguments is beyond all that JSON of a server can"
                 " hold; nothing was run. Edit the arguments."
             )
-        progress = Progress(report)
+        progress = ThrottledProgress(report)
         try:
             name = str(tool.config.get("tool", ""))
             return await connection.call(name, json.loads(invocation.arguments), progress)
@@ -282,19 +280,19 @@ class Mcp:
 
 def _judged(
     server: Server, accepted: Accepted, peer: Peer, tool: Tool, arguments: str, fault: str
-) -> Checked:
+) -> CallCheck:
     """By the newest listing; `fault` says why there may be none."""
     if peer.listed is None:
         said = f"The server {server.name} cannot be asked for its tools. {fault}"
-        return Checked(_code(server, None), (Problem("caution", said),))
-    found = _found(peer, tool)
+        return CallCheck(_code(server, None), (Problem("caution", said),))
+    found = _listed_tool(peer, tool)
     problems = [Problem("note", said) for said in _inexact(arguments)]
     if caution := doubt(tool, found, accepted):
         problems.append(Problem("caution", caution))
-    return Checked(_code(server, found), tuple(problems), tool.parallel_safe)
+    return CallCheck(_code(server, found), tuple(problems), tool.parallel_safe)
 
 
-def doubt(tool: Tool, found: Listed | None, accepted: Accepted) -> str:
+def doubt(tool: Tool, found: ListedTool | None, accepted: Accepted) -> str:
     """Why no rule may run the tool as its server lists it, or ""."""
     name, server = str(tool.config.get("tool", "")), str(tool.config.get("server", ""))
     if found is None:
@@ -317,12 +315,12 @@ def _refusal(server: Server, accepted: Accepted) -> str:
     return f"The server {server.name} {what}; look at it on its page and accept it there."
 
 
-def _found(peer: Peer, tool: Tool) -> Listed | None:
+def _listed_tool(peer: Peer, tool: Tool) -> ListedTool | None:
     name = tool.config.get("tool")
     return next((one for one in peer.listed or () if one.name == name and not one.fault), None)
 
 
-def _code(server: Server, found: Listed | None) -> str:
+def _code(server: Server, found: ListedTool | None) -> str:
     """What would answer: the server, and its tool as it is listed."""
     return _code_of(server, found.fingerprint if found is not None else "unlisted")
 

@@ -38,13 +38,15 @@ import time  # noqa: E402
 import traceback  # noqa: E402
 import types  # noqa: E402
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader  # noqa: E402
-from typing import Any, Callable, NoReturn  # noqa: E402, UP035 - as Python 3.8 knows them
+from typing import Any, Callable, NoReturn, Optional  # noqa: E402, UP035 - as Python 3.8 knows them
 
 GRACE_S = 0.3
 END_S = 3.0
-OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 MAX_DIGITS = 400
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 16384, 1 << 18
 
 
 def main() -> NoReturn:
@@ -60,7 +62,7 @@ def main() -> NoReturn:
     worker = os.fork()
     if worker == 0:
         signal.set_wakeup_fd(-1)
-        os._exit(begin(channel, guard, beside("apart")))
+        os._exit(begin(channel, guard))
     os.close(channel)
     status = wait(worker, wake)
     if status is None:
@@ -176,8 +178,8 @@ def prctl(option: int, value: int) -> None:
 # -- the worker
 
 
-def begin(channel: int, guard: int, apart: Any) -> int:
-    """Work in a group of its own, and apart from all other processes where that is offered."""
+def begin(channel: int, guard: int) -> int:
+    """Work in a group of its own, isolated from all other processes where the system allows it."""
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
@@ -185,9 +187,9 @@ def begin(channel: int, guard: int, apart: Any) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     others = threads_of(os.getuid())
-    if not apart.offered():
+    if not can_isolate():
         return work(channel, others)
-    return int(apart.entered(lambda: work(channel, 0 if apart.counts_apart() else others)))
+    return run_isolated(lambda: work(channel, 0 if counts_by_namespace() else others))
 
 
 def work(channel: int, others: int) -> int:
@@ -337,12 +339,12 @@ def result_of(job: dict[str, Any], arguments: dict[str, Any], file: File) -> dic
     since = time.time_ns()
     try:
         function, model = file.function(job["function"], job["code"])
-        return said(job, called(job, function, model, arguments))
+        return result_message(job, call_function(job, function, model, arguments))
     finally:
         file.note_imports(since)
 
 
-def called(job: dict[str, Any], function: Any, model: Any, arguments: dict[str, Any]) -> Any:
+def call_function(job: dict[str, Any], function: Any, model: Any, arguments: dict[str, Any]) -> Any:
     """What the function returns; of one that waits or yields, what comes of that."""
     reports = job["report"] and "report" in conversion.signature_of(function).parameters
     report = reporter(job["channel"], job["number"])
@@ -350,16 +352,16 @@ def called(job: dict[str, Any], function: Any, model: Any, arguments: dict[str, 
     try:
         arguments = conversion.arguments_for(function, arguments, more, model, report)
     except conversion.Wrong as error:
-        raise Misfit(f"{job['function']}() does not take these arguments: {error}") from None
+        raise CallFailure(f"{job['function']}() does not take these arguments: {error}") from None
     value = function(**arguments)
     if inspect.isawaitable(value):
-        value = waited(awaited(value), job["keep"])
+        value = await_value(awaited(value), job["keep"])
     if inspect.isasyncgen(value):
-        value = waited(collected(value, job["max_output"]), job["keep"])
+        value = await_value(collected(value, job["max_output"]), job["keep"])
     return value
 
 
-def said(job: dict[str, Any], value: Any) -> dict[str, Any]:
+def result_message(job: dict[str, Any], value: Any) -> dict[str, Any]:
     """The answer that says `value`: a text, bytes, or JSON."""
     if isinstance(value, (bytes, bytearray)):
         data = base64.b64encode(value).decode("ascii")
@@ -374,7 +376,7 @@ def said(job: dict[str, Any], value: Any) -> dict[str, Any]:
     return {"result": text, "is_error": False, "form": "json"}
 
 
-def waited(value: Any, keep: bool) -> Any:
+def await_value(value: Any, keep: bool) -> Any:
     """What a coroutine returns. What it connected to stays usable for the next call, which needs
     the same loop; without a next call all that it began ends with it."""
     # Half of what it takes to start, for the few functions that need it.
@@ -400,7 +402,7 @@ async def collected(values: Any, most: int) -> list[Any]:
     return found
 
 
-class Misfit(Exception):
+class CallFailure(Exception):
     """The file or the function is not as the tool says; the sentence tells how."""
 
 
@@ -425,7 +427,7 @@ class File:
         """Which of the files that were imported is another by now, or ""."""
         try:
             same = not self.loaded or bytes_of(self.path) == self.source
-        except Misfit:
+        except CallFailure:
             same = False
         if not same:
             return self.path
@@ -454,7 +456,9 @@ class File:
         if not self.loaded:
             self.source = bytes_of(self.path)
         if digest and hashlib.sha256(self.source).hexdigest() != digest:
-            raise Misfit(f"{self.path} has changed since this call was decided; nothing was run.")
+            raise CallFailure(
+                f"{self.path} has changed since this call was decided; nothing was run."
+            )
         if not self.loaded:
             self.load()
         found = getattr(self.module, name, None)
@@ -471,9 +475,9 @@ class File:
         if callable(found):
             return found, None
         if found is not None:
-            raise Misfit(f"{name} of {self.path} is no function but a {type(found).__name__}.")
+            raise CallFailure(f"{name} of {self.path} is no function but a {type(found).__name__}.")
         known = ", ".join(sorted(self.names()))
-        raise Misfit(f"{self.path} has no function {name}; it has: {known}.")
+        raise CallFailure(f"{self.path} has no function {name}; it has: {known}.")
 
     def describe(self, name: str, found: Any) -> None:
         """Let a wrapper that takes anything have the signature of what it wraps, as functools.wraps
@@ -561,7 +565,7 @@ def bytes_of(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise Misfit(f"{path} cannot be read: {error.strerror}.") from None
+        raise CallFailure(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def stamp_of(path: str) -> Any:
@@ -584,7 +588,7 @@ def reporter(channel: int, number: int) -> Callable[..., None]:
 
 def failure_of(error: BaseException, path: str) -> dict[str, Any]:
     """The type and message, then the lines of the tool's own file, innermost last."""
-    if isinstance(error, Misfit):
+    if isinstance(error, CallFailure):
         return {"result": str(error), "is_error": True}
     try:
         said = str(error)
@@ -620,6 +624,85 @@ SENDING = [_thread.RLock()]
 def forget_senders() -> None:
     """In a process that the tool made: who sent at that moment is not there to end it."""
     SENDING[0] = _thread.RLock()
+
+
+# -- isolation: new process and mount namespaces of Linux
+#
+# What runs in there sees and can signal nothing outside, neither its guard nor the server (whose
+# `/proc/PID/environ` holds keys), and whatever it leaves is ended by the kernel, however it hid.
+# It still runs as the user, with all the user's files and the network.
+# https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
+
+
+def can_isolate() -> bool:
+    """Whether this system lets us; tried out in a child, for half of it cannot be taken back."""
+    if sys.platform != "linux":
+        return False
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if run_isolated(lambda: 0) == 0 else 1)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def counts_by_namespace() -> bool:
+    """Whether the kernel counts the processes of a user namespace by themselves: since 5.14."""
+    numbers = [int(word) for word in os.uname().release.replace("-", ".").split(".")[:2]]
+    return os.getuid() != 0 and numbers >= [5, 14]
+
+
+def run_isolated(work: Callable[[], int]) -> int:
+    """The exit code of `work`, run in the new namespaces, once it and all it left have ended.
+
+    SIGTERM is ignored here: it is for the worker, which is in a group of its own. OSError where
+    the system does not offer it.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    spaces = CLONE_NEWNS | CLONE_NEWPID
+    libc_call("unshare", spaces | (CLONE_NEWUSER if uid else 0))
+    if uid:
+        for name, words in (("setgroups", "deny"), ("uid_map", uid), ("gid_map", gid)):
+            write_text(
+                "/proc/self/" + name, words if isinstance(words, str) else f"{words} {words} 1"
+            )
+    libc_call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    first = os.fork()
+    if first == 0:
+        os._exit(first_process(work))
+    return code_of(os.waitpid(first, 0)[1])
+
+
+def first_process(work: Callable[[], int]) -> int:
+    """Process 1 in there: no signal from inside can end or stop it, and all end with it."""
+    libc_call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # Root could switch off the kernel's parts through it, also where a container shut them.
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | (0 if os.getuid() else MS_RDONLY)
+    libc_call("mount", b"proc", b"/proc", b"proc", flags, None)
+    worker = os.fork()
+    if worker == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os._exit(work())
+    while True:
+        pid, status = os.waitpid(-1, 0)  # orphans are ours as well
+        if pid == worker:
+            return code_of(status)
+
+
+def write_text(path: str, words: str) -> None:
+    with open(path, "w") as file:
+        file.write(words)
+
+
+def libc_call(name: str, *arguments: Optional[object]) -> None:  # noqa: UP045
+    """A call of the C library; OSError where it fails."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), name)
 
 
 if __name__ == "__main__":

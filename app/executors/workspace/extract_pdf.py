@@ -1,7 +1,7 @@
-"""Takes a PDF apart, in a process of its own: FIRST LAST MOST as arguments, the PDF on stdin.
+"""Extracts the text of a PDF, in a process of its own: FIRST LAST MOST as arguments, PDF on stdin.
 
 One JSON object on stdout: {"text"}, or {"trouble"} as the end of a sentence. Memory and time are
-capped here; the other side is `read.py`.
+limited here; the other side is `files.run_extractor`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def main() -> None:
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     first, last, most = (int(word) for word in sys.argv[1:])
-    print(json.dumps(told(sys.stdin.buffer.read(), first, last, most)))
+    print(json.dumps(pdf_text(sys.stdin.buffer.read(), first, last, most)))
 
 
-def told(data: bytes, first: int, last: int, most: int) -> dict[str, str]:
+def pdf_text(data: bytes, first: int, last: int, most: int) -> dict[str, str]:
     """The text of pages `first` to `last`, at most `most` characters, or the trouble."""
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))

@@ -1,5 +1,8 @@
-"""Makes readable text of an HTML page, in a process of its own: the page's URL as argument, the
-page in UTF-8 on stdin, {"text"} as JSON on stdout. The other side is `fetch.py`."""
+"""Extracts the text of an HTML page, in a process of its own: URL as argument, UTF-8 on stdin.
+
+One JSON object on stdout: {"text"}. Memory and time are limited here; the other side is
+`files.run_extractor`.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,19 @@ def main() -> None:
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     page = sys.stdin.buffer.read().decode("utf-8", "replace")
-    print(json.dumps({"text": text_of(page, sys.argv[1])}))
+    print(json.dumps({"text": page_text(page, sys.argv[1])}))
 
 
-def text_of(page: str, url: str) -> str:
+def page_text(page: str, url: str) -> str:
     """The text, a block a line, headings and list items marked, links with where they lead."""
-    reader = _Reader(url)
+    reader = _PageReader(url)
     reader.feed(page)
     reader.close()
     lines = [re.sub(r"[ \t\r\f\v]+", " ", line).strip() for line in reader.whole().split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-class _Reader(HTMLParser):
+class _PageReader(HTMLParser):
     def __init__(self, url: str) -> None:
         super().__init__(convert_charrefs=True)
         self._url = url

@@ -1,6 +1,6 @@
 """Starts an MCP server by stdio and ends it with all it started. No sandbox: it runs as the user.
 
-Started by path: `mcp_guard.py LIFELINE COMMAND [ARGUMENT...]`. The server has our stdin, stdout
+Started by path: `guard.py LIFELINE COMMAND [ARGUMENT...]`. The server has our stdin, stdout
 and stderr; the guard keeps none of them. LIFELINE is a descriptor whose other end our program
 holds: when that closes, even because the program was killed, all ends. See `runner.py`.
 """
@@ -13,9 +13,9 @@ import sys
 from typing import NoReturn
 
 # Python was told to look nowhere but in its own library: `-I`.
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
+sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 3)))
 
-from app.executors import runner
+from app.executors.python import runner
 
 NOT_STARTED = 127
 """The exit code where the command could not be started, as a shell has it."""

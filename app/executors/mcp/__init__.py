@@ -1,0 +1,1 @@
+"""Tools of MCP servers: connections, the processes of servers, what they list and answer."""

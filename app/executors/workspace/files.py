@@ -1,0 +1,503 @@
+"""read_file, write_file, edit_file, list_files and search_files in the scratch folder.
+
+What a file is, its first bytes say; only a notebook is known by its name. A PDF is read in a
+process of its own (`extract_pdf.py`). A file that exists must have been read before it is
+changed; a change is answered with a diff. Search patterns run in linear time: none can hang.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import difflib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+
+from app.core.tools import Content, ToolResult, text_result
+from app.executors.script import by_path
+from app.executors.workspace.folder import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError
+from app.executors.workspace.history import MAX_FILE, History
+
+LINES = 2_000
+MAX_LINE = 2_000
+MAX_TEXT = 200_000
+"""Characters of a file that one call gives."""
+
+PAGES = 20
+PDF_S = 20.0
+
+_IMAGES: Sequence[tuple[bytes, str]] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_EXTRACTORS = {kind: Path(__file__).with_name(f"extract_{kind}.py") for kind in ("pdf", "page")}
+
+
+def image_type(data: bytes) -> str:
+    """The media type of an image, told by its first bytes, or ""."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in _IMAGES if data.startswith(mark)), "")
+
+
+def is_pdf(data: bytes) -> bool:
+    return data.startswith(b"%PDF-")
+
+
+def render_file(path: str, data: bytes, offset: int, limit: int, most: int) -> ToolResult:
+    """A file that is no PDF, as a result of at most `most` bytes."""
+    kind = image_type(data)
+    if kind:
+        return _image(path, data, kind, most)
+    if path.endswith(".ipynb"):
+        return render_notebook(path, data, most)
+    return text_result(number_lines(text_of(path, data), offset, limit))
+
+
+def text_of(path: str, data: bytes) -> str:
+    """The text of a file; Trouble E9 where it is none."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        said = f"{path} is no UTF-8 text (byte {error.start:,}); look at it with run_shell."
+        raise WorkspaceError("E9", said) from None
+    if "\0" in text:
+        raise WorkspaceError(
+            "E9", f"{path} has NUL bytes, so it is no text; look at it with run_shell."
+        )
+    return text
+
+
+def number_lines(text: str, offset: int = 1, limit: int = LINES) -> str:
+    """Lines `offset` (from 1) to `offset + limit - 1`, as `cat -n` numbers them."""
+    # Not `splitlines`: that would also cut at form feeds and other signs inside a line.
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return "(The file is empty.)"
+    if offset > len(lines):
+        said = f"The file has {len(lines):,} lines; ask for an offset up to that."
+        raise WorkspaceError("E11", said)
+    told: list[str] = []
+    size = 0
+    for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], offset):
+        told.append(f"{number:6}→{_cut(line.removesuffix(chr(13)))}")
+        size += len(told[-1])
+        if size > MAX_TEXT:
+            break
+    last = offset + len(told) - 1
+    if last < len(lines):
+        left = len(lines) - last
+        told.append(f"({left:,} more lines; go on with offset {last + 1}.)")
+    return "\n".join(told)
+
+
+def _cut(line: str) -> str:
+    more = len(line) - MAX_LINE
+    return line if more <= 0 else f"{line[:MAX_LINE]}… ({more:,} more characters in this line)"
+
+
+def _image(path: str, data: bytes, kind: str, most: int) -> ToolResult:
+    if len(data) * 4 // 3 + 1_000 > most:
+        allowed = (most - 1_000) * 3 // 4
+        said = f"{path} has {len(data):,} bytes; an image may have {allowed:,}. Make it smaller."
+        raise WorkspaceError("E8", said)
+    words = f"{path}: {kind}, {len(data):,} bytes."
+    picture = Content("image", media_type=kind, data=base64.b64encode(data).decode("ascii"))
+    return ToolResult((Content(text=words), picture))
+
+
+# -- notebooks
+
+
+def render_notebook(path: str, data: bytes, most: int) -> ToolResult:
+    """The cells with their outputs; images as images, as far as there is room."""
+    try:
+        cells = json.loads(text_of(path, data))["cells"]
+        pieces = [piece for number, cell in enumerate(cells, 1) for piece in _cell(number, cell)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        said = f"{path} is no notebook of version 4; read it as text with run_shell."
+        raise WorkspaceError("E9", said) from None
+    content: list[Content] = []
+    room = most - 1_000
+    for piece in pieces:
+        size = len(piece.text.encode("utf-8", "replace")) + len(piece.data)
+        if size > room:
+            content.append(Content(text="(The rest of the notebook is too large to be shown.)"))
+            break
+        room -= size
+        if content and piece.type == content[-1].type == "text":
+            content[-1] = Content(text=content[-1].text + "\n" + piece.text)
+        else:
+            content.append(piece)
+    return ToolResult(tuple(content) or (Content(text="(The notebook is empty.)"),))
+
+
+def _cell(number: int, cell: Mapping[str, Any]) -> Iterator[Content]:
+    kind = str(cell["cell_type"])
+    yield Content(text=f"--- cell {number}, {kind} ---\n{_joined(cell['source'])}")
+    for output in cell.get("outputs", ()):
+        yield from _output(output)
+
+
+def _output(output: Mapping[str, Any]) -> Iterator[Content]:
+    match output.get("output_type"):
+        case "stream":
+            yield Content(text=f"--- output ---\n{_joined(output['text'])}")
+        case "error":
+            yield Content(text=f"--- error ---\n{output.get('ename')}: {output.get('evalue')}")
+        case "display_data" | "execute_result":
+            data = output.get("data", {})
+            pictures = [kind for kind in ("image/png", "image/jpeg") if kind in data]
+            if "text/plain" in data and not pictures:
+                yield Content(text=f"--- output ---\n{_joined(data['text/plain'])}")
+            for kind in pictures[:1]:
+                encoded = re.sub(r"\s", "", _joined(data[kind]))
+                raw = base64.b64decode(encoded, validate=True)
+                if image_type(raw) == kind:
+                    yield Content("image", media_type=kind, data=encoded)
+
+
+def _joined(value: Any) -> str:
+    return value if isinstance(value, str) else "".join(str(line) for line in value)
+
+
+# -- PDFs
+
+
+def page_range(words: str) -> tuple[int, int]:
+    """The first and last page of "3", "1-3" or "" (the first PAGES). Trouble E11 otherwise."""
+    found = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?|", words)
+    if found is None:
+        raise WorkspaceError("E11", f'{words!r} are no pages; say "3" or "1-3".')
+    first = int(found[1] or 1)
+    last = int(found[2] or found[1] or PAGES)
+    if not 1 <= first <= last:
+        raise WorkspaceError("E11", f'{words!r} are no pages; say "3" or "1-3", from 1.')
+    if last - first >= PAGES:
+        raise WorkspaceError("E11", f"At most {PAGES} pages at once; ask for a smaller range.")
+    return first, last
+
+
+async def read_pdf(path: str, data: bytes, pages: str) -> ToolResult:
+    """The text of some pages of a PDF."""
+    assert len(data) <= MAX_FILE
+    first, last = page_range(pages)
+    numbers = (str(first), str(last), str(MAX_TEXT))
+    try:
+        found = await run_extractor("pdf", *numbers, data=data, limit_s=PDF_S)
+    except TimeoutError:
+        said = f"{path} took longer than {PDF_S:g} s to read; ask for fewer pages."
+        raise WorkspaceError("E8", said) from None
+    except ValueError:
+        raise WorkspaceError("E9", f"{path} is damaged or too large to be read as a PDF.") from None
+    if "trouble" in found:
+        raise WorkspaceError("E9", f"{path} {found['trouble']}")
+    return text_result(str(found["text"]))
+
+
+# -- extraction in a child process
+
+
+async def run_extractor(kind: str, *arguments: str, data: bytes, limit_s: float) -> dict[str, Any]:
+    """The JSON object that `extract_KIND.py` prints of `data` (pdf, page). TimeoutError after
+    `limit_s` seconds, ValueError where it prints none; its process has ended in any case."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-B", *by_path(_EXTRACTORS[kind], *arguments)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={},
+    )
+    try:
+        async with asyncio.timeout(limit_s):
+            answer, _ = await process.communicate(data)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await asyncio.shield(process.communicate())
+    found = json.loads(answer)
+    if not isinstance(found, dict):
+        raise ValueError("The extractor printed no JSON object.")
+    return found
+
+
+# -- write_file and edit_file
+
+AROUND = 3
+MAX_DIFFED = 600
+"""Lines that changed beyond which they are counted and not compared: comparing is quadratic."""
+
+MAX_DIFF = 6_000
+"""Characters of a diff in a result."""
+
+
+def write_file(history: History, path: str, content: str, by: str, at_ms: int) -> str:
+    """Make or replace a file; one that is there must be known."""
+    after = _bytes(path, content)
+    before: bytes | None = None
+    if history.files.exists(path):
+        before, status = history.files.read(path, MAX_FILE)
+        history.check_known(path, status, before)
+        if before == after:
+            raise WorkspaceError("E10", f"{path} has this very content already.")
+    history.write(path, before, after, by, at_ms)
+    if before is None:
+        count = content.count("\n") + (not content.endswith("\n") and bool(content))
+        return f"Made {path}, {count:,} {'line' if count == 1 else 'lines'}."
+    return f"Replaced {path}.\n{diff(_lenient(before), content)}"
+
+
+def edit_file(
+    history: History, path: str, old: str, new: str, by: str, at_ms: int, *, every: bool = False
+) -> str:
+    """Put `new` in place of `old`, which must stand there once, or `every` time."""
+    if not history.files.exists(path):
+        raise WorkspaceError("E6", f"There is no {path}; make it with write_file.")
+    before, status = history.files.read(path, MAX_FILE)
+    history.check_known(path, status, before)
+    text = text_of(path, before)
+    if old == new:
+        raise WorkspaceError("E10", "old and new are equal.")
+    if not old:
+        raise WorkspaceError("E3", "old is empty; give the text that is to be replaced.")
+    found = text.count(old)
+    if not found:
+        said = "Copy old from read_file, without line numbers, each space and line end as it is."
+        raise WorkspaceError("E3", said)
+    if found > 1 and not every:
+        said = f"It is there {found:,} times; give more lines around it, or set replace_all."
+        raise WorkspaceError("E4", said)
+    changed = text.replace(old, new)
+    history.write(path, before, _bytes(path, changed), by, at_ms)
+    places = f" in {found:,} places" if found > 1 else ""
+    return f"Changed {path}{places}.\n{diff(text, changed)}"
+
+
+def diff(before: str, after: str) -> str:
+    """A unified diff without its head; linear where little changed, counted where much did."""
+    old, new = before.split("\n"), after.split("\n")
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    first = max(start - AROUND, 0)
+    last_old = len(old) - max(end - AROUND, 0)
+    last_new = len(new) - max(end - AROUND, 0)
+    if max(last_old, last_new) - first > MAX_DIFFED:
+        gone, came = len(old) - end - start, len(new) - end - start
+        return f"@@ from line {start + 1:,} on: {gone:,} lines became {came:,} @@"
+    text = "\n".join(_hunks(old[first:last_old], new[first:last_new], first))
+    return text if len(text) <= MAX_DIFF else text[:MAX_DIFF] + "\n… (the diff goes on)"
+
+
+def _hunks(old: Sequence[str], new: Sequence[str], first: int) -> list[str]:
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    told: list[str] = []
+    for group in matcher.get_grouped_opcodes(AROUND):
+        (_, a, _, c, _), (_, _, b, _, d) = group[0], group[-1]
+        told.append(f"@@ -{first + a + 1},{b - a} +{first + c + 1},{d - c} @@")
+        for tag, i, j, k, m in group:
+            if tag == "equal":
+                told += [" " + line for line in old[i:j]]
+                continue
+            told += ["-" + line for line in old[i:j]]
+            told += ["+" + line for line in new[k:m]]
+    return told
+
+
+def _bytes(path: str, text: str) -> bytes:
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise WorkspaceError(
+            "E9", "The text has half a surrogate pair, which no file can hold."
+        ) from None
+    if len(data) > MAX_FILE:
+        raise WorkspaceError("E8", f"{path} would have {len(data):,} bytes; at most {MAX_FILE:,}.")
+    return data
+
+
+def _lenient(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+# -- list_files and search_files
+
+MAX_LISTED = 1_000
+MAX_LINES = 1_000
+MAX_HIT_LINE = 500
+MAX_SEARCHED = 4 * 1024 * 1024
+MAX_READ = 200 * 1024 * 1024
+"""Bytes of one file, and of all files together, that a search looks at."""
+
+
+@dataclass(frozen=True)
+class FileSearch:
+    """`output`: lines, files or count. `around` lines are shown before and after a hit."""
+
+    pattern: str
+    path: str = ""
+    glob: str = ""
+    output: str = "lines"
+    around: int = 0
+    head_limit: int = 200
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a text has a match somewhere. Trouble E11 where it is no pattern."""
+    try:
+        found = jsonschema_rs.validator_for(
+            {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
+        )
+    except (jsonschema_rs.ValidationError, ValueError):
+        said = (
+            f"{pattern[:200]!r} is no regular expression that can be used here: check its "
+            "brackets; look-around and back-references are not known."
+        )
+        raise WorkspaceError("E11", said) from None
+    return lambda text: bool(found.is_valid(text))
+
+
+def glob_matcher(glob: str) -> Callable[[str], bool]:
+    """`*` and `?` stay within a name, `**` goes on below; without `/` only the name counts."""
+    if len(glob) > 500:
+        raise WorkspaceError("E11", "A glob has at most 500 characters.")
+    pattern = ""
+    for piece in re.findall(r"\*\*/|\*\*|\*|\?|.", glob.removeprefix("./"), re.DOTALL):
+        match piece:
+            case "**/":
+                pattern += "(?:.*/)?"
+            case "**":
+                pattern += ".*"
+            case "*":
+                pattern += "[^/]*"
+            case "?":
+                pattern += "[^/]"
+            case _:
+                pattern += re.escape(piece)
+    whole = matcher(f"^(?:{pattern})$")
+    if "/" in glob:
+        return whole
+    return lambda path: whole(path.rpartition("/")[2])
+
+
+def list_files(folder: Folder, path: str, glob: str) -> str:
+    """A line for each file and folder, with the size of files."""
+    fits = glob_matcher(glob) if glob else None
+    told: list[str] = []
+    left_out = looked = 0
+    for entry in folder.walk(path):
+        looked += 1
+        if fits is not None and not (entry.kind == "file" and fits(entry.path)):
+            continue
+        if len(told) < MAX_LISTED:
+            told.append(_line(entry))
+        else:
+            left_out += 1
+    if left_out:
+        told.append(f"({left_out:,} more; ask for a folder, or with a pattern.)")
+    return "\n".join((*told, *_cut_short(looked))) or "(nothing)"
+
+
+def _line(entry: FolderEntry) -> str:
+    match entry.kind:
+        case "file":
+            return f"{entry.path}  {entry.size:,} bytes"
+        case "folder":
+            return f"{entry.path}/"
+        case kind:
+            return f"{entry.path}  ({kind}, not opened)"
+
+
+def _cut_short(looked: int) -> list[str]:
+    if looked < MAX_ENTRIES:
+        return []
+    return [f"(Only the first {MAX_ENTRIES:,} entries were looked at; name a folder.)"]
+
+
+def search_files(
+    folder: Folder, search: FileSearch, stopped: Callable[[], bool] = lambda: False
+) -> str:
+    """What was found, in the form asked for. `stopped` is asked before each file."""
+    fits = glob_matcher(search.glob) if search.glob else None
+    hits = matcher(search.pattern)
+    told: list[str] = []
+    looked = skipped = read = files = 0
+    for entry in _files(folder, search.path):
+        looked += 1
+        if entry.kind != "file" or (fits is not None and not fits(entry.path)):
+            continue
+        if stopped() or len(told) >= search.head_limit or read > MAX_READ:
+            break
+        lines = _lines(folder, entry)
+        if lines is None:
+            skipped += 1
+            continue
+        read += entry.size
+        found = [number for number, line in enumerate(lines) if hits(line)]
+        files += bool(found)
+        told += _hit_lines(search, entry.path, lines, found)
+    more = len(told) > search.head_limit
+    told = told[: search.head_limit]
+    if more or len(told) == search.head_limit:
+        told.append(f"(Cut after {search.head_limit:,} lines; narrow the search.)")
+    if read > MAX_READ:
+        told.append(f"(Only the first {MAX_READ:,} bytes were searched; name a folder.)")
+    if skipped:
+        told.append(f"({skipped:,} files are no text or too large and were left out.)")
+    return "\n".join((*told, *_cut_short(looked))) if files or told else "No match."
+
+
+def _files(folder: Folder, path: str) -> Iterator[FolderEntry]:
+    """A file alone, or all under a folder."""
+    try:
+        yield from folder.walk(path)
+    except WorkspaceError as trouble:
+        if trouble.code != "E7":
+            raise
+        with folder.file(path) as (_, status):
+            yield FolderEntry(path, "file", status.st_size, status.st_mtime_ns)
+
+
+def _lines(folder: Folder, entry: FolderEntry) -> list[str] | None:
+    try:
+        text = folder.read(entry.path, MAX_SEARCHED)[0].decode("utf-8")
+    except (WorkspaceError, UnicodeDecodeError):
+        return None
+    return None if "\0" in text else text.split("\n")
+
+
+def _hit_lines(search: FileSearch, path: str, lines: list[str], found: list[int]) -> list[str]:
+    if not found:
+        return []
+    match search.output:
+        case "files":
+            return [path]
+        case "count":
+            return [f"{path}: {len(found):,}"]
+    told: list[str] = []
+    last = -1
+    hits = set(found)
+    for hit in found[:MAX_LINES]:
+        first = max(hit - search.around, last + 1)
+        if search.around and told and first > last + 1:
+            told.append("--")
+        for number in range(first, min(hit + search.around, len(lines) - 1) + 1):
+            mark = ":" if number in hits else "-"
+            told.append(f"{path}{mark}{number + 1}{mark}{lines[number][:MAX_HIT_LINE]}")
+            last = number
+    return told
