@@ -19,9 +19,7 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.settings import PROTOCOLS
-from app.exchange.dialect import from_openapi_schema
-from app.exchange.entry import UNANSWERED
-from app.exchange.found import ImportedTool, ImportedTools
+from app.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools, from_openapi_schema
 from app.exchange.tool_import import import_tools
 from app.protocols.lint import Finding, Fix, findings, of_group
 from app.protocols.rewrite import (

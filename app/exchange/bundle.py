@@ -1,7 +1,8 @@
-"""All that is kept of a session, as an export reads it, and the file that it makes. Values only."""
+"""A session with its log and recordings, as exporters read it, and the file they make."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -78,3 +79,23 @@ class ExportFile:
     media_type: str
     data: bytes
     notes: Sequence[str] = ()
+
+
+# -- Names of files and comments in programs ---------------------------------------------------
+
+
+def file_name(title: str, ending: str) -> str:
+    """`A title!` -> `a-title.html`: letters, digits and dashes, at most 60 of them."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-")
+    return f"{words or 'session'}.{ending}"
+
+
+def one_line(text: str) -> str:
+    """`text` without a line break, a control or a direction mark."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def comment_text(text: str) -> str:
+    """`text` for a comment or a docstring of a program: one line, with nothing in it that ends
+    either. All that comes from a session and stands outside of a literal goes through here."""
+    return one_line(text).replace("\\", "/").replace('"', "'")

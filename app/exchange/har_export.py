@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl
 
 from app import __version__
 from app.core.session import Session, Turn
-from app.exchange.bundle import ExportFile, Recording, SessionBundle
-from app.exchange.naming import file_name
+from app.exchange.bundle import ExportFile, Recording, SessionBundle, file_name
 from app.protocols.base import url_parts
 
 PHRASES: Mapping[int, str] = {

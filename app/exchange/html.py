@@ -24,9 +24,8 @@ from markupsafe import Markup
 
 from app.core.errors import BadInput
 from app.core.events import RequestSent
-from app.exchange import jsonl
-from app.exchange.bundle import ExportFile, SessionBundle
-from app.exchange.naming import file_name
+from app.exchange import session_json
+from app.exchange.bundle import ExportFile, SessionBundle, file_name
 from app.render.blocks import ancestors, block
 from app.render.replay import Fixed, Player, replay
 from app.render.replay_timeline import drawing, reel
@@ -94,7 +93,7 @@ def write(kept: SessionBundle) -> ExportFile:
         styles=Markup(look.styles),
         script=Markup(look.script),
         data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
-        lines=_packed(jsonl.write_session(kept).data),
+        lines=_packed(session_json.write_session(kept).data),
     )
     name = file_name(kept.title, "html")
     return ExportFile(name, "text/html", html.encode("utf-8", "replace"))
@@ -114,10 +113,10 @@ def lines_of(page: bytes) -> bytes:
     try:
         packed = base64.b64decode(rest.partition(b"<")[0], validate=True)
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
-        data = unpacking.decompress(packed, jsonl.MAX_BYTES + 1)
+        data = unpacking.decompress(packed, session_json.MAX_BYTES + 1)
     except (binascii.Error, lzma.LZMAError):
         raise BadInput("The session in this shared page is damaged; share it anew.") from None
-    if not unpacking.eof and len(data) <= jsonl.MAX_BYTES:
+    if not unpacking.eof and len(data) <= session_json.MAX_BYTES:
         raise BadInput("The session in this shared page is cut off; share it anew.")
     return data
 
@@ -130,7 +129,7 @@ def is_page(data: bytes) -> bool:
 
 def _packed(lines: bytes) -> str:
     """For who imports the page again; what would be too large for that is left out."""
-    if len(lines) > jsonl.MAX_BYTES:
+    if len(lines) > session_json.MAX_BYTES:
         return ""
     return base64.b64encode(lzma.compress(lines, preset=2)).decode("ascii")
 

@@ -15,8 +15,7 @@ from app.core.events import Usage
 from app.core.limits import written
 from app.core.session import Call, Part, Prompt, Session, Turn
 from app.core.tools import Content
-from app.exchange.bundle import ExportFile, SessionBundle
-from app.exchange.naming import file_name, one_line
+from app.exchange.bundle import ExportFile, SessionBundle, file_name, one_line
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>()#+\-!|&~=^:@$]|\.(?!\d)|(?<!\d)\.)")
 _TICKS = re.compile(r"`+")

@@ -1,8 +1,8 @@
-"""MCP servers as other programs keep them. Read and shown; nothing is started or contacted.
+"""Reads MCP servers from the configuration files of other programs; nothing is started.
 
 Known: `mcpServers` (Claude Desktop, Cursor, Windsurf, Cline, Gemini CLI), `servers` with `inputs`
 (VS Code), `mcp_servers` in TOML (Codex), `context_servers` (Zed), `mcp` (opencode), and servers by
-name alone. A literal that may be a key becomes the name of a variable: secrets.py.
+name alone. A literal that may be a key becomes the name of a variable (config_secrets.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from typing import Any
 
 from app.core.servers import Replaced, Server
 from app.exchange.config_secrets import Variables, secrets_in, variable
-from app.exchange.entry import clipped, legal_name, note_left_out, string_members
-from app.exchange.found import ImportedServer
+from app.exchange.tool_entry import (
+    ImportedServer,
+    clipped,
+    legal_name,
+    note_left_out,
+    string_members,
+)
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
 MOST_TEXT = 8_192

@@ -15,8 +15,7 @@ from typing import Any
 from app import __version__
 from app.core.limits import written
 from app.core.session import Call, Prompt, Session, Turn
-from app.exchange.bundle import ExportFile, SessionBundle
-from app.exchange.naming import file_name
+from app.exchange.bundle import ExportFile, SessionBundle, file_name
 from app.protocols.base import url_parts
 
 INTERNAL, CLIENT = 1, 3

@@ -1,18 +1,25 @@
-"""What leaves is masked once more: every known secret in each of its forms, and whatever looks like
-one, with stars of the same length, in the log, the recordings, the title and the tags. Pure.
+"""Redacts a session before it leaves: known secrets, what looks like one, what is left out.
 
-Threats 16 and 30 of docs/safety.md.
+Secrets become stars of the same length in the log, the recordings, the title and the tags; `omit`
+leaves out recordings, results, thinking or images. Pure. Threats 16 and 30 of docs/safety.md.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import AnyStr
+from urllib.parse import unquote
 
+from app.core.errors import BadInput
 from app.core.events import (
+    CallDecided,
+    CallEnded,
     CallProgressed,
     Event,
     Logged,
@@ -26,20 +33,14 @@ from app.core.events import (
     ResponseStarted,
     SessionStarted,
     SettingsChanged,
+    TaskEnded,
 )
 from app.core.reducer import fold
 from app.core.serialization import with_texts
+from app.core.tools import Content, ToolResult
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.exchange.redact_shapes import (
-    Span,
-    certain_spans,
-    decoded_texts,
-    header_spans,
-    secret_spans,
-    wrapped_base64,
-)
 from app.protocols.frame_spans import Delta, star_deltas
-from app.secrets.patterns import is_long_opaque
+from app.secrets.patterns import find_keys, is_long_opaque, is_opaque, is_secret
 from app.secrets.redaction import SHORTEST, Redactor
 
 _OWN = frozenset(
@@ -356,3 +357,310 @@ def _replace_spans(text: AnyStr, several: Iterable[Span], star: AnyStr) -> AnySt
         done = end
     pieces.append(text[done:])
     return star[:0].join(pieces)
+
+
+# -- What looks like a secret ------------------------------------------------------------------
+
+
+_SLACK = re.compile(r"hooks\.slack\.com/services/(?P<v>[A-Za-z0-9/]{20,})")
+_BEARER = re.compile(
+    r"(?<![a-z0-9])(?:bearer|basic)(?:\s|%20|\+)+(?P<v>(?![A-Za-z]+(?:[^A-Za-z0-9._~+/=-]|\Z))"
+    r"[A-Za-z0-9._~+/=-]{12,})",
+)
+_AUTHORIZED = re.compile(
+    r"authorization(?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?(?:[A-Za-z][A-Za-z0-9-]* +)?"
+    r"(?P<v>[^\s\"'\\,;<>{}$]{8,})",
+)
+_VALUE = (
+    r"(?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?(?P<v>[^\s\"',;{}\[\]()<>$*\\&]{8,})"  # of an assignment
+)
+
+
+def _preceded_by(last: str, *firsts: str) -> str:
+    """A pattern of `last` where one of `firsts` stands before it. It begins with plain letters,
+    which are found many times as fast."""
+    named = (f"(?<={first}{gap}{last})" for first in firsts for gap in ("", "[-_ ]"))
+    return f"{last}(?:{'|'.join(named)})"
+
+
+_ASSIGNED = tuple(
+    re.compile(name + _VALUE)
+    for name in (
+        _preceded_by("key", "api", "access", "secret", "subscription", "functions")
+        + "(?:[-_]?id)?",
+        _preceded_by("token", "access", "auth", "refresh", "session"),
+        _preceded_by("secret", "client"),
+        "passw(?:or)?d",
+        "passphrase",
+    )
+)
+_IN_URL = re.compile(r"(?<=://)[^\s/:@\"'\\]*:(?P<v>[^\s/@\"'\\]+)(?=@)")
+_USER = re.compile(r"(?<=://)(?P<v>[^\s/:@\"'\\]{8,})(?=:[^\s/@\"'\\]*@|@)")
+_MEMBER = re.compile(r"[?&;](?P<name>[A-Za-z0-9_.-]{2,40})=(?P<v>[^\s&;#\"'\\<>]{8,})")
+_COOKIES = re.compile(
+    r"(?<![a-z0-9])(?:set-)?cookie(?:\\*[\"'])?\s*:\s*(?:\\*[\"'])?"
+    r"(?P<all>[\w.-]+=[^;\s\"'\\]*(?:;\s*[\w.-]+(?:=[^;\s\"'\\]*)?)*)",
+)
+_PRIVATE = re.compile(
+    r"-----BEGIN (?:[A-Z ]+ )?PRIVATE KEY(?: BLOCK)?-----(?P<all>[A-Za-z0-9+/=\\\s:,-]{16,}?)"
+    r"(?:-----END|\Z)"
+)
+_LINE = re.compile(r"\\[nr]|\s+|(?P<v>[^\\\s]+)")
+
+_BORDER = re.compile(
+    r"(?:\x1b|(?<!\\)\\++(?:u001[bB]|x1[bB]|033|e))\[[0-9;]*+[A-Za-z]"
+    r"|(?<!\\)\\++(?:[nrtbfv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})"
+)
+"""What is one character inside of JSON and like it, or none on a terminal, and ends in a letter or
+a digit that is no part of the word after it."""
+
+_COOKIE = re.compile(r"(?P<name>[^=;,\s]+)=(?P<v>[^;,\s]*)")
+_ATTRIBUTES = {"path", "domain", "expires", "max-age", "samesite", "priority", "version"}
+
+_NAMED = re.compile(r"(?:[A-Za-z]+ )?(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|\*+)")
+"""The name of a variable in place of its value, or what is masked already."""
+
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]* )?(?P<v>.+)", re.DOTALL)
+
+_WORD = re.compile("[A-Za-z]+|[0-9]+")
+_NAME = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*")
+_DOTTED = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*\.?")
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>[\"'\\/]))")
+_BREAK = r"(?:\\++r)?\\++n|\r?\n"
+_WRAPPED = re.compile(
+    rf"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{{40,}}+(?:(?:{_BREAK})[A-Za-z0-9+/_=-]++)+"
+)
+_UNBROKEN = re.compile(rf"(?:{_BREAK})?(?P<v>[A-Za-z0-9+/_=-]++)")
+_RUN = re.compile(r"[A-Za-z0-9+/_-]{24,}")
+_LONG_RUN = 64 * 1024
+"""A longer one is a file or an image, whose base64 begins where it does."""
+
+Span = tuple[int, int]
+
+
+def secret_spans(text: str) -> list[Span]:
+    """Where something that looks like a secret stands in `text`, as it is."""
+    if "\\" in text or "\x1b" in text:
+        text = _BORDER.sub(lambda border: " " * len(border[0]), text)
+    found = list(find_keys(text))
+    # Of the same length, for there is one letter whose small form is longer; and many times as fast
+    # as a pattern that takes both.
+    lower = text.replace("\u0130", "i").lower()
+    if "slack" in lower:
+        found += [match.span("v") for match in _SLACK.finditer(text)]
+    if "bearer" in lower or "basic" in lower:
+        places = (
+            match.span("v") for match in _BEARER.finditer(lower) if _is_credential(text, match)
+        )
+        found += places
+    if "authorization" in lower:
+        places = (match.span("v") for match in _AUTHORIZED.finditer(lower))
+        found += [(start, end) for start, end in places if is_opaque(text[start:end])]
+    for named in _ASSIGNED:
+        found += [match.span("v") for match in named.finditer(lower) if not _is_code(match)]
+    if "://" in text:
+        found += [
+            match.span("v") for match in _IN_URL.finditer(text) if not _NAMED.fullmatch(match["v"])
+        ]
+        found += [match.span("v") for match in _USER.finditer(text) if is_opaque(match["v"])]
+    if "?" in text:
+        members = _MEMBER.finditer(text)
+        found += [member.span("v") for member in members if is_secret(member["name"], member["v"])]
+    if "cookie" in lower:
+        for match in _COOKIES.finditer(lower):
+            found += _cookie_spans(text, *match.span("all"))
+    if "PRIVATE KEY" in text:
+        for match in _PRIVATE.finditer(text):
+            lines = _LINE.finditer(text, *match.span("all"))
+            found += [line.span("v") for line in lines if line["v"]]
+    return found
+
+
+def certain_spans(text: str) -> list[Span]:
+    """Those whose make or place says that they are secret, whatever their length."""
+    found = list(find_keys(text))
+    if "://" in text:
+        found += [match.span("v") for match in _IN_URL.finditer(text) if is_opaque(match["v"])]
+    return found
+
+
+def _is_credential(text: str, one: re.Match[str]) -> bool:
+    """Whether "Bearer" or "Basic" means a header: a command-line tool may be basic, too."""
+    value = text[one.start("v") : one.end("v")]
+    if is_opaque(value) if one[0][:2] == "be" else is_long_opaque(value):
+        return True
+    try:
+        return b":" in base64.b64decode(value, validate=True) and is_opaque(value)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _is_code(one: re.Match[str]) -> bool:
+    """Whether what is assigned is a word, an address, or what a program reads it from: a name, a
+    member of one, a call."""
+    value, text = one["v"], one.string
+    if _WORD.fullmatch(value) or "://" in value:
+        return True
+    if text[one.start("v") - 1] in "\"'":
+        return False
+    if _DOTTED.fullmatch(value) and text[one.end("v") : one.end("v") + 1] in ("(", "["):
+        return True
+    return _NAME.fullmatch(value) is not None and not any(letter.isdigit() for letter in value)
+
+
+def header_spans(name: str, value: str) -> list[Span]:
+    """What of the header (or a field like one) `name` is secret, by its name alone, or by its name
+    and looks."""
+    whole = _SCHEME.fullmatch(value)
+    if whole is None or not is_secret(name, whole["v"]) or _NAMED.fullmatch(value):
+        return []
+    if "cookie" in name.lower():
+        return _cookie_spans(value, 0, len(value))
+    return [whole.span("v") if "auth" in name.lower() else (0, len(value))]
+
+
+def decoded_texts(text: str) -> Iterator[str]:
+    """The texts behind the base64, the percent signs and the escapes of `text`."""
+    if "%" in text:
+        yield unquote(text, errors="replace")
+    if "\\" in text:
+        once = _ESCAPE.sub(_unescape, text)
+        yield once
+        if "\\" in once:
+            yield _ESCAPE.sub(_unescape, once)
+    lines = (block for block, _ in wrapped_base64(text))
+    found: list[str] = []
+    for data in chain((run[0] for run in _RUN.finditer(text)), lines):
+        data = data.translate(_STANDARD)
+        for shift in range(4 if len(data) <= _LONG_RUN else 1):
+            whole = len(data) - (len(data) - shift) % 4
+            try:
+                found.append(base64.b64decode(data[shift:whole]).decode("latin-1"))
+            except (binascii.Error, ValueError):
+                continue
+    # Together, for there may be very many of them; nothing goes on from one to the next.
+    yield _APART.join(found)
+
+
+_APART = "\n<>\n"
+
+
+def wrapped_base64(text: str) -> Iterator[tuple[str, list[Span]]]:
+    """Each stretch of base64 that is broken into lines, put together, and where they stand."""
+    for block in _WRAPPED.finditer(text):
+        lines = [line.span("v") for line in _UNBROKEN.finditer(text, *block.span())]
+        yield "".join(text[start:end] for start, end in lines), lines
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return chr(int(match["code"], 16)) if match["code"] else match["plain"]
+
+
+def _cookie_spans(text: str, start: int, end: int) -> list[Span]:
+    return [
+        match.span("v")
+        for match in _COOKIE.finditer(text, start, end)
+        if match["v"] and match["name"].lower() not in _ATTRIBUTES
+    ]
+
+
+_STANDARD = str.maketrans("-_", "+/")
+
+# -- What a user leaves out --------------------------------------------------------------------
+
+
+OMITTABLE: Mapping[str, str] = {
+    "recordings": "the bytes of the answers",
+    "results": "what the tools returned, and the bodies of the requests, which repeat it",
+    "thinking": "what the model thought, the bytes of the answers and the bodies of the requests",
+    "images": "images, and the bodies of the requests, which repeat them",
+}
+"""What can be left out, by name, and what goes with it."""
+
+GONE = "[left out]"
+_BODIES = {"results", "thinking", "images"}
+_BYTES = {"recordings", "thinking"}
+
+
+def omit(kept: SessionBundle, names: Collection[str]) -> SessionBundle:
+    """`kept` without what `names` name; BadInput where one is not to be left out."""
+    for name in names:
+        if name not in OMITTABLE:
+            there = ", ".join(OMITTABLE)
+            raise BadInput(f"{name[:40]!r} cannot be left out; there is {there}.")
+    if not names:
+        return kept
+    log: list[Logged] = []
+    thinking: set[int] = set()  # the parts of the open turn that are thoughts
+    for logged in kept.log:
+        event = logged.event
+        if isinstance(event, RequestSent):
+            thinking = set()
+        if isinstance(event, PartStarted) and event.part_kind == "thinking":
+            thinking.add(event.index)
+        log.append(replace(logged, event=_omit_from(event, names, thinking)))
+    recordings = {} if _BYTES & set(names) else kept.recordings
+    session = fold(kept.session.id, log)
+    return replace(kept, log=log, session=session, recordings=recordings)
+
+
+def _omit_from(event: Event, names: Collection[str], thinking: Collection[int]) -> Event:
+    if "images" in names:
+        event = _without_images(event)
+    if "results" in names:
+        event = _without_results(event)
+    match event:
+        case RequestSent() if _BODIES & set(names):
+            return replace(event, body="{}")
+        case PartStarted(index=index) if "thinking" in names and index in thinking:
+            return replace(event, meta={})
+        case PartDelta(index=index) if "thinking" in names and index in thinking:
+            return replace(event, text="")
+        case PartEnded(index=index) if "thinking" in names and index in thinking:
+            return replace(event, text=GONE, meta={})
+    return event
+
+
+def _without_results(event: Event) -> Event:
+    match event:
+        case CallEnded(result=result, real=real):
+            return replace(
+                event,
+                result=_without_content(result),
+                real=None if real is None else _without_content(real),
+            )
+        case TaskEnded(result=ToolResult() as result):
+            return replace(event, result=_without_content(result))
+        case CallProgressed(real=real):
+            kept = None if real is None else _without_content(real)
+            return replace(event, text="", output="", real=kept)
+        case CallDecided(decision="answer"):
+            return replace(event, text=GONE, images=())
+    return event
+
+
+def _without_images(event: Event) -> Event:
+    match event:
+        case PromptAdded(images=images) if images:
+            return replace(event, images=(), text=event.text or GONE, form={})
+        case CallDecided(images=images) if images:
+            return replace(event, images=())
+        case CallEnded(result=result, real=real):
+            kept = None if real is None else _no_images(real)
+            return replace(event, result=_no_images(result), real=kept)
+        case TaskEnded(result=ToolResult() as result):
+            return replace(event, result=_no_images(result))
+        case CallProgressed(real=ToolResult() as real):
+            return replace(event, real=_no_images(real))
+    return event
+
+
+def _without_content(result: ToolResult) -> ToolResult:
+    return replace(result, content=(Content(text=GONE),), form={})
+
+
+def _no_images(result: ToolResult) -> ToolResult:
+    content = (
+        Content(text=GONE) if content.type == "image" else content for content in result.content
+    )
+    return replace(result, content=tuple(content), form={})

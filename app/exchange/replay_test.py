@@ -14,8 +14,7 @@ from typing import Any
 
 from app.core.session import Turn
 from app.exchange import replay_read
-from app.exchange.bundle import ExportFile, SessionBundle
-from app.exchange.naming import comment_text, file_name, one_line
+from app.exchange.bundle import ExportFile, SessionBundle, comment_text, file_name, one_line
 from app.exchange.replay_read import calls_of
 from app.exchange.requests_export import asked
 from app.exchange.sdk_script import literal

@@ -1,23 +1,25 @@
-"""A request as something to send again: its address, its headers with keys by name, its body.
+"""Requests of a session as exports: with the key by its name, as curl, as OpenAI or Anthropic.
 
-Made from a turn that was sent or from a request that would be; or, for another protocol, written
+Made of a turn that was sent or of the next request; for another protocol the request is encoded
 anew by that protocol's codec from what the session held before the turn.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.core.errors import BadInput
 from app.core.events import RequestSent
 from app.core.messages import model_request
 from app.core.providers import SHIPPED
 from app.core.session import Session, Turn
 from app.core.settings import Profile, Protocol
-from app.exchange.bundle import DEFAULT_BASE
+from app.exchange.bundle import DEFAULT_BASE, ExportFile, SessionBundle, comment_text, file_name
 from app.protocols.base import WireRequest, url_parts
 from app.protocols.parameters import extra_told_to, supported_params
 from app.protocols.registry import codec
@@ -184,3 +186,122 @@ def plain(protocol: Protocol) -> Profile:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+# -- curl commands -----------------------------------------------------------------------------
+
+
+MOST_WORD = 100_000
+"""Bytes; a system takes no longer word on a command line."""
+
+_CURL_GLOB = re.compile(r"[][{}]")
+"""What curl takes for several addresses, unless it is told `-g`."""
+_UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal would act on, and not show."""
+
+
+def write_curl(kept: SessionBundle) -> ExportFile:
+    """Every request of the session, one command each."""
+    turns = sent_turns(kept.session)
+    asked = [of_turn(turn, kept.base_url) for turn in turns]
+    notes = list(dict.fromkeys(note for one in asked for note in one.notes))
+    lines = [
+        "#!/bin/sh",
+        *(f"# {comment_text(one)}" for one in (kept.title or "A session", *notes)),
+    ]
+    for one in asked:
+        lines += ["", f"# Request {one.number}", curl_command(one)]
+    if not asked:
+        lines.append("# Nothing was sent yet.")
+    text = "\n".join(lines) + "\n"
+    data = text.encode("utf-8", "replace")
+    return ExportFile(file_name(kept.title, "sh"), "application/x-sh", data, notes)
+
+
+def curl_command(asked: ExportedRequest) -> str:
+    """The command; what it sends is `asked.body` in UTF-8, byte by byte."""
+    said = ["curl"]
+    if _CURL_GLOB.search(asked.url):
+        said.append("-g")
+    if asked.method != "POST":
+        said.append(f"-X {shell_quote(asked.method)}")
+    if asked.url.startswith("-"):
+        said.append("--url")
+    words = [" ".join([*said, shell_quote(asked.url)])]
+    if asked.streams:
+        words.append("--no-buffer")
+    for name, value in asked.headers.items():
+        if keyed(value, asked.key_name):
+            bare = value.partition("$")[0]
+            words.append(f'-H {shell_quote(f"{name}: {bare}")}"${asked.key_name}"')
+        else:
+            # A header without a value is asked for by a semicolon.
+            words.append(f"-H {shell_quote(f'{name}: {value}' if value else f'{name};')}")
+    body = asked.body.encode("utf-8", "replace")
+    if _UNSEEN.search(asked.body):
+        coded = base64.b64encode(body).decode("ascii")
+        piped, sent = f"printf %s {shell_quote(coded)} | base64 -d | ", "--data-binary @-"
+    elif len(body) > MOST_WORD:
+        # printf is part of the shell, and takes a word of any length.
+        piped, sent = f"printf %s {shell_quote(asked.body)} | ", "--data-binary @-"
+    else:
+        piped, sent = "", f"--data-raw {shell_quote(asked.body)}"
+    return piped + " \\\n  ".join([*words, sent])
+
+
+def shell_quote(text: str) -> str:
+    """One word of a POSIX shell, whatever is in it."""
+    return "'" + text.replace("\x00", "").replace("'", "'\\''") + "'"
+
+
+# -- One line of OpenAI messages ---------------------------------------------------------------
+
+
+MEMBERS = ("messages", "tools", "parallel_tool_calls")
+
+
+def write_openai(kept: SessionBundle) -> ExportFile:
+    """One line: {"messages": [...], "tools": [...]}; none where nothing was said."""
+    session, name = kept.session, file_name(kept.title, "openai.jsonl")
+    if not session.items:
+        return ExportFile(name, "application/x-ndjson", b"", ("Nothing was sent yet.",))
+    settings = session.settings
+    assert settings is not None
+    own = settings.profile if settings.profile.protocol == "openai_chat" else None
+    try:
+        request = written(session, "openai_chat", None, own)
+    except BadInput as error:
+        return ExportFile(name, "application/x-ndjson", b"", (str(error),))
+    body = json.loads(request.body)
+    line = {member: body[member] for member in MEMBERS if member in body}
+    notes = list(request.notes)
+    if any(call.result is None for call in session.current_calls):
+        notes.append("A call without a result has one that says that it was not run.")
+    data = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return ExportFile(name, "application/x-ndjson", data, tuple(notes))
+
+
+# -- The last request for Anthropic ------------------------------------------------------------
+
+
+FOREIGN = "The model's name is a suggestion: this session was spoken with another provider's."
+
+
+def write_anthropic(kept: SessionBundle) -> ExportFile:
+    """The body alone, as one JSON object; of Anthropic's own sessions the very bytes sent."""
+    turns, name = sent_turns(kept.session), file_name(kept.title, "anthropic.json")
+    if not kept.session.items:
+        return ExportFile(name, "application/json", b"{}\n", ("Nothing was sent yet.",))
+    last = turns[-1] if turns else None
+    if last is not None and last.request.protocol == "anthropic":
+        data = last.request.body.encode("utf-8", "replace")
+        notes = tuple(note for note in of_turn(last).notes if "simulator" not in note)
+        return ExportFile(name, "application/json", data, notes)
+    try:
+        request = written(kept.session, "anthropic", last)
+    except BadInput as error:
+        return ExportFile(name, "application/json", b"{}\n", (str(error),))
+    settings = kept.session.settings
+    foreign = settings is not None and settings.profile.protocol != "anthropic"
+    notes = (FOREIGN, *request.notes) if foreign else request.notes
+    return ExportFile(name, "application/json", request.body, notes)

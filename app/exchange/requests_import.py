@@ -1,20 +1,56 @@
-"""The door for requests that people bring: a body, a curl command, an HTTP archive, or JSON Lines
-of messages. Nothing is sent; keys among the headers are left out by name.
+"""Requests to chat APIs, imported: a body, a curl command, an HTTP archive, or JSON Lines.
+
+`read_requests` reads the text, `session_from_request` makes the events of a session of it: what
+the model said becomes an answer of its protocol and is decoded by the codec. Nothing is sent or
+run; headers that may hold a key are left out by name.
+http://www.softwareishard.com/blog/har-12-spec/ https://curl.se/docs/manpage.html
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.core.settings import Protocol
-from app.exchange import curl_import, har_import
-from app.exchange.pasted import ImportedAnswer, ImportedRequest
-from app.exchange.request_bodies import READERS, RequestNotes, guess_protocol
-from app.exchange.text import MOST_BYTES, Unreadable, json_lines, json_value
+from app.core.decide import doubled_ids
+from app.core.events import (
+    CallChecked,
+    CallEnded,
+    Event,
+    Logged,
+    PromptAdded,
+    RequestSent,
+    ResponseStarted,
+    RunPaused,
+    RunStopped,
+    SessionStarted,
+    Source,
+    Warned,
+)
+from app.core.reducer import apply
+from app.core.session import Call, Session
+from app.core.settings import Profile, Protocol, Settings
+from app.core.tools import Tool, ToolResult
+from app.exchange.parsers import MOST_BYTES, Unreadable, json_lines, json_value
+from app.exchange.request_bodies import (
+    READERS,
+    ImportedAnswer,
+    ImportedMessage,
+    ImportedRequest,
+    ImportedResult,
+    RequestNotes,
+    guess_protocol,
+)
+from app.exchange.tool_entry import UNANSWERED
+from app.exchange.tool_import import import_tools
+from app.protocols.base import join_url
+from app.protocols.registry import codec
 
 MOST_ITEMS = 5_000
 """Messages of one request, and entries of an archive that are looked at."""
@@ -55,8 +91,8 @@ def read_requests(text: str) -> ImportedRequests:
 
 
 def _read(text: str) -> ImportedRequests:
-    if curl_import.is_curl(text):
-        found = curl_import.curl_commands(text)
+    if is_curl(text):
+        found = curl_commands(text)
         last = found[-1]
         notes = [f"Of {len(found)} commands the last was taken."] if len(found) > 1 else []
         return _request(last.url, last.body, last.headers, notes)
@@ -66,7 +102,7 @@ def _read(text: str) -> ImportedRequests:
     if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):
         return _read_lines(text)
     value, note = json_value(text)
-    if har_import.is_har(value):
+    if is_har(value):
         return _read_archive(value)
     if isinstance(value, list):
         if len(value) > MOST_ITEMS:
@@ -87,7 +123,7 @@ def _read_lines(text: str) -> ImportedRequests:
 
 
 def _read_archive(value: Any) -> ImportedRequests:
-    found = list(har_import.har_exchanges(value))[:MOST_ITEMS]
+    found = list(har_exchanges(value))[:MOST_ITEMS]
     known = [one for one in found if _protocol(one.url, None) is not None]
     if not known:
         raise Unreadable("No entry of this archive is a request to a chat API that is known here.")
@@ -158,3 +194,419 @@ def _address(url: str, protocol: Protocol) -> tuple[str, str]:
         return origin + path.removesuffix(ends[0]), ends[0]
     before, found, rest = path.partition("/models/")
     return (origin + before, f"/models/{rest}") if found else (origin, path)
+
+
+# -- HTTP archives -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HarExchange:
+    """One entry. `response` is None where the archive has no bytes of it."""
+
+    url: str
+    body: str
+    headers: dict[str, str] = field(default_factory=dict)
+    status: int = 0
+    response: bytes | None = None
+    at_ms: int = 0
+
+
+def is_har(value: object) -> bool:
+    """Whether a JSON value is an HTTP archive."""
+    return isinstance(_member(value, "log").get("entries"), list)
+
+
+def har_exchanges(value: Any) -> Iterator[HarExchange]:
+    """The entries that sent a body, in the order of the archive."""
+    for entry in value["log"]["entries"]:
+        request, answer = _member(entry, "request"), _member(entry, "response")
+        text, status = _member(request, "postData").get("text"), answer.get("status")
+        if not isinstance(text, str) or not isinstance(request.get("url"), str):
+            continue
+        yield HarExchange(
+            request["url"],
+            text,
+            _headers(request.get("headers")),
+            status if type(status) is int else 0,
+            _content(answer.get("content")),
+            _time(entry.get("startedDateTime")),
+        )
+
+
+def _member(value: object, name: str) -> dict[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _headers(value: object) -> dict[str, str]:
+    pairs = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return {str(pair.get("name")).lower(): str(pair.get("value")) for pair in pairs}
+
+
+def _content(value: object) -> bytes | None:
+    text = value.get("text") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(text, str) or not text:
+        return None
+    if value.get("encoding") != "base64":
+        return text.encode("utf-8", "replace")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _time(value: object) -> int:
+    """Unix ms; 0 where the time cannot be read."""
+    try:
+        return round(datetime.fromisoformat(str(value)).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+# -- curl command lines ------------------------------------------------------------------------
+
+
+_BODY = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
+_TAKES = (
+    *("-A", "--user-agent", "-b", "--cookie", "-e", "--referer", "-m", "--max-time", "-o"),
+    *("--output", "-u", "--user", "-x", "--proxy", "--connect-timeout", "--retry", "-w"),
+    *("--write-out", "--cacert", "--cert", "--key", "--resolve", "--limit-rate", "-T"),
+    *("-c", "-C", "-D", "-E", "-F", "-K", "-P", "-Q", "-r", "-t", "-U", "-y", "-Y", "-z"),
+)
+_VALUED = {name[1] for name in (*_BODY, *_TAKES, "-X", "-H") if len(name) == 2}
+"""Letters of the short options that take a value."""
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a"}
+_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_CURL = re.compile(r"(?m)^\s*(?:\$\s+)?(?:\S*/)?curl(?:\.exe)?\s|^printf %s ")
+_CARETS = re.compile(r'curl(?:\.exe)?\s+(?:-\S+\s+)*\^"')
+"""What a browser copies for Windows' command prompt has a caret before each sign, in quotes too."""
+
+_HEREDOC = re.compile(
+    r"""\$'(?:[^'\\]|\\.)*+'|'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.|(?<!\S)#[^\n]*"""
+    r"""|<<-?\s*(['"]?)(?P<end>[A-Za-z_][A-Za-z0-9_]*)\1""",
+    re.DOTALL,
+)
+"""Quoted text and comments, which may say anything, or the word that a here-document ends by."""
+
+
+@dataclass
+class CurlCommand:
+    """What a command line would send."""
+
+    method: str = ""
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str = ""
+
+
+def is_curl(text: str) -> bool:
+    """Whether `text` is a command line of curl, or a script of them."""
+    return _CURL.search(text) is not None
+
+
+def curl_commands(text: str) -> list[CurlCommand]:
+    """The curl commands of `text`, in order; Unreadable with a sentence where one cannot be read,
+    or where there is none."""
+    if _CARETS.search(text):
+        text = re.sub(r"\^(\r?\n|.)", lambda one: " " if "\n" in one[1] else one[1], text)
+    text, here = _without_heredoc(text)
+    found, words = [], list[str]()
+    for word in (*_words(text), "\n"):
+        if word not in ("\n", "&&"):
+            words.append(word)
+            continue
+        if any(_is_curl_word(word) for word in words):
+            found.append(_curl_command(words, here))
+        words.clear()
+    if not found:
+        raise Unreadable("There is no curl command in it.")
+    return found
+
+
+def _is_curl_word(word: str) -> bool:
+    return word.removesuffix(".exe").rpartition("/")[2] == "curl"
+
+
+def _curl_command(line: list[str], here: str | None) -> CurlCommand:
+    start = next(place for place, word in enumerate(line) if _is_curl_word(word))
+    found, words, piped = CurlCommand(), iter(line[start + 1 :]), line[:start]
+    if piped[:2] == ["printf", "%s"] and len(piped) > 2:
+        here = _decode_base64(piped[2]) if "base64" in piped else piped[2]
+    for word in words:
+        name, value = _option(word)
+        if name in _BODY:
+            given = next(words, "") if value is None else value
+            piece = here if given == "@-" and here is not None else given
+            if piece.startswith("@"):
+                raise Unreadable("The body is in a file that is not here; put its text in place.")
+            found.body += "&" + piece if found.body else piece
+        elif name in ("-X", "--request"):
+            found.method = (next(words, "") if value is None else value).upper()
+        elif name in ("-H", "--header"):
+            header, _, told = (next(words, "") if value is None else value).partition(":")
+            found.headers[header.strip().lower()] = told.strip()
+        elif name == "--url":
+            found.url = next(words, "") if value is None else value
+        elif name in _TAKES and value is None:
+            next(words, "")
+        elif word in ("|", ">", "2>"):
+            break
+        elif not word.startswith("-") and not found.url:
+            found.url = word
+    if not found.url:
+        raise Unreadable("The command names no URL; paste the whole of it.")
+    return found
+
+
+def _decode_base64(coded: str) -> str:
+    try:
+        return base64.b64decode(coded, validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        raise Unreadable("The body is piped as base64 that cannot be read.") from None
+
+
+def _option(word: str) -> tuple[str, str | None]:
+    """The name of an option, and its value where that is written in the same word."""
+    if word.startswith("--"):
+        name, joined, value = word.partition("=")
+        return name, value if joined else None
+    # Letters stand together as in -sSLXPOST; the first that takes a value has the rest for it.
+    letters = word[1:] if word.startswith("-") else ""
+    place = next((place for place, letter in enumerate(letters) if letter in _VALUED), None)
+    if place is None:
+        return word, None
+    return "-" + letters[place], letters[place + 1 :] or None
+
+
+def _without_heredoc(text: str) -> tuple[str, str | None]:
+    """The command without its here-document, and that; None where it has none."""
+    match = next((match for match in _HEREDOC.finditer(text) if match["end"]), None)
+    if match is None:
+        return text, None
+    line_end = text.find("\n", match.end())
+    body = text[line_end + 1 :] if line_end >= 0 else ""
+    end = re.search(rf"(?m)^\t*{match['end']}[ \t\r]*$", body)
+    if end is None:
+        raise Unreadable(f"The here-document has no end {match['end']}; paste the whole of it.")
+    rest = text[: match.start()] + text[match.end() : max(line_end, match.end())]
+    # The line end before the closing word is the shell's; curl sends it, and no JSON minds it.
+    return rest, body[: end.start()].removesuffix("\n")
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of command lines, and the end of each line as a word of its own."""
+    text = re.sub(r"[ \t]*(?:\\|\^|`)\r?\n", " ", text)
+    word, began, place = "", False, 0
+    while place < len(text):
+        sign = text[place]
+        if sign in " \t\r\n;":
+            if began:
+                yield word
+            if sign in "\n;":
+                yield "\n"
+            word, began = "", False
+            place += 1
+            continue
+        if sign == "#" and not began:
+            end = text.find("\n", place)
+            place = len(text) if end < 0 else end
+            continue
+        began = True
+        if text.startswith("$'", place):
+            piece, place = _ansi_quoted(text, place + 2)
+        elif sign == "'":
+            end = text.find("'", place + 1)
+            if end < 0:
+                raise Unreadable("A quote is not closed; paste the whole command.")
+            piece, place = text[place + 1 : end], end + 1
+        elif sign == '"':
+            piece, place = _double_quoted(text, place + 1)
+        elif sign in "\\^" and place + 1 < len(text):
+            piece, place = text[place + 1], place + 2
+        else:
+            piece, place = sign, place + 1
+        word += piece
+    if began:
+        yield word
+
+
+def _ansi_quoted(text: str, start: int) -> tuple[str, int]:
+    match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(text, start)
+    if match is None:
+        raise Unreadable("A quote is not closed; paste the whole command.")
+
+    def spelled(found: re.Match[str]) -> str:
+        number = found[1] or found[2] or found[3]
+        if number and int(number, 16) < 0x110000:
+            return chr(int(number, 16))
+        return _ESCAPES.get(found[4] or "", found[0])
+
+    return _ANSI.sub(spelled, match[0][:-1]), match.end()
+
+
+def _double_quoted(text: str, start: int) -> tuple[str, int]:
+    match = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL).match(text, start)
+    if match is None:
+        raise Unreadable("A quote is not closed; paste the whole command.")
+    inner = re.sub(r'\\([\\"$`\n])', lambda one: "" if one[1] == "\n" else one[1], match[0][:-1])
+    return inner, match.end()
+
+
+# -- From a request to the events of a session -------------------------------------------------
+
+
+MOST_PARTS = 1_000
+"""Texts and calls of one answer that is brought: a page draws all of them."""
+
+MOST_CALLS = 5_000
+"""Calls of a whole session that is brought."""
+
+MOST_TURNS, MOST_FORKS = 500, 100
+"""Requests of a session that is brought, and how often it was forked: folding looks back at all."""
+
+WAITS = "This request was brought from elsewhere and not sent; Continue here makes it yours."
+
+
+@dataclass
+class ImportedSession:
+    """`session` is folded from `log`; `response` are the bytes of its last turn, where they came
+    along. `open` are the calls of the last answer by ("id", id) and ("name", name), the last
+    first. `notes` are sentences on what could not be taken."""
+
+    session: Session
+    log: list[Logged] = field(default_factory=list)
+    open: dict[tuple[str, str], list[Call]] = field(default_factory=dict)
+    response: bytes = b""
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def tell(self, code: str, sentence: str) -> None:
+        """Put a sentence into the log, where the last answer stands."""
+        _add(self, self.session.updated_ms, Warned(code, sentence))
+
+
+def session_from_request(
+    pasted: ImportedRequest, profile: Profile, session_id: str, at_ms: int
+) -> ImportedSession:
+    """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
+    answered by a person: what ran them is not here. Unreadable where it is too large."""
+    made = ImportedSession(Session(session_id), notes=dict.fromkeys(pasted.notes))
+    settings = _settings(pasted, profile, made)
+    _add(made, at_ms, SessionStarted(settings))
+    for item in pasted.items:
+        match item:
+            case ImportedMessage(text=text, images=images, role=role, form=form):
+                if made.session.state in ("running", "waiting"):
+                    _add(made, at_ms, RunStopped())
+                _add(made, at_ms, PromptAdded(text, images, role, form))
+            case ImportedAnswer(answer=answer):
+                _add_answer(
+                    made, pasted, settings, at_ms, json.dumps(answer).encode(), "", told=False
+                )
+            case ImportedResult():
+                _add_result(made, at_ms, item)
+    if pasted.response is not None:
+        made.response = pasted.response
+        _add_answer(made, pasted, settings, at_ms, pasted.response, pasted.body, told=True)
+    if made.session.state == "running":
+        _add(made, at_ms, RunPaused("brought", WAITS))
+    return made
+
+
+def check_size(session: Session) -> None:
+    """Unreadable where the last answer has so many parts, or the session so much of something, that
+    its page could not be drawn in time: to be asked after each event, before that takes long."""
+    if session.turns and len(session.turns[-1].parts) > MOST_PARTS:
+        raise Unreadable(f"An answer of more than {MOST_PARTS:,} texts and calls is not taken.")
+    if len(session.by_call) > MOST_CALLS:
+        raise Unreadable(f"A session of more than {MOST_CALLS:,} calls is not taken.")
+    if len(session.turns) > MOST_TURNS:
+        raise Unreadable(f"A session of more than {MOST_TURNS:,} requests is not taken.")
+    if len(session.forks) > MOST_FORKS:
+        raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not taken.")
+
+
+def _settings(pasted: ImportedRequest, profile: Profile, made: ImportedSession) -> Settings:
+    setup = pasted.setup
+    brought = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
+    if brought is not None:
+        made.notes |= dict.fromkeys(brought.notes)
+    tools = dict[str, Tool]()
+    for tool in brought.tools if brought is not None else ():
+        called = f"The tool {tool.name or 'without a name'}"
+        if tool.tool is None:
+            made.notes[f"{called} was left out: {tool.problem}"] = None
+        elif tool.name in tools:
+            made.notes[f"{called} was left out: another one has its name."] = None
+        else:
+            tools[tool.name] = replace(tool.tool, answered_by="person", config={})
+            told = (note for note in tool.notes if note != UNANSWERED)
+            made.notes |= dict.fromkeys(f"{called}: {note}" for note in told)
+    return Settings(
+        profile,
+        setup.model,
+        setup.system,
+        tuple(tools.values()),
+        setup.choice,
+        setup.params,
+        setup.extra,
+        setup.stream,
+    )
+
+
+def _add(made: ImportedSession, at_ms: int, event: Event, source: Source | None = None) -> None:
+    logged = Logged(made.session.seq + 1, at_ms, event, source)
+    apply(made.session, logged)
+    made.log.append(logged)
+
+
+def _add_answer(
+    made: ImportedSession,
+    pasted: ImportedRequest,
+    settings: Settings,
+    at_ms: int,
+    data: bytes,
+    body: str,
+    *,
+    told: bool,
+) -> None:
+    """A turn; `told` is whether the bytes are those that truly came, and are kept."""
+    number = len(made.session.turns) + 1
+    url = join_url(settings.profile.base_url, pasted.path)
+    sent = RequestSent(number, pasted.protocol, "POST", url, {}, body, settings.model)
+    status = pasted.status if told else 200
+    _add(made, at_ms, sent)
+    _add(made, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if told else None)
+    decoder = codec(pasted.protocol).decoder(status)
+    turn = made.session.turns[-1]
+    for start, end, event in (*decoder.feed(data), *decoder.end(True)):
+        if told or not isinstance(event, Warned):
+            _add(made, at_ms, event, Source(number, start, end) if told else None)
+            check_size(made.session)
+    for one in doubled_ids(turn):
+        made.notes[f"Calls share the id {one[:60]!r}: their results are taken in order."] = None
+    made.open = {}
+    for call in reversed(made.session.current_calls):
+        made.open.setdefault(("id", call.provider_id), []).append(call)
+        made.open.setdefault(("name", call.name), []).append(call)
+
+
+def _add_result(made: ImportedSession, at_ms: int, item: ImportedResult) -> None:
+    call = _find_call(made, item)
+    if call is None:
+        name = item.call_id or item.name
+        made.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
+        return
+    if call.status == "proposed":
+        _add(made, at_ms, CallChecked(call.id))
+    result = ToolResult(item.content, is_error=item.is_error, form=item.form)
+    _add(made, at_ms, CallEnded(call.id, result))
+
+
+def _find_call(made: ImportedSession, item: ImportedResult) -> Call | None:
+    """The call that a result answers: by its id; by its name where it has none. Of calls that
+    share it the first one that is still open."""
+    found = made.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])
+    while found and not (made.session.current(found[-1]) and found[-1].status != "done"):
+        found.pop()
+    return found[-1] if found else None

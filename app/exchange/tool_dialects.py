@@ -1,21 +1,38 @@
-"""Which format a value is in, told by its shape alone, and the tools and servers it holds.
+"""Tools and servers in JSON values, whichever dialect they are written in.
 
-Knows no text: read.py makes values of it.
+`read_tools` recognises the dialect by its members; one reader for each follows.
+https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
+https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
+https://docs.anthropic.com/en/api/messages#body-tools
+https://ai.google.dev/api/caching#FunctionDeclaration
+https://modelcontextprotocol.io/specification/2025-06-18/server/tools#tool
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED, Tool
-from app.exchange import anthropic_tools, gemini, json_schema, mcp, mcp_config, openai_tools
-from app.exchange.entry import clipped, refused_tool, with_problem
-from app.exchange.found import ImportedServer, ImportedTool
+from app.exchange import mcp_config
 from app.exchange.openapi import read
+from app.exchange.tool_entry import (
+    ImportedServer,
+    ImportedTool,
+    ToolParts,
+    build_tool,
+    clipped,
+    from_openapi_schema,
+    legal_name,
+    note_left_out,
+    protocol_extra,
+    refused_tool,
+    with_problem,
+)
 from app.schema.validate import check_tool
 
 OWN_FORM = "our own form"
@@ -64,10 +81,10 @@ def _read_object(
         yield from read_tools(one, file, depth + 1)
     if isinstance(entry.get("toolSpec"), Mapping):
         yield from read_tools(entry["toolSpec"], file, depth + 1)
-    elif openai_tools.is_namespace(entry):
-        yield from openai_tools.namespace_tools(entry)
-    elif gemini.is_gemini_entry(entry):
-        yield from gemini.gemini_tools(entry)
+    elif is_namespace(entry):
+        yield from namespace_tools(entry)
+    elif is_gemini_entry(entry):
+        yield from gemini_tools(entry)
     elif told is None and not lists:
         yield _read_tool(entry, file)
 
@@ -104,7 +121,7 @@ def _is_named(entry: Mapping[str, Any]) -> bool:
 def _holds(entry: Mapping[str, Any], key: str) -> bool:
     value = entry.get(key)
     if key in ("tools", "functions"):
-        return isinstance(value, list) or gemini.is_gemini_entry(value)
+        return isinstance(value, list) or is_gemini_entry(value)
     return isinstance(value, Mapping) and isinstance(value.get("tools"), list)
 
 
@@ -113,27 +130,27 @@ def _read_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
     kind = entry.get("type")
     match entry:
         case {"function": Mapping()} | {"type": "custom", "custom": Mapping()}:
-            return openai_tools.chat_tool(entry)
+            return chat_tool(entry)
         case {"input_schema": _}:
-            return anthropic_tools.anthropic_tool(entry)
+            return anthropic_tool(entry)
         case {"inputSchema": {"json": Mapping()}}:
-            return mcp.bedrock_tool(entry)
+            return bedrock_tool(entry)
         case {"inputSchema": _}:
-            return mcp.mcp_tool(entry)
+            return mcp_tool(entry)
         case {"type": "function" | "custom", "name": _}:
-            return openai_tools.responses_tool(entry)
+            return responses_tool(entry)
     if "name" in entry and any(key in _OURS_ALONE for key in entry):
         return own_tool(entry, file)
-    if "name" in entry and gemini.is_gemini_declaration(entry):
-        return gemini.gemini_tool(entry)
-    if json_schema.is_langchain(entry):
-        return json_schema.langchain_tool(entry)
+    if "name" in entry and is_gemini_declaration(entry):
+        return gemini_tool(entry)
+    if is_langchain(entry):
+        return langchain_tool(entry)
     if isinstance(kind, str) and kind != "object" and "parameters" not in entry:
         return _hosted_tool(entry, kind)
-    if json_schema.is_bare_schema(entry):
-        return json_schema.schema_tool(entry, posixpath.basename(file).partition(".")[0])
+    if is_bare_schema(entry):
+        return schema_tool(entry, posixpath.basename(file).partition(".")[0])
     if "name" in entry and ("parameters" in entry or "description" in entry):
-        return openai_tools.old_openai_function(entry)
+        return old_openai_function(entry)
     keys = ", ".join(clipped(key, 40) for key in list(entry)[:8]) or "nothing"
     said = f"This is in no form of a tool that is known here: it has {keys}."
     return refused_tool(entry, "", entry.get("name") or entry.get("title"), said)
@@ -143,10 +160,10 @@ def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
     """What a provider runs itself, or a schema of something else."""
     if kind in ("string", "number", "integer", "boolean", "array", "null"):
         said = "Arguments are an object; this schema is of another type."
-        return refused_tool(entry, json_schema.JSON_SCHEMA, entry.get("title"), said)
+        return refused_tool(entry, JSON_SCHEMA, entry.get("title"), said)
     if kind == "not_implemented":
         said = "LangChain's dump leaves the arguments out; bring convert_to_openai_tool(tool)."
-        return refused_tool(entry, json_schema.LANGCHAIN, entry.get("name"), said)
+        return refused_tool(entry, LANGCHAIN, entry.get("name"), said)
     if kind in ("function", "custom"):
         said = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
         return refused_tool(entry, "", "", said)
@@ -179,3 +196,312 @@ def with_absolute_paths(entry: Mapping[str, Any], file: str) -> Mapping[str, Any
         if name == "file" or "/" in path:
             made[name] = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
     return {**entry, "config": made}
+
+
+# -- OpenAI: Chat Completions and Responses ----------------------------------------------------
+
+
+OPENAI_CHAT, OPENAI_RESPONSES = "OpenAI Chat", "OpenAI Responses"
+
+_FUNCTION_KNOWN = ("name", "description", "parameters", "strict")
+_CUSTOM_KNOWN = ("name", "description", "format")
+_CHAT_EXTRA = ("cache_control",)
+_RESPONSES_EXTRA = ("defer_loading", "allowed_callers", "output_schema", "namespace")
+"""Kept for their protocol as they are; gateways take the first."""
+
+
+def chat_tool(entry: Mapping[str, Any]) -> ImportedTool:
+    """`{"type": "function", "function": {...}}`, or "custom" for free text."""
+    kind = str(entry.get("type", "function"))
+    inner = entry.get(kind)
+    if not isinstance(inner, Mapping):
+        return refused_tool(
+            entry, OPENAI_CHAT, "", f'"{kind}" is an object with a name.', "openai_chat"
+        )
+    extra = protocol_extra(entry, "openai_chat", _CHAT_EXTRA)
+    notes = note_left_out(entry, ("type", kind, *_CHAT_EXTRA))
+    if kind == "custom":
+        form = inner.get("format")
+        if isinstance(form, Mapping) and isinstance(form.get("grammar"), Mapping):
+            form = {"type": "grammar", **form["grammar"]}
+        return _openai_custom(entry, inner, form, OPENAI_CHAT, "openai_chat", notes, extra)
+    return _openai_function(entry, inner, OPENAI_CHAT, "openai_chat", notes, extra)
+
+
+def responses_tool(
+    entry: Mapping[str, Any], space: Mapping[str, Any] | None = None
+) -> ImportedTool:
+    """`{"type": "function", "name", ...}`, or "custom" for free text; `space` is the namespace."""
+    known = {**entry, "namespace": space} if space else entry
+    extra = protocol_extra(known, "openai_responses", _RESPONSES_EXTRA)
+    plain = {name: one for name, one in entry.items() if name not in _RESPONSES_EXTRA}
+    if entry.get("type") == "custom":
+        form = entry.get("format")
+        return _openai_custom(entry, plain, form, OPENAI_RESPONSES, "openai_responses", [], extra)
+    return _openai_function(entry, plain, OPENAI_RESPONSES, "openai_responses", [], extra)
+
+
+def is_namespace(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` holds the functions of a namespace, which the client runs."""
+    return entry.get("type") == "namespace" and isinstance(entry.get("tools"), list)
+
+
+def namespace_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
+    """`{"type": "namespace", "name", "description", "tools": [...]}`: its tools by their own names,
+    which are those that calls have."""
+    space = {name: one for name, one in entry.items() if name not in ("type", "tools")}
+    for one in entry["tools"]:
+        if isinstance(one, Mapping) and one.get("type") in ("function", "custom"):
+            yield responses_tool(one, space)
+        else:
+            called = one.get("name") if isinstance(one, Mapping) else ""
+            said = f"Only functions of the namespace {clipped(entry.get('name'))!r} can be brought."
+            yield refused_tool(entry, OPENAI_RESPONSES, called, said, "openai_responses")
+
+
+def old_openai_function(entry: Mapping[str, Any]) -> ImportedTool:
+    """An entry of `functions`, which came before `tools`."""
+    return _openai_function(entry, entry, "OpenAI functions", "", [], None)
+
+
+def _openai_function(
+    entry: Mapping[str, Any],
+    inner: Mapping[str, Any],
+    kind: str,
+    protocol: str,
+    notes: list[str],
+    extra: Mapping[str, Any] | None,
+) -> ImportedTool:
+    pieces = ToolParts(
+        inner.get("name"),
+        inner.get("description"),
+        inner.get("parameters"),
+        rest={"strict": inner.get("strict"), "extra": extra},
+        notes=[*notes, *note_left_out(inner, (*_FUNCTION_KNOWN, "type"))],
+    )
+    return build_tool(entry, kind, pieces, protocol)
+
+
+def _openai_custom(
+    entry: Mapping[str, Any],
+    inner: Mapping[str, Any],
+    form: Any,
+    kind: str,
+    protocol: str,
+    notes: list[str],
+    extra: Mapping[str, Any] | None,
+) -> ImportedTool:
+    pieces = ToolParts(
+        inner.get("name"),
+        inner.get("description"),
+        rest={"format": {"type": "text"} if form is None else form, "extra": extra},
+        notes=[*notes, *note_left_out(inner, (*_CUSTOM_KNOWN, "type"))],
+    )
+    return build_tool(entry, kind, pieces, protocol)
+
+
+# -- Anthropic ---------------------------------------------------------------------------------
+
+
+ANTHROPIC = "Anthropic"
+_ANTHROPIC_KNOWN = (
+    "type",
+    "name",
+    "description",
+    "input_schema",
+    "strict",
+    "eager_input_streaming",
+)
+_ANTHROPIC_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed_callers")
+"""Kept for Anthropic as they are."""
+
+
+def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
+    """`{"name", "description", "input_schema"}`"""
+    pieces = ToolParts(
+        entry.get("name"),
+        entry.get("description"),
+        entry.get("input_schema"),
+        rest={
+            "strict": entry.get("strict"),
+            "eager": entry.get("eager_input_streaming"),
+            "extra": protocol_extra(entry, "anthropic", _ANTHROPIC_EXTRA),
+        },
+        notes=note_left_out(entry, (*_ANTHROPIC_KNOWN, *_ANTHROPIC_EXTRA)),
+    )
+    return build_tool(entry, ANTHROPIC, pieces, "anthropic")
+
+
+# -- Gemini ------------------------------------------------------------------------------------
+
+
+GEMINI = "Gemini"
+GEMINI_LISTS = ("functionDeclarations", "function_declarations")
+GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
+
+_GEMINI_HOSTED = (
+    *("googleSearch", "googleSearchRetrieval", "enterpriseWebSearch", "googleMaps", "urlContext"),
+    *("codeExecution", "computerUse", "fileSearch", "retrieval"),
+)
+_GEMINI_ENTRY = {
+    *GEMINI_LISTS,
+    *_GEMINI_HOSTED,
+    *(re.sub("(?=[A-Z])", "_", one).lower() for one in _GEMINI_HOSTED),
+}
+_GEMINI_OUTPUTS = ("responseJsonSchema", "response_json_schema", "response")
+_GEMINI_EXTRA = ("behavior", "response", "responseJsonSchema")
+"""Kept for Gemini as they are."""
+_GEMINI_KNOWN = (
+    "name",
+    "description",
+    "parameters",
+    *GEMINI_SCHEMAS,
+    *_GEMINI_OUTPUTS,
+    *_GEMINI_EXTRA,
+)
+
+
+def is_gemini_entry(value: Any) -> bool:
+    """Whether `value` is an entry of Gemini's `tools`."""
+    return (
+        isinstance(value, Mapping) and "name" not in value and not _GEMINI_ENTRY.isdisjoint(value)
+    )
+
+
+def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
+    """An entry of Gemini's `tools`: a list of declarations, or something Google runs itself."""
+    for key, value in entry.items():
+        if key not in GEMINI_LISTS:
+            said = f"{key!r} is run by Google itself; only functions can be brought."
+            yield refused_tool(entry, GEMINI, key, said, "gemini")
+        elif isinstance(value, list):
+            yield from (gemini_tool(one) for one in value)
+        else:
+            yield refused_tool(entry, GEMINI, "", f"{key} is a list of functions.", "gemini")
+
+
+def is_gemini_declaration(entry: Mapping[str, Any]) -> bool:
+    """Whether a function can only be Gemini's: by the name of its schema, or upper-case types."""
+    schema = entry.get("parameters")
+    return any(name in entry for name in (*GEMINI_SCHEMAS, *_GEMINI_OUTPUTS)) or (
+        isinstance(schema, Mapping)
+        and isinstance(schema.get("type"), str)
+        and schema["type"].isupper()
+    )
+
+
+def gemini_tool(entry: Any) -> ImportedTool:
+    """`{"name", "description", "parameters" | "parametersJsonSchema"}`"""
+    if not isinstance(entry, Mapping):
+        return refused_tool({}, GEMINI, "", "A function declaration is an object.", "gemini")
+    schemas = [entry[name] for name in GEMINI_SCHEMAS if name in entry]
+    notes = note_left_out(entry, _GEMINI_KNOWN)
+    if schemas and "parameters" in entry:
+        notes.append(f"It has parameters and {GEMINI_SCHEMAS[0]}; the latter was taken.")
+    if not schemas and "parameters" in entry:
+        schemas = [from_openapi_schema(entry["parameters"])]
+        if schemas[0] != entry["parameters"]:
+            notes.append("Its parameters were in Gemini's dialect; they are JSON Schema now.")
+    outputs = [from_openapi_schema(entry[name]) for name in _GEMINI_OUTPUTS if name in entry]
+    pieces = ToolParts(
+        entry.get("name"),
+        entry.get("description"),
+        schemas[0] if schemas else None,
+        output=outputs[0] if outputs else None,
+        rest={"extra": protocol_extra(entry, "gemini", _GEMINI_EXTRA)},
+        notes=notes,
+    )
+    return build_tool(entry, GEMINI, pieces, "gemini")
+
+
+# -- MCP and Bedrock ---------------------------------------------------------------------------
+
+
+MCP, BEDROCK = "MCP", "Bedrock Converse"
+_MCP_KNOWN = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+
+
+def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
+    """`{"name", "description", "inputSchema"}`. A listing names no server, so nobody answers it."""
+    notes = note_left_out(entry, (*_MCP_KNOWN, "_meta"))
+    title = entry.get("title")
+    if isinstance(title, str) and title:
+        notes.append("Its title is for people and was left out; models are told the name.")
+    if "annotations" in entry:
+        notes.append("Its annotations are the server's own word and are not relied upon.")
+    notes.append("To have it answered by its server, add the server and take its tools there.")
+    pieces = ToolParts(
+        entry.get("name"),
+        entry.get("description"),
+        entry.get("inputSchema"),
+        output=entry.get("outputSchema"),
+        notes=notes,
+    )
+    return build_tool(entry, MCP, pieces)
+
+
+def bedrock_tool(entry: Mapping[str, Any]) -> ImportedTool:
+    """The inside of `toolSpec`: an inputSchema that is `{"json": schema}`."""
+    inner = entry["inputSchema"]
+    pieces = ToolParts(
+        entry.get("name"),
+        entry.get("description"),
+        inner.get("json"),
+        rest={"strict": entry.get("strict")},
+        notes=note_left_out(entry, ("name", "description", "inputSchema", "strict")),
+    )
+    return build_tool(entry, BEDROCK, pieces)
+
+
+# -- JSON Schema alone, and LangChain ----------------------------------------------------------
+
+
+JSON_SCHEMA, LANGCHAIN = "JSON Schema", "LangChain"
+_LANGCHAIN_SCHEMAS = ("args_schema", "tool_call_schema", "args")
+
+
+def is_bare_schema(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` is a schema of an object."""
+    if isinstance(entry.get("properties"), Mapping):
+        return bool(entry.get("type", "object") == "object")
+    return entry.get("type") == "object" or isinstance(entry.get("$schema"), str)
+
+
+def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
+    """`file` is the bare name of the file it stands in: its name where it has no title."""
+    name, notes = entry.get("title"), []
+    if not isinstance(name, str) or not name.strip():
+        name = legal_name(file) or "tool"
+        notes.append(f"The schema has no title, so the tool is called {name}.")
+    parameters = {key: entry[key] for key in entry if key not in ("title", "description")}
+    return build_tool(
+        entry, JSON_SCHEMA, ToolParts(name, entry.get("description"), parameters, notes=notes)
+    )
+
+
+def is_langchain(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema."""
+    return "name" in entry and any(
+        isinstance(entry.get(one), Mapping) for one in _LANGCHAIN_SCHEMAS
+    )
+
+
+def langchain_tool(entry: Mapping[str, Any]) -> ImportedTool:
+    """`{"name", "description", "args_schema": schema}`, or `args`: the properties alone."""
+    schemas = {one: entry[one] for one in _LANGCHAIN_SCHEMAS if isinstance(entry.get(one), Mapping)}
+    key, schema = next(iter(schemas.items()))
+    notes = note_left_out(entry, ("name", "description", *schemas))
+    if key == "args" and not is_bare_schema(schema):
+        required = [name for name, one in schema.items() if not _has_default(one)]
+        schema = {"type": "object", "properties": dict(schema), "required": required}
+        notes.append("`args` does not say what is required; what has no default is.")
+    for word, own in (("title", entry.get("name")), ("description", entry.get("description"))):
+        if word in schema and schema[word] != own:
+            notes.append(f"The {word} of its arguments as a whole was left out.")
+    schema = {name: schema[name] for name in schema if name not in ("title", "description")}
+    pieces = ToolParts(entry.get("name"), entry.get("description"), schema, notes=notes)
+    return build_tool(entry, LANGCHAIN, pieces)
+
+
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and "default" in schema

@@ -1,7 +1,7 @@
-"""The door for what people bring: a text in, the tools and servers it holds out.
+"""Imports tools and MCP servers from a text in any known form.
 
-Told apart by its shape; the file's name is a hint and no more. Knows no file, no network and no
-library: nothing is fetched, started or run, and nothing is saved.
+The form is recognised by its content; the file's name is only a hint. No file, network or library
+is used: nothing is fetched, started or run, and nothing is saved.
 """
 
 from __future__ import annotations
@@ -14,14 +14,29 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from app.exchange.entry import MOST_TOOLS, UNANSWERED, clipped, refused_tool
-from app.exchange.found import ImportedServer, ImportedTool, ImportedTools, ToolChoiceItem
 from app.exchange.openapi import read as openapi
-from app.exchange.openapi.files import Files, bundle
-from app.exchange.python import notebook, source, values
-from app.exchange.python.annotations import ANYTHING
-from app.exchange.text import MOST_BYTES, Unreadable, json_lines, json_value, toml_value, yaml_value
+from app.exchange.openapi.documents import Files, bundle
+from app.exchange.parsers import (
+    MOST_BYTES,
+    Unreadable,
+    json_lines,
+    json_value,
+    toml_value,
+    yaml_value,
+)
+from app.exchange.python import source, values
+from app.exchange.python.source import ANYTHING
 from app.exchange.tool_dialects import CASE, read_tools
+from app.exchange.tool_entry import (
+    MOST_TOOLS,
+    UNANSWERED,
+    ImportedServer,
+    ImportedTool,
+    ImportedTools,
+    ToolChoiceItem,
+    clipped,
+    refused_tool,
+)
 
 _COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
 _FENCE = "```"
@@ -149,7 +164,7 @@ def _json(text: str, name: str, asked: _ImportRequest) -> _ToolSource:
         if (was := _literal(text)) is not None:
             return was
         raise
-    if notebook.is_notebook(value):
+    if values.is_notebook(value):
         return _notebook(value)
     return _value("JSON", value, name, asked, note)
 
@@ -177,7 +192,7 @@ def _literal(text: str) -> _ToolSource | None:
 
 
 def _notebook(value: Any) -> _ToolSource:
-    code, notes = notebook.code_of(value)
+    code, notes = values.code_of(value)
     was = _python(code, "")
     notes += ["To have a function of it run, save it in a .py file."] if was.found else []
     return _ToolSource("Notebook", was.found, [*notes, *was.notes])

@@ -25,9 +25,8 @@ from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import WHAT, harmless, import_session
 from app.engine.redaction import check_tools
 from app.exchange.bundle import ExportFile, SessionBundle
-from app.exchange.redact import RedactedBundle, Redaction
-from app.exchange.table import EXPORTS, ExportFormat
-from app.exchange.without import OMITTABLE
+from app.exchange.formats import EXPORTS, ExportFormat
+from app.exchange.redact import OMITTABLE, RedactedBundle, Redaction
 from app.render.filters import plural, size
 from app.schema.validate import check_tool
 from app.web.forms import answer, as_json, body_of, wants, wants_file

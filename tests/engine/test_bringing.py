@@ -39,7 +39,7 @@ from app.engine.manage_sessions import purge
 from app.engine.verify import Difference, verify
 from app.exchange import html
 from app.exchange.bundle import SessionBundle
-from app.exchange.jsonl import write_session
+from app.exchange.session_json import write_session
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.factories import settings as made
@@ -225,7 +225,7 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
     for _ in range(2):
         log.request().part(0, "text", "Hm.").end("pause").add(SessionForked("x", 1))
     data = write_session(SessionBundle(log.session(), "T", log.events)).data + b"no JSON"
-    monkeypatch.setattr(f"app.exchange.retold.{most}", 1)
+    monkeypatch.setattr(f"app.exchange.requests_import.{most}", 1)
     async with running(tmp_path) as engine:
         with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not taken"):
             await import_session(engine, data)
@@ -238,7 +238,7 @@ async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
     async with running(tmp_path) as engine:
         session = await asked(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
         data = write_session(await read_bundle(engine, session.id)).data
-        monkeypatch.setattr("app.exchange.retold.MOST_CALLS", 0)
+        monkeypatch.setattr("app.exchange.requests_import.MOST_CALLS", 0)
         with pytest.raises(BadInput, match="more than 0 calls"):
             await import_session(engine, data)
 

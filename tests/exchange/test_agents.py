@@ -15,8 +15,7 @@ from app.core.serialization import from_data
 from app.core.settings import PROTOCOLS, Profile, Protocol, Settings
 from app.core.tools import Tool, ToolChoice, ToolResult, text_result
 from app.exchange.requests_export import written
-from app.exchange.requests_import import read_requests
-from app.exchange.retold import ImportedSession, session_from_request
+from app.exchange.requests_import import ImportedSession, read_requests, session_from_request
 from app.protocols.registry import codec
 from tests.tables import each_row
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from app.exchange.curl_export import MOST_WORD, curl_command, shell_quote, write_curl
-from app.exchange.requests_export import of_turn
+from app.exchange.requests_export import MOST_WORD, curl_command, of_turn, shell_quote, write_curl
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.exchange.conftest import Heard
 from tests.served import NO_TLS

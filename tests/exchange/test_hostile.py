@@ -17,10 +17,10 @@ import pytest
 
 from app.core.events import RequestSent, ResponseStarted
 from app.core.reducer import fold
-from app.exchange import curl_export, replay_test, sdk_script
+from app.exchange import replay_test, requests_export, sdk_script
 from app.exchange.bundle import RecordedChunk, SessionBundle
+from app.exchange.formats import EXPORTS
 from app.exchange.requests_export import of_turn
-from app.exchange.table import EXPORTS
 from app.render.wire_rows import Section
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.tables import each_row
@@ -114,7 +114,7 @@ def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
 
 def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
     mild = weather("gemini").kept()
-    scripts = [curl_export.write_curl(hostile(mild, text)).data for text in TEXTS]
+    scripts = [requests_export.write_curl(hostile(mild, text)).data for text in TEXTS]
     # In place of curl a function that takes its words and does nothing.
     script = b"curl() { echo asked; }\n" + b"\n".join(scripts)
     done = subprocess.run(
@@ -170,10 +170,10 @@ def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
 def test_curl_takes_an_address_as_it_stands() -> None:
     turn = addressed("http://a/{b}[1]").session.turns[0]
     one = of_turn(turn)
-    assert curl_export.curl_command(replace(one, url="http://a/{b}[1]")).startswith(
+    assert requests_export.curl_command(replace(one, url="http://a/{b}[1]")).startswith(
         "curl -g 'http://a/{b}"
     )
-    assert curl_export.curl_command(replace(one, url="-o/x")).startswith("curl --url '-o/x'")
+    assert requests_export.curl_command(replace(one, url="-o/x")).startswith("curl --url '-o/x'")
 
 
 @pytest.mark.parametrize(("status", "told"), [(307, "/else?a=b"), (201, "")])

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from app.core.servers import Server
-from app.exchange.found import ImportedServer
 from app.exchange.mcp_config import with_values
+from app.exchange.tool_entry import ImportedServer
 from app.exchange.tool_import import import_tools
 from tests.tables import each_row
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.exchange.messages_export import write_openai
+from app.exchange.requests_export import write_openai
 from app.simulator.app import ENDS
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME

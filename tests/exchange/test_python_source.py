@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from app.exchange.parsers import Unreadable
 from app.exchange.python.source import Function, functions, tools
-from app.exchange.text import Unreadable
 from tests.tables import each_row
 
 GOOGLE = '''def f(city: str, days=3):

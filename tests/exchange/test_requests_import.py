@@ -9,9 +9,8 @@ import pytest
 
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
-from app.exchange.pasted import ImportedRequest
-from app.exchange.requests_import import read_requests
-from app.exchange.retold import session_from_request
+from app.exchange.request_bodies import ImportedRequest
+from app.exchange.requests_import import read_requests, session_from_request
 from tests.exchange.hostile import HOSTILE
 from tests.tables import each_row
 

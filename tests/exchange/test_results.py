@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from app.core.tools import Content, Tool, ToolResult, text_result
-from app.exchange.results import results_data, wire_results
+from app.exchange.tool_export import results_data, wire_results
 from app.protocols.registry import CODECS
 from tests.tables import each_row
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from app.exchange.python_said import SAID
 from app.exchange.requests_export import of_turn
-from app.exchange.sdk_script import literal, source, write
+from app.exchange.sdk_script import SAID, literal, source, write
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.exchange.conftest import Heard
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM
-from app.exchange.found import ImportedTool
 from app.exchange.tool_dialects import read_tools
+from app.exchange.tool_entry import ImportedTool
 from app.exchange.tool_import import import_tools
 from tests.tables import each_row
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.exchange.found import ImportedTools
+from app.exchange.tool_entry import ImportedTools
 from app.exchange.tool_import import import_tools
 from app.schema.strict_json import parse
 from tests.exchange.hostile import HOSTILE, PYTHON
@@ -246,7 +246,7 @@ def test_a_large_text_that_is_no_json_is_parsed_once(
         parsed.append(len(text))
         return parse(text, *most)
 
-    monkeypatch.setattr("app.exchange.text.parse", counted)
+    monkeypatch.setattr("app.exchange.parsers.parse", counted)
     assert "no sound JSON" in import_tools(text).problem
     assert parsed == [len(text)]
 

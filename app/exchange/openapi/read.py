@@ -15,10 +15,16 @@ from typing import Any
 from urllib.parse import quote
 
 from app.exchange.config_secrets import variable
-from app.exchange.entry import ToolParts, build_tool, clipped, legal_name, refused_tool
-from app.exchange.found import ImportedTool, ToolChoiceItem
-from app.exchange.openapi.schemas import Outside, Schemas
-from app.exchange.openapi.swagger import as_openapi, is_swagger, operation_of
+from app.exchange.openapi.documents import Outside, Schemas, as_openapi, is_swagger, operation_of
+from app.exchange.tool_entry import (
+    ImportedTool,
+    ToolChoiceItem,
+    ToolParts,
+    build_tool,
+    clipped,
+    legal_name,
+    refused_tool,
+)
 
 KIND = "OpenAPI operation"
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")

@@ -1,32 +1,419 @@
-"""The functions of a Python file as tools: names, type hints and docstrings, read and never run.
+"""Tools of Python functions and models, read from source text; nothing is run or imported.
 
-A decorator that makes a tool (`@tool`, `@mcp.tool()`, `@function_tool` ...) may name it anew.
-https://docs.python.org/3/library/ast.html
+The first part turns annotations into JSON Schema, the second finds functions, models and what
+their docstrings say of the arguments.
 """
 
 from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import docstring_parser
 
-from app.exchange.entry import ToolParts, build_tool
-from app.exchange.found import ImportedTool
-from app.exchange.python.annotations import (
-    ANYTHING,
-    Schema,
-    TooLarge,
-    Types,
-    has_default,
-    is_record,
-    last_name,
-    literal,
+from app.exchange.parsers import Unreadable
+from app.exchange.tool_entry import ImportedTool, ToolParts, build_tool
+
+# -- Types of annotations as JSON Schema -------------------------------------------------------
+
+ANYTHING = "anything is allowed there."
+MOST_DEPTH = 24
+MOST_NODES = 5_000
+_MOST_QUOTED = 2_000
+
+Schema = dict[str, Any]
+
+_LISTS = (
+    *("list", "List", "Sequence", "MutableSequence", "Collection", "Iterable", "Iterator"),
+    *("deque", "Deque"),
 )
-from app.exchange.text import Unreadable
+_SETS = ("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet")
+_TUPLES = ("tuple", "Tuple")
+_MAPS = ("dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict", "DefaultDict")
+_NAMES: Mapping[str, Schema] = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "None": {"type": "null"},
+    "NoneType": {"type": "null"},
+    "Any": {},
+    "object": {},
+    **{name: {"type": "array"} for name in (*_LISTS, *_TUPLES)},
+    **{name: {"type": "array", "uniqueItems": True} for name in _SETS},
+    **{name: {"type": "object"} for name in _MAPS},
+    "datetime": {"type": "string", "format": "date-time"},
+    "date": {"type": "string", "format": "date"},
+    "time": {"type": "string", "format": "time"},
+    "timedelta": {"type": "string", "format": "duration"},
+    "UUID": {"type": "string", "format": "uuid"},
+    "EmailStr": {"type": "string", "format": "email"},
+    **{name: {"type": "string", "format": "uri"} for name in ("AnyUrl", "HttpUrl", "AnyHttpUrl")},
+    **{name: {"type": "string"} for name in ("Path", "FilePath", "bytes", "Decimal")},
+}
+_SAME = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "InitVar", "Type")
+_FIELD = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+    "examples": "examples",
+    "description": "description",
+    "title": "title",
+}
+_ENUMS = ("Enum", "IntEnum", "StrEnum")
+_RECORDS = ("BaseModel", "TypedDict", "NamedTuple", "Struct")
+
+
+class TooLarge(ValueError):
+    """The types are larger, written out, than any tool's parameters may be."""
+
+
+@dataclass
+class Types:
+    """The classes and aliases of one file; `notes` collects what could not be read."""
+
+    classes: Mapping[str, ast.ClassDef]
+    aliases: Mapping[str, ast.expr]
+    notes: list[str] = field(default_factory=list)
+    _nodes: int = 0
+    _open: list[str] = field(default_factory=list)
+
+    def schema(self, hint: ast.expr, depth: int = 0) -> Schema:
+        """The schema of one type hint."""
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            raise TooLarge("Its types, written out, are too large; bring it as a JSON Schema.")
+        if depth > MOST_DEPTH:
+            return self._unknown("a hint that is nested too deep")
+        match hint:
+            case ast.Constant(value=None):
+                return {"type": "null"}
+            case ast.Constant(value=str() as text):
+                return self._quoted(text, depth)
+            case ast.Name() | ast.Attribute():
+                return self._named(last_name(hint), depth)
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                return _union([self.schema(left, depth + 1), self.schema(right, depth + 1)])
+            case ast.Subscript(value=value, slice=inside):
+                return self._subscript(last_name(value), inside, depth)
+        return self._unknown(ast.unparse(hint)[:60])
+
+    def members(self, node: ast.ClassDef, depth: int = 0) -> Schema:
+        """The object that a model, a dataclass or a TypedDict stands for."""
+        properties: dict[str, Schema] = {}
+        required = []
+        total = _is_total(node)
+        for line in (
+            line for class_def in _ancestors(node, self.classes) for line in class_def.body
+        ):
+            match line:
+                case ast.AnnAssign(target=ast.Name(id=name), annotation=hint, value=value):
+                    if name.startswith("_") or name == "model_config" or _is(hint, "ClassVar"):
+                        continue
+                    if _is_made_inside(value):
+                        continue
+                    schema = self.with_default(self.schema(hint, depth + 1), value)
+                    name = _type_alias(hint, value) or name
+                    properties[name] = schema
+                    needed = _is_required(hint, value, total=total)
+                    required += [name] if needed else []
+        made: Schema = {"type": "object", "properties": properties}
+        if required:
+            made["required"] = list(dict.fromkeys(required))
+        if told := ast.get_docstring(node):
+            made["description"] = told
+        return made
+
+    def with_default(self, schema: Schema, value: ast.expr | None) -> Schema:
+        """`schema` with what a default, or a `Field(...)` in its place, says."""
+        match value:
+            case None:
+                return schema
+            case ast.Call(func=func) if last_name(func) in ("Field", "field"):
+                return self._with_field(schema, value)
+        known, default = literal(value)
+        if known and default is not None:
+            return {**schema, "default": default}
+        return schema
+
+    def _with_field(self, schema: Schema, call: ast.Call) -> Schema:
+        made = dict(schema)
+        sizes = (
+            ("minItems", "maxItems")
+            if made.get("type") == "array"
+            else (
+                "minLength",
+                "maxLength",
+            )
+        )
+        words = {**_FIELD, "min_length": sizes[0], "max_length": sizes[1], "default": "default"}
+        given = [(word.arg, word.value) for word in call.keywords]
+        given += [("default", argument) for argument in call.args[:1]]
+        for name, value in given:
+            known, said = literal(value)
+            if known and name in words and said is not None and said is not ...:
+                made[words[name]] = said
+        return made
+
+    def _quoted(self, text: str, depth: int) -> Schema:
+        """A hint in quotes, which names what stands further down in the file."""
+        try:
+            if len(text) <= _MOST_QUOTED:
+                return self.schema(ast.parse(text, mode="eval").body, depth + 1)
+        except (SyntaxError, ValueError, MemoryError):
+            pass
+        return self._unknown(text[:60])
+
+    def _named(self, name: str, depth: int) -> Schema:
+        if name in self.classes or name in self.aliases:
+            if name in self._open:
+                self.notes.append(f"{name} refers to itself; inside of it, anything is allowed.")
+                return {}
+            self._open.append(name)
+            try:
+                if name in self.aliases:
+                    return self.schema(self.aliases[name], depth + 1)
+                return self._class(self.classes[name], depth + 1)
+            finally:
+                self._open.pop()
+        if name in _NAMES:
+            return dict(_NAMES[name])
+        return self._unknown(name)
+
+    def _class(self, node: ast.ClassDef, depth: int) -> Schema:
+        if is_enum(node):
+            read = [literal(line.value) for line in node.body if isinstance(line, ast.Assign)]
+            # One that is not known, such as auto(), leaves the others wrong.
+            known = bool(read) and all(known for known, _ in read)
+            return _enum([said for _, said in read]) if known else self._unknown(node.name)
+        if is_record(node, self.classes):
+            return self.members(node, depth)
+        return self._unknown(node.name)
+
+    def _subscript(self, name: str, inside: ast.expr, depth: int) -> Schema:
+        several = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
+        match name:
+            case "Optional":
+                return _union([self.schema(inside, depth + 1), {"type": "null"}])
+            case "Union":
+                return _union([self.schema(one, depth + 1) for one in several])
+            case "Literal":
+                values = [said for known, said in map(self._literal, several) if known]
+                return _enum(values) if len(values) == len(several) else self._unknown("Literal")
+            case "Annotated" if several:
+                return self._annotated(several, depth)
+            case _ if name in _TUPLES:
+                return self._tuple(several, depth)
+            case _ if name in _LISTS + _SETS:
+                items = self.schema(several[0], depth + 1) if several else {}
+                return {**_NAMES[name], **({"items": items} if items else {})}
+            case _ if name in _MAPS:
+                inner = self.schema(several[1], depth + 1) if len(several) == 2 else {}
+                return {"type": "object", **({"additionalProperties": inner} if inner else {})}
+            case _ if name in _SAME:
+                return self.schema(inside, depth + 1)
+            case _ if name in self.classes:
+                return self._generic(self.classes[name], several, depth)
+        return self._unknown(name)
+
+    def _generic(self, node: ast.ClassDef, several: Sequence[ast.expr], depth: int) -> Schema:
+        """A class with types in place of its variables."""
+        names = [getattr(one, "name", "") for one in getattr(node, "type_params", ())]
+        for base in node.bases:
+            match base:
+                case ast.Subscript(value=value, slice=inside) if last_name(value) == "Generic":
+                    listed = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+                    names = [last_name(one) for one in listed]
+        before = self.aliases
+        self.aliases = {**before, **dict(zip(names, several, strict=False))}
+        try:
+            return self._named(node.name, depth)
+        finally:
+            self.aliases = before
+
+    def _literal(self, node: ast.expr) -> tuple[bool, Any]:
+        """As `literal`, also of a member of an enum of the file."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=member) if name in self.classes:
+                holder = self.classes[name]
+                for line in holder.body if is_enum(holder) else ():
+                    match line:
+                        case ast.Assign(targets=[ast.Name(id=known)], value=value):
+                            if known == member:
+                                return literal(value)
+        return literal(node)
+
+    def _tuple(self, several: Sequence[ast.expr], depth: int) -> Schema:
+        match several:
+            case [one, ast.Constant(value=last)] if last is ...:
+                return {"type": "array", "items": self.schema(one, depth + 1)}
+        items = [self.schema(expr, depth + 1) for expr in several]
+        count = len(items)
+        return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
+
+    def _annotated(self, several: Sequence[ast.expr], depth: int) -> Schema:
+        schema = self.schema(several[0], depth + 1)
+        for note in several[1:]:
+            match note:
+                case ast.Constant(value=str() as text):
+                    schema = {**schema, "description": text}
+                case ast.Call(func=func, args=[ast.Constant(value=str() as text), *_]) if (
+                    last_name(func) == "Doc"
+                ):
+                    schema = {**schema, "description": text}
+                case ast.Call(func=func) if last_name(func) == "Field":
+                    schema = self._with_field(schema, note)
+        return schema
+
+    def _unknown(self, what: str) -> Schema:
+        self.notes.append(f"The type {what!r} is not known here, so {ANYTHING}")
+        return {}
+
+
+def last_name(node: ast.expr) -> str:
+    """`tool` of `mcp.tool`, "" of what is no name."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def literal(node: ast.expr | None) -> tuple[bool, Any]:
+    """(whether it is a plain value that JSON has too, the value)."""
+    try:
+        value = ast.literal_eval(node) if node is not None else None
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False, None
+    if isinstance(value, tuple):
+        value = list(value)
+    return value is ... or _is_json(value), value
+
+
+def _is_json(value: Any) -> bool:
+    match value:
+        case None | bool() | int() | str():
+            return not isinstance(value, int) or abs(value) < 10**400
+        case float():
+            return value == value and abs(value) != float("inf")
+        case list():
+            return all(_is_json(one) for one in value)
+        case dict():
+            return all(isinstance(key, str) and _is_json(one) for key, one in value.items())
+    return False
+
+
+def is_enum(node: ast.ClassDef) -> bool:
+    return any(last_name(base) in _ENUMS for base in node.bases)
+
+
+def is_record(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
+    """Whether a class is a list of typed members: by a base of its own or of one that it is made
+    from, or by @dataclass."""
+    line = _ancestors(node, classes)
+    marks = [mark for one in line for mark in one.decorator_list]
+    calls = [mark.func if isinstance(mark, ast.Call) else mark for mark in marks]
+    bases = [last_name(base) for one in line for base in one.bases]
+    return any(last_name(mark) == "dataclass" for mark in calls) or any(
+        base in _RECORDS for base in bases
+    )
+
+
+def _ancestors(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """The class after those of the same file that it is made from, each once."""
+    found = {node.name: node}
+    todo = [node]
+    while todo:
+        for base in todo.pop().bases:
+            name = last_name(base)
+            if name in classes and name not in found:
+                found[name] = classes[name]
+                todo.append(classes[name])
+    return list(reversed(found.values()))
+
+
+def _is_made_inside(value: ast.expr | None) -> bool:
+    """Whether a dataclass makes a member by itself: nobody gives it."""
+    match value:
+        case ast.Call(func=func, keywords=words) if last_name(func) == "field":
+            return any(one.arg == "init" and literal(one.value)[1] is False for one in words)
+    return False
+
+
+def _is_total(node: ast.ClassDef) -> bool:
+    return not any(
+        word.arg == "total" and literal(word.value)[1] is False for word in node.keywords
+    )
+
+
+def _is(hint: ast.expr, name: str) -> bool:
+    return last_name(hint.value if isinstance(hint, ast.Subscript) else hint) == name
+
+
+def _type_alias(hint: ast.expr, value: ast.expr | None) -> str:
+    """The name that a pydantic member has in JSON, where its `Field` gives it another one."""
+    notes = [value]
+    match hint:
+        case ast.Subscript(value=of, slice=ast.Tuple(elts=several)) if last_name(of) == "Annotated":
+            notes += several
+    for note in notes:
+        match note:
+            case ast.Call(func=func, keywords=words) if last_name(func) == "Field":
+                said = {word.arg: literal(word.value)[1] for word in words}
+                alias = said.get("validation_alias") or said.get("alias")
+                return alias if isinstance(alias, str) else ""
+    return ""
+
+
+def _is_required(hint: ast.expr, value: ast.expr | None, *, total: bool) -> bool:
+    if _is(hint, "NotRequired"):
+        return False
+    if _is(hint, "Required"):
+        return True
+    return total and not has_default(value)
+
+
+def has_default(value: ast.expr | None) -> bool:
+    """Whether there is a default: `Field(...)` may stand there without one."""
+    match value:
+        case None:
+            return False
+        case ast.Call(func=func, args=args, keywords=words) if last_name(func) in (
+            "Field",
+            "field",
+        ):
+            if args:
+                return literal(args[0])[1] is not ...
+            return any(word.arg in ("default", "default_factory") for word in words)
+    return literal(value)[1] is not ...
+
+
+def _enum(values: list[Any]) -> Schema:
+    kinds: list[tuple[type, str]] = [(bool, "boolean"), (int, "integer"), (str, "string")]
+    for kind, name in kinds:
+        if all(type(value) is kind for value in values):
+            return {"type": name, "enum": values}
+    return {"enum": values}
+
+
+def _union(schemas: list[Schema]) -> Schema:
+    """`anyOf`; a plain type that may be null says so in its `type`."""
+    flat: list[Schema] = []
+    for schema in schemas:
+        inner = schema["anyOf"] if list(schema) == ["anyOf"] else [schema]
+        flat += [one for one in inner if one not in flat]
+    if {} in flat or len(flat) == 1:
+        return {} if {} in flat else flat[0]
+    kinds = [schema.get("type") for schema in flat if list(schema) == ["type"]]
+    if len(flat) == 2 and len(kinds) == 2 and "null" in kinds and isinstance(kinds[0], str):
+        return {"type": [*(kind for kind in kinds if kind != "null"), "null"]}
+    return {"anyOf": flat}
+
 
 KIND = "Python"
 MOST_BYTES = 512 * 1024

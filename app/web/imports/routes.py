@@ -24,10 +24,9 @@ from app.core.serialization import to_data
 from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.exchange.entry import MOST_TOOLS
-from app.exchange.found import ImportedServer, ImportedTool, ImportedTools
 from app.exchange.mcp_config import NAME, with_values
 from app.exchange.tool_dialects import OWN_FORM
+from app.exchange.tool_entry import MOST_TOOLS, ImportedServer, ImportedTool, ImportedTools
 from app.exchange.tool_import import import_tools
 from app.render.filters import plural
 from app.schema import strict_json

@@ -18,7 +18,7 @@ from app.core.tools import Content
 from app.engine.engine import Engine
 from app.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_on
 from app.engine.responses import SIMULATED_PATHS, join_headers
-from app.exchange import curl_export, sdk_script
+from app.exchange import requests_export, sdk_script
 from app.exchange.requests_export import (
     SIMULATOR,
     SIMULATOR_KEY,
@@ -181,7 +181,9 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     redactor = site.engine.keys.redactor()
     sent = found.value is not None and not failed
     forms = [
-        CodeOption("curl", "curl", redactor.redact_text(curl_export.curl_command(found) + "\n")),
+        CodeOption(
+            "curl", "curl", redactor.redact_text(requests_export.curl_command(found) + "\n")
+        ),
         CodeOption("python", "Python", redactor.redact_text(text)),
     ]
     return ShownCode(

@@ -17,7 +17,7 @@ from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult, text_result
 from app.engine.redaction import check_tools
 from app.engine.try_tool import STEP_S, Try, TryCheck, TryRequest
-from app.exchange.results import results_data, wire_results
+from app.exchange.tool_export import results_data, wire_results
 from app.render.arguments import as_typed, rows_of
 from app.render.card import source
 from app.render.filters import ago, clip

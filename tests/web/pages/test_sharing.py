@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from app.exchange.bundle import SessionBundle
-from app.exchange.jsonl import write_session
-from app.exchange.table import EXPORTS
+from app.exchange.formats import EXPORTS
+from app.exchange.session_json import write_session
 from tests.exchange.test_agents import CLAUDE_CODE
 from tests.factories import Log
 from tests.factories import settings as made

@@ -1,4 +1,4 @@
-"""The forms a session leaves in. A new one is a file beside this and a line here."""
+"""The formats in which a session is exported. A new one is a module beside this and a row here."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.exchange import (
-    anthropic_messages,
-    curl_export,
     har_export,
     html,
-    jsonl,
     markdown,
-    messages_export,
     otlp,
     replay_test,
+    requests_export,
     sdk_script,
+    session_json,
 )
 from app.exchange.bundle import ExportFile, SessionBundle
 
@@ -34,7 +32,9 @@ EXPORTS: Mapping[str, ExportFormat] = {
         "One HTML file", "Opens from disk, plays, and asks nobody for anything.", html.write
     ),
     "jsonl": ExportFormat(
-        "JSON Lines", "The whole session, to be brought back to a playground.", jsonl.write_session
+        "JSON Lines",
+        "The whole session, to be brought back to a playground.",
+        session_json.write_session,
     ),
     "markdown": ExportFormat(
         "Markdown", "To be read: prompts, answers, calls and who decided them.", markdown.write
@@ -42,15 +42,15 @@ EXPORTS: Mapping[str, ExportFormat] = {
     "openai": ExportFormat(
         "OpenAI messages",
         "One line of messages and tools, in the chat form.",
-        messages_export.write_openai,
+        requests_export.write_openai,
     ),
     "anthropic": ExportFormat(
         "Anthropic request",
         "The last request, as the Messages API takes it.",
-        anthropic_messages.write_anthropic,
+        requests_export.write_anthropic,
     ),
     "curl": ExportFormat(
-        "curl", "Every request as a command, to the byte.", curl_export.write_curl
+        "curl", "Every request as a command, to the byte.", requests_export.write_curl
     ),
     "python": ExportFormat(
         "Python", "The last run, by the official package of its protocol.", sdk_script.write

@@ -1,7 +1,8 @@
-"""From text to values: JSON, JSON with comments, JSON Lines, TOML and YAML, all bounded.
+"""Parses JSON, JSON with comments, JSON Lines, TOML and YAML, within bounds.
 
-Depth, size and keys are looked at before a parser could run out of stack or memory. YAML is read
-event by event: no tags, no objects; what an alias stands for is counted as often as it stands. https://yaml.org/spec/1.2.2/#103-core-schema
+Depth, size and keys are checked before a parser could run out of stack or memory. YAML is read
+event by event: no tags, no objects; an alias counts as often as it is used.
+https://yaml.org/spec/1.2.2/#103-core-schema
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A session as JSON Lines, and back: a header, the events of its log, the bytes of its recordings.
+"""A session as JSON Lines: written, and read back with every line checked.
 
-What is read back is checked line by line, for it may be anybody's. Nothing of it is applied: no
-address is asked, no tool is run, and what is folded from it is only read.
+A header, the events of the log, the bytes of the recordings. A file may come from anybody: no
+address in it is asked and no tool is run; what is folded from it is only read.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from app.core.reducer import apply
 from app.core.serialization import EVENTS, from_data, logged_data, misfit
 from app.core.session import Session
 from app.core.settings import PROTOCOLS
-from app.exchange.bundle import ExportFile, RecordedChunk, Recording, SessionBundle
-from app.exchange.naming import file_name
+from app.exchange.bundle import ExportFile, RecordedChunk, Recording, SessionBundle, file_name
 from app.exchange.requests_export import HEADER_NAME
 from app.protocols.base import url_parts
 

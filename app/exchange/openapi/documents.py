@@ -1,0 +1,406 @@
+"""OpenAPI documents made whole: refs resolved, files bundled, Swagger 2.0 made OpenAPI 3.
+
+What an operation needs is gathered along the refs, never written out in their place: a document
+may refer in circles, and fan out without end. Only files that were brought together are read.
+https://spec.openapis.org/oas/v3.1.0#relative-references-in-api-description-uris
+https://swagger.io/specification/v2/
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+from app.exchange.parsers import MOST_VALUES, Unreadable, json_value, yaml_value
+from app.exchange.tool_entry import clipped, from_openapi_schema, legal_name
+from app.schema.schema_checks import MAX_SCHEMA_BYTES
+
+MOST_ALL = 3 * 1024 * 1024
+"""Bytes of all the schemas of a document, as often as they are needed."""
+
+_VALUES = ("enum", "const", "default", "example", "examples")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Words under which schemas stand by names, which may be any words."""
+_MOST_STEPS = 10
+
+HELD = "x-files"
+"""The member of a document of several files that holds the others by their names."""
+
+
+class Outside(ValueError):
+    """A ref that is not followed, or too much of them. `str` is a sentence."""
+
+    def __init__(self, sentence: str, *, refers: bool = False) -> None:
+        super().__init__(sentence)
+        self.refers = refers
+
+
+def _as_written(ref: str) -> str:
+    """A ref as the document of several files has it."""
+    name, _, pointer = ref.removeprefix(f"#/{HELD}/").partition("/")
+    if not ref.startswith(f"#/{HELD}/"):
+        return ref
+    file = unquote(name).replace("~1", "/").replace("~0", "~")
+    return f"{file}#/{pointer}" if pointer else file
+
+
+class Schemas:
+    """Converts and gathers; one for each document."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        # Before 3.1 what stands beside a ref counts for nothing.
+        self._beside = not str(document.get("openapi", "")).startswith("3.0")
+        self._names: dict[str, str] = {}  # ref -> its name in $defs
+        self._refs: dict[str, str] = {}  # that name -> the ref
+        self._made: dict[str, tuple[Any, frozenset[str], int]] = {}  # ref -> schema, refs, bytes
+        self._used = 0
+
+    def target(self, value: Any) -> Any:
+        """`value`, or what it refers to: for parameters and bodies."""
+        for _ in range(_MOST_STEPS):
+            if not (isinstance(value, Mapping) and isinstance(value.get("$ref"), str)):
+                return value
+            value = self._at(value["$ref"])
+        raise Outside("Its refs go round in a circle; correct the document.")
+
+    def rewritten(self, schema: Any) -> Any:
+        """`schema` as JSON Schema whose refs point into $defs."""
+        return self._refs_named(from_openapi_schema(schema), set())
+
+    def followed(self, schema: Any) -> Any:
+        """A schema that is only a ref, as what it means."""
+        for _ in range(_MOST_STEPS):
+            if not (isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str)):
+                break
+            if schema.keys() - {"$ref", "description"}:
+                break
+            schema = self._converted(self._refs[schema["$ref"].rpartition("/")[2]])[0]
+        return schema
+
+    def closed(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """`schema` with all that its refs name, directly or not, in its $defs."""
+        found: dict[str, Any] = {}
+        bytes_ = 0
+        todo = sorted(self._refs_in(schema))
+        while todo:
+            ref = todo.pop()
+            if ref in found:
+                continue
+            found[ref], refs, size = self._converted(ref)
+            bytes_ += size
+            if bytes_ > MAX_SCHEMA_BYTES:
+                raise Outside("What its schemas refer to is too large for a tool.")
+            todo += sorted(refs)
+        self._used += bytes_
+        if self._used > MOST_ALL:
+            raise Outside("The document is too large to be read whole; bring a part of it.")
+        if not schema["required"]:
+            schema = {key: value for key, value in schema.items() if key != "required"}
+        defs = {self._names[ref]: found[ref] for ref in sorted(found)}
+        return {**schema, "$defs": defs} if defs else schema
+
+    def _at(self, ref: str) -> Any:
+        if not ref.startswith("#/"):
+            said = f"It refers to {clipped(ref or '#')!a}, outside of it; nothing is fetched."
+            raise Outside(said, refers=True)
+        here: Any = self._document
+        for step in ref[2:].split("/"):
+            step = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(here, Mapping) and step in here:
+                here = here[step]
+            elif isinstance(here, list) and step.isascii() and step.isdigit():
+                here = here[int(step[:6])] if int(step[:6]) < len(here) else None
+            else:
+                said = f"There is nothing at {clipped(_as_written(ref))!a}; correct the document."
+                raise Outside(said, refers=True)
+        return here
+
+    def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:
+        if ref not in self._made:
+            refs: set[str] = set()
+            schema = self._refs_named(from_openapi_schema(self._at(ref)), refs)
+            self._made[ref] = schema, frozenset(refs), len(json.dumps(schema))
+        return self._made[ref]
+
+    def _refs_named(self, schema: Any, refs: set[str], *, by_name: bool = False) -> Any:
+        match schema:
+            case {"$ref": str(ref)} if not by_name:
+                self._at(ref)  # refused here, where it stands
+                refs.add(ref)
+                kept = [key for key in schema if self._beside or key == "description"]
+                beside = {key: schema[key] for key in kept if key not in ("$ref", "summary")}
+                return {"$ref": self._pointer(ref), **self._refs_named(beside, refs)}
+            case Mapping():
+                return {
+                    key: value
+                    if key in _VALUES and not by_name
+                    else self._refs_named(value, refs, by_name=not by_name and key in _NAMED)
+                    for key, value in schema.items()
+                }
+            case list():
+                return [self._refs_named(one, refs) for one in schema]
+        return schema
+
+    def _pointer(self, ref: str) -> str:
+        if ref not in self._names:
+            plain = legal_name(ref.rpartition("/")[2]).replace(".", "_") or "schema"
+            name, number = plain, 2
+            while name in self._refs:
+                name, number = f"{plain}_{number}", number + 1
+            self._names[ref], self._refs[name] = name, ref
+        return f"#/$defs/{self._names[ref]}"
+
+    def _refs_in(self, schema: Any) -> set[str]:
+        """The refs of the document that a rewritten schema holds."""
+        found: set[str] = set()
+        todo = [(schema, False)]
+        while todo:
+            match todo.pop():
+                case (Mapping() as one, by_name):
+                    if isinstance(one.get("$ref"), str) and not by_name:
+                        found.add(self._refs[one["$ref"].rpartition("/")[2]])
+                    todo += [
+                        (value, not by_name and key in _NAMED)
+                        for key, value in one.items()
+                        if by_name or key not in _VALUES
+                    ]
+                case (list() as several, _):
+                    todo += [(one, False) for one in several]
+        return found
+
+
+# -- Documents of several files ----------------------------------------------------------------
+
+
+MOST_IN_PARTS = 2 * MOST_VALUES
+"""Values of all the other files: each may repeat what it holds, by aliases."""
+
+_VALUE_WORDS = ("enum", "const", "default", "example", "examples")
+_NAMED_MEMBERS = ("properties", "patternProperties", "$defs", "definitions", "schemas")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+
+
+class Files:
+    """The texts of files by their names, which may have folders."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._by_base: dict[str, list[str]] = {}
+        for name in texts:
+            self._by_base.setdefault(posixpath.basename(name), []).append(name)
+
+    def name_of(self, path: str) -> str | None:
+        """The file that `path` means: the one of that name, or else the only one whose last part
+        is the same (a browser may tell no folders). None where there is none."""
+        if path in self._texts:
+            return path
+        named = self._by_base.get(posixpath.basename(path), [])
+        ends = [name for name in named if path.endswith("/" + name) or name.endswith("/" + path)]
+        return ends[0] if len(ends) == 1 else named[0] if len(named) == 1 else None
+
+    def value(self, name: str) -> Any:
+        """What the file holds; Unreadable where that is neither JSON nor YAML."""
+        text = self._texts[name].removeprefix("\ufeff")
+        return json_value(text)[0] if text.lstrip()[:1] in ("{", "[") else yaml_value(text)
+
+
+def bundle(document: Mapping[str, Any], name: str, files: Files) -> tuple[Any, dict[str, str]]:
+    """(`document` with all the files it refers to under HELD, those files' names and what was
+    wrong with each, "" for nothing). A ref to a file that is not there stays as it is."""
+    bundler = _Bundler(name, files)
+    whole = bundler.local(document, name)
+    bundler.left = MOST_IN_PARTS
+    # What is found while a file is read is read after it: files may refer in circles.
+    while bundler.waiting:
+        path = bundler.waiting.pop()
+        try:
+            part = bundler.local(files.value(path), path)
+            if bundler.left < 0:
+                raise Unreadable("The files of the document hold too many values to be read.")
+            bundler.held[path] = part
+        except Unreadable as error:
+            bundler.parts[path] = f"{path} cannot be read: {error}"
+    return ({**whole, HELD: bundler.held} if bundler.held else whole), bundler.parts
+
+
+class _Bundler:
+    def __init__(self, root: str, files: Files) -> None:
+        self._root, self._files = root, files
+        self.held: dict[str, Any] = {}
+        self.parts: dict[str, str] = {}
+        self.waiting: list[str] = []
+        self.left = sys.maxsize
+
+    def local(self, value: Any, base: str, *, by_name: bool = False) -> Any:
+        """`value`, which stands in the file `base`, with its refs made local."""
+        self.left -= 1
+        if self.left < 0:
+            return None
+        match value:
+            case Mapping():
+                return {
+                    key: self._ref(inner, base)
+                    if key == "$ref" and isinstance(inner, str)
+                    else inner
+                    if key in _VALUE_WORDS and not by_name
+                    else self.local(inner, base, by_name=not by_name and key in _NAMED_MEMBERS)
+                    for key, inner in value.items()
+                }
+            case list():
+                return [self.local(inner, base) for inner in value]
+        return value
+
+    def _ref(self, ref: str, base: str) -> str:
+        path, _, pointer = ref.partition("#")
+        if _SCHEME.match(path):
+            return ref
+        name: str | None = base
+        if path:
+            joined = posixpath.join(posixpath.dirname(base), unquote(path))
+            name = self._target(posixpath.normpath(joined))
+        if name is None:
+            return ref
+        if name == self._root:
+            return f"#{pointer}"
+        if name not in self.parts:
+            self.parts[name] = ""
+            self.waiting.append(name)
+        step = quote(name.replace("~", "~0").replace("/", "~1"), safe="~")
+        return f"#/{HELD}/{step}{pointer}"
+
+    def _target(self, path: str) -> str | None:
+        if path == posixpath.normpath(self._root):
+            return self._root
+        return self._files.name_of(path)
+
+
+# -- Swagger 2.0 as OpenAPI 3 ------------------------------------------------------------------
+
+
+_SCHEMA = (
+    *("type", "format", "items", "default", "enum", "multipleOf", "pattern", "uniqueItems"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("minLength", "maxLength", "minItems", "maxItems"),
+)
+"""What stands in a parameter itself there, and in its `schema` since."""
+_STYLES = {"ssv": "spaceDelimited", "pipes": "pipeDelimited"}
+_JSON = "application/json"
+_FORM = "application/x-www-form-urlencoded"
+_MULTIPART = "multipart/form-data"
+
+
+def is_swagger(document: Mapping[str, Any]) -> bool:
+    """Whether `document` is of version 2, the last one called Swagger."""
+    return str(document.get("swagger", "")).startswith("2")
+
+
+def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
+    """`document` with its servers and ways to secure it as OpenAPI 3 says them. Its operations
+    are converted one by one by `operation_of`."""
+    schemes = _mapping(document.get("securityDefinitions"))
+    return {
+        **document,
+        "openapi": "3.0.0",
+        "servers": [{"url": _server(document)}],
+        "components": {
+            "securitySchemes": {name: _scheme(scheme) for name, scheme in schemes.items()}
+        },
+    }
+
+
+def operation_of(
+    document: Mapping[str, Any],
+    schemas: Schemas,
+    item: Mapping[str, Any],
+    operation: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The operation with its parameters, and those of its path, and its body as OpenAPI 3."""
+    given = {
+        (str(parameter.get("in")), str(parameter.get("name"))): parameter
+        for holder in (item, operation)
+        for parameter in _swagger_parameters(schemas, holder)
+    }
+    kinds = operation.get("consumes", document.get("consumes"))
+    kinds = [kind for kind in kinds if isinstance(kind, str)] if isinstance(kinds, list) else []
+    made = {
+        **operation,
+        "parameters": [
+            _converted_parameter(one) for (where, _), one in given.items() if where in _PLACES
+        ],
+    }
+    body = next((one for (where, _), one in given.items() if where == "body"), None)
+    fields = [one for (where, _), one in given.items() if where == "formData"]
+    if body is not None:
+        made["requestBody"] = {
+            "required": body.get("required") is True,
+            "content": {kind: {"schema": body.get("schema", {})} for kind in kinds or [_JSON]},
+        }
+    elif fields:
+        made["requestBody"] = {"content": {_form_kind(fields, kinds): {"schema": _form(fields)}}}
+    return made
+
+
+_PLACES = ("path", "query", "header")
+
+
+def _swagger_parameters(schemas: Schemas, holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    listed = holder.get("parameters")
+    for one in listed if isinstance(listed, list) else ():
+        parameter = schemas.target(one)
+        if isinstance(parameter, Mapping):
+            yield parameter
+
+
+def _converted_parameter(given: Mapping[str, Any]) -> dict[str, Any]:
+    made = {key: value for key, value in given.items() if key not in _SCHEMA}
+    made["schema"] = {key: given[key] for key in _SCHEMA if key in given}
+    if given.get("type") == "array" and given.get("in") == "query":
+        way = given.get("collectionFormat", "csv")
+        made |= {"style": _STYLES.get(str(way), "form"), "explode": way == "multi"}
+    return made
+
+
+def _form(fields: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            str(field.get("name")): {
+                key: field[key] for key in (*_SCHEMA, "description") if key in field
+            }
+            for field in fields
+        },
+        "required": [str(field.get("name")) for field in fields if field.get("required") is True],
+    }
+
+
+def _form_kind(fields: list[Mapping[str, Any]], kinds: list[str]) -> str:
+    """A form is sent as files only where it has some, or where nothing else is taken."""
+    has_files = any(field.get("type") == "file" for field in fields)
+    return _MULTIPART if has_files or kinds == [_MULTIPART] else _FORM
+
+
+def _server(document: Mapping[str, Any]) -> str:
+    """The address; without a host it is the path alone."""
+    host, base = document.get("host"), document.get("basePath")
+    path = base if isinstance(base, str) else ""
+    if not isinstance(host, str) or not host:
+        return path or "/"
+    ways = document.get("schemes")
+    ways = [way for way in ways if way in ("http", "https")] if isinstance(ways, list) else []
+    return f"{'https' if 'https' in ways or not ways else ways[0]}://{host}/{path.lstrip('/')}"
+
+
+def _scheme(given: Any) -> Any:
+    if isinstance(given, Mapping) and given.get("type") == "basic":
+        return {"type": "http", "scheme": "basic"}
+    return given
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,339 @@
+"""What every importer of tools shares: the results, and a tool checked and built of its parts.
+
+A change is never silent: each is a note. Schemas in the dialect of OpenAPI 3.0 (Gemini's too) or
+with the types of a programming language become JSON Schema.
+https://spec.openapis.org/oas/v3.0.3#schema-object https://ai.google.dev/api/caching#Schema
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.core.errors import BadTool
+from app.core.servers import Replaced, Server
+from app.core.tools import NAME, Tool
+from app.schema import schema_checks
+from app.schema.keywords import all_subschemas
+from app.schema.sample import sample
+from app.schema.validate import check_tool
+
+
+@dataclass(frozen=True)
+class ImportedTool:
+    """One tool of the text. `tool` is None where it cannot be taken; `problem` then says why, and
+    `pointer` where in the tool as our own form has it, "" where that is not known; `refers` says
+    that it is because its schema refers to what it does not hold: nothing is fetched.
+
+    `form` is the entry as its own format writes it, and `protocol` whose format that is
+    ("anthropic", "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind`
+    names the format for a person. `notes` are sentences: what was changed, left out or not known.
+    """
+
+    tool: Tool | None
+    name: str
+    form: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str = ""
+    kind: str = ""
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    pointer: str = ""
+    refers: bool = False
+
+
+@dataclass(frozen=True)
+class ImportedServer:
+    """One MCP server of the text; None where it cannot be taken, and `problem` says why."""
+
+    server: Server | None
+    name: str
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    replaced: tuple[Replaced, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolChoiceItem:
+    """A tool of a text that holds too many to read them all: it is read when `key` is picked.
+    `summary` is one line of what it does, `group` its heading in the text, or ""."""
+
+    key: str
+    name: str
+    summary: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class ImportedTools:
+    """All that a text holds. `problem` says why nothing of it can be used, or ""; `notes` are
+    about the text as a whole, `more` that it holds further ones, which were not read. `choices`
+    stand in place of tools where there are too many. `parts` are the names of the other files
+    that were read as parts of this one."""
+
+    tools: tuple[ImportedTool, ...] = ()
+    servers: tuple[ImportedServer, ...] = ()
+    kind: str = ""
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+    more: bool = False
+    choices: tuple[ToolChoiceItem, ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+MOST_TOOLS = 5_000
+"""Of one text."""
+UNANSWERED = "Nobody answers it yet: it is a mock with a made-up result."
+_MOST_SAMPLE = 2_000
+_REFERENCES = ("/$ref", "/$dynamicRef", "/$recursiveRef", "/$id")
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True)
+class ToolParts:
+    """A tool as its format told it, unchecked. `answered_by` "" is for a format that does not say
+    who answers; `output` is what it says of the result, a schema or None."""
+
+    name: Any
+    description: Any = ""
+    parameters: Any = None
+    answered_by: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = None
+    rest: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def build_tool(
+    entry: Mapping[str, Any], kind: str, pieces: ToolParts, protocol: str = ""
+) -> ImportedTool:
+    """The tool that `pieces` make, checked as one that is typed."""
+    found = ImportedTool(None, clipped(pieces.name), entry, protocol, kind)
+    notes = list(pieces.notes)
+    try:
+        name = _legal(pieces.name, notes)
+        data: dict[str, Any] = {
+            "name": name,
+            "description": "" if pieces.description is None else pieces.description,
+            **_parameters(pieces.parameters, notes),
+            **_answered(pieces, name, notes),
+            **{key: value for key, value in pieces.rest.items() if value is not None},
+        }
+        tool = check_tool(data)
+    except BadTool as error:
+        return with_problem(replace(found, notes=tuple(notes)), error)
+    return replace(found, tool=tool, name=tool.name, notes=tuple(notes))
+
+
+def with_problem(found: ImportedTool, error: BadTool) -> ImportedTool:
+    """`found` without a tool: what is wrong, where, and whether the schema refers out of itself."""
+    refers = error.pointer.endswith(_REFERENCES)
+    return replace(found, problem=str(error), pointer=error.pointer, refers=refers)
+
+
+def refused_tool(
+    entry: Mapping[str, Any], kind: str, name: Any, problem: str, protocol: str = ""
+) -> ImportedTool:
+    """An entry that is understood and cannot be taken."""
+    return ImportedTool(None, clipped(name), entry, protocol, kind, (), problem)
+
+
+def note_left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") -> list[str]:
+    """A note of the members that have no place in our own form."""
+    known = set(known)
+    names = [clipped(key, 40) for key in entry if key not in known]
+    if not names:
+        return []
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return [f"Left out{where}: {', '.join(names[:8])}{more}."]
+
+
+def protocol_extra(
+    entry: Mapping[str, Any], protocol: str, names: Sequence[str]
+) -> dict[str, Any] | None:
+    """The members that `protocol` alone knows, as `extra` of a tool; None where there are none."""
+    found = {name: entry[name] for name in names if entry.get(name) is not None}
+    return {protocol: found} if found else None
+
+
+def clipped(value: Any, most: int = 80) -> str:
+    """A name for a sentence; whatever it was, it is short text."""
+    text = value if isinstance(value, str) else ""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def legal_name(text: str) -> str:
+    """A legal name made of any text, "" where nothing of it is legal."""
+    return _ILLEGAL.sub("_", text).strip("_.-")[:128]
+
+
+def _legal(name: Any, notes: list[str]) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise BadTool("It has no name; give it one in the file.", "/name")
+    if NAME.fullmatch(name):
+        return name
+    legal = legal_name(name)
+    if not legal:
+        said = "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
+        raise BadTool(said, "/name")
+    notes.append(f"Its name was {clipped(name)!a}; that is no legal name, so it is {legal}.")
+    return legal
+
+
+def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
+    if parameters is None or parameters == {}:
+        return {}
+    if isinstance(parameters, Mapping) and "type" not in parameters:
+        notes.append('Its parameters had no "type"; arguments are an object, so that was added.')
+        parameters = {"type": "object", **parameters}
+    changed: dict[str, str] = {}
+    parameters = with_json_types(parameters, changed)
+    if changed:
+        said = ", ".join(f"{was} is {now or 'anything'}" for was, now in changed.items())
+        notes.append(f"Its types are those of a programming language; in JSON Schema {said}.")
+    return {"parameters": parameters}
+
+
+def _answered(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
+    if pieces.answered_by:
+        return {"answered_by": pieces.answered_by, "config": dict(pieces.config)}
+    notes.append(UNANSWERED)
+    return {"answered_by": "mock", "config": {"result": sample_result(pieces.output, name)}}
+
+
+def sample_result(output: Any, name: str) -> Any:
+    """A sample of the result that was promised, or a text."""
+    if isinstance(output, Mapping) and schema_checks.fault(output) is None and _is_small(output):
+        return sample(output)
+    return f"A made-up result of {name}."
+
+
+def _is_small(schema: Mapping[str, Any]) -> bool:
+    """Whether a sample of `schema` is no longer than itself: nothing in it is asked for many
+    times over, by a `$ref` or by a least number."""
+    for _, inner in all_subschemas(schema):
+        if isinstance(inner, Mapping):
+            least = (inner.get("minItems", 0), inner.get("minProperties", 0))
+            if "$ref" in inner or any(one > 1 for one in least):
+                return False
+    return len(json.dumps(schema)) <= _MOST_SAMPLE
+
+
+def string_members(value: Any) -> dict[str, str] | None:
+    """An object of texts, or None."""
+    if not isinstance(value, Mapping):
+        return None
+    return dict(value) if all(isinstance(one, str) for one in value.values()) else None
+
+
+# -- Schemas of OpenAPI 3.0 and of programming languages, as JSON Schema -----------------------
+
+
+MOST_DEPTH = 64
+
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+_COUNTS = (
+    *("minItems", "maxItems", "minLength", "maxLength"),
+    *("minProperties", "maxProperties"),
+)
+_SILENT = ("propertyOrdering", "discriminator", "xml", "externalDocs", "example", "nullable")
+"""Words that are no JSON Schema and allow or forbid no value by themselves."""
+
+_WRITTEN = {
+    **dict.fromkeys(("dict", "Dict", "HashMap", "Hashtable", "Map", "Object", "mapping"), "object"),
+    **dict.fromkeys(("list", "List", "tuple", "Tuple", "set", "Array", "ArrayList"), "array"),
+    **dict.fromkeys(("Queue", "Stack", "Set"), "array"),
+    **dict.fromkeys(("float", "double", "Float", "Double", "Number", "decimal"), "number"),
+    **dict.fromkeys(("int", "long", "short", "byte", "Integer", "Long", "Bigint"), "integer"),
+    **dict.fromkeys(("str", "char", "String", "Char", "text"), "string"),
+    **dict.fromkeys(("bool", "Boolean", "Bool"), "boolean"),
+    **dict.fromkeys(("None", "NoneType"), "null"),
+    **dict.fromkeys(("any", "Any"), ""),
+}
+"""Types as Python, Java and JavaScript call them; "" for any."""
+
+_SNAKE: dict[str, str] = {
+    re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): name
+    for name in (*_COUNTS, "anyOf", "propertyOrdering", "additionalProperties")
+}
+_ONE = ("items", "not", "additionalProperties")
+_MANY = ("anyOf", "oneOf", "allOf")
+_NAMED = ("properties", "$defs", "definitions", "patternProperties")
+
+
+def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
+    """`schema` in JSON Schema; what is no schema is left as it is, for the check to refuse."""
+    if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
+        return schema
+    made: dict[str, Any] = {}
+    for written, value in schema.items():
+        key = _SNAKE.get(str(written), str(written))
+        if key == "type" and isinstance(value, str):
+            if value != "TYPE_UNSPECIFIED":
+                made[key] = _lower_type(value)
+        elif key == "type" and isinstance(value, list):
+            made[key] = [_lower_type(one) if isinstance(one, str) else one for one in value]
+        elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
+            made[key] = int(value)
+        elif key in _ONE:
+            made[key] = from_openapi_schema(value, depth + 1)
+        elif key in _MANY and isinstance(value, list):
+            made[key] = [from_openapi_schema(one, depth + 1) for one in value]
+        elif key == "properties" and isinstance(value, Mapping):
+            made[key] = {name: from_openapi_schema(one, depth + 1) for name, one in value.items()}
+        elif key not in _SILENT:
+            made[key] = value
+    _convert_exclusive(made)
+    return _with_null(made) if schema.get("nullable") is True else made
+
+
+def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
+    """`schema` with the types of JSON where it has those of a language. `changed` collects what
+    became what."""
+    if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
+        return schema
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "type" and isinstance(value, str) and value in _WRITTEN:
+            changed[value] = _WRITTEN[value]
+            if _WRITTEN[value]:
+                made[key] = _WRITTEN[value]
+        elif key == "type" and isinstance(value, list):
+            kinds = [one for one in value if isinstance(one, str) and _WRITTEN.get(one)]
+            changed |= {kind: _WRITTEN[kind] for kind in kinds}
+            made[key] = [_WRITTEN[one] if one in kinds else one for one in value]
+        elif key in _ONE:
+            made[key] = with_json_types(value, changed, depth + 1)
+        elif key in _MANY and isinstance(value, list):
+            made[key] = [with_json_types(one, changed, depth + 1) for one in value]
+        elif key in _NAMED and isinstance(value, Mapping):
+            made[key] = {
+                name: with_json_types(one, changed, depth + 1) for name, one in value.items()
+            }
+        else:
+            made[key] = value
+    return made
+
+
+def _lower_type(kind: str) -> str:
+    return kind.lower() if kind.lower() in _TYPES else kind
+
+
+def _convert_exclusive(made: dict[str, Any]) -> None:
+    """Draft 4 said `minimum` and whether it is exclusive; since then the bound itself says it."""
+    for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(made.get(strict), bool):
+            exclusive = made.pop(strict)
+            if exclusive and plain in made:
+                made[strict] = made.pop(plain)
+
+
+def _with_null(made: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(made.get("type"), str):
+        return {"anyOf": [made, {"type": "null"}]} if made else made
+    made["type"] = [made["type"], "null"]
+    if isinstance(made.get("enum"), list) and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    return made
