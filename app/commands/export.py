@@ -30,7 +30,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"playground: {warning}", file=sys.stderr)
     path = readable_database(arguments.db or config.default_db())
     redacted = redact_bundle(
-        asyncio.run(_kept(path, arguments.session)),
+        asyncio.run(_read_session(path, arguments.session)),
         Keys(simulator_key=config.read_token(path) or "").secrets(),
         config.env_values(Path.cwd(), arguments.env_file),
         arguments.without,
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _kept(path: Path, session_id: str) -> SessionBundle:
+async def _read_session(path: Path, session_id: str) -> SessionBundle:
     database = await Database.open(path, owner=False)
     try:
         if await database.is_empty():

@@ -118,9 +118,9 @@ def _decimal(number: int | float) -> decimal.Decimal | None:
         return None
 
 
-def same_arguments(one: str, other: str) -> bool:
+def same_arguments(left: str, right: str) -> bool:
     """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
-    return one == other or canonical(one) == canonical(other)
+    return left == right or canonical(left) == canonical(right)
 
 
 def canonical(arguments: str) -> str:

@@ -188,7 +188,8 @@ def _call_commands(
         yield Record(stop)
         return
     begins = _to_begin(session, standing, allowed)
-    returned = [one for call in begins if (one := _returned(session, turn, call, rules, denied))]
+    checked = (_returned(session, turn, call, rules, denied) for call in begins)
+    returned = [command for command in checked if command]
     if returned:  # and what comes of them, which may be a stop, before anything begins
         yield from map(Record, returned)
         return

@@ -70,7 +70,7 @@ def known(name: str) -> Fault:
     """The row of that name; BadInput names all there are."""
     row = fault(name)
     if row is None:
-        names = ", ".join(one.name for one in FAULTS)
+        names = ", ".join(fault.name for fault in FAULTS)
         raise BadInput(f"There is no fault {name[:60]!r}; it is one of {names}.")
     return row
 

@@ -137,7 +137,7 @@ def _before_halt(session: Session) -> Settings:
 
 def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | None:
     most = limits.max_repeats
-    run = [one for one in session.run if one.number <= turn.number and not one.dropped]
+    run = [past for past in session.run if past.number <= turn.number and not past.dropped]
     if not most or sum(map(_alike, run)) <= most:
         return None
     repeats = _repeats(run, turn, most)

@@ -189,7 +189,7 @@ def rule_text(rule: Rule) -> str:
         kind, _, server = rule.source.partition(":")
         who += f" of {kind} {server}".rstrip()
     tests = " and ".join(_test(pointer, test) for pointer, test in rule.when.items())
-    fault = next((one.title for one in FAULTS if one.name == rule.fault), rule.fault)
+    fault = next((known.title for known in FAULTS if known.name == rule.fault), rule.fault)
     with_fault = f", staged: {fault}" if fault else ""
     done = {"stop": "stop the run at"}.get(rule.action, rule.action)
     return f"{done} {who}{' where ' + tests if tests else ''}{with_fault}"

@@ -183,7 +183,7 @@ def with_texts(
         fits = next((argument for argument in args if not misfit(argument, value)), Any)
         return with_texts(fits, value, change, name, left=left)
     if origin is tuple:
-        items = tuple(with_texts(args[0], one, change, name, left=left) for one in value)
+        items = tuple(with_texts(args[0], item, change, name, left=left) for item in value)
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     return _changed(value, change, name)
 

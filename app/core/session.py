@@ -332,7 +332,7 @@ class Prompt:
         known = [block for block in blocks if isinstance(block, Mapping)]
         own = self.form.get("own")
         beside = [str(name) for name in own] if isinstance(own, Mapping) else []
-        return [*(str(one.get("type") or next(iter(one), "empty")) for one in known), *beside]
+        return [*(str(block.get("type") or next(iter(block), "empty")) for block in known), *beside]
 
 
 @dataclass
@@ -479,7 +479,7 @@ class Session:
             return []
         standing = self.standing
         return sorted(
-            standing.of("waiting") + standing.of("interrupted"), key=lambda one: one.part.index
+            standing.of("waiting") + standing.of("interrupted"), key=lambda call: call.part.index
         )
 
     @property

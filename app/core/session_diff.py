@@ -114,7 +114,7 @@ def side(session: Session, title: str = "") -> Side:
         title,
         session.state,
         model_of(settings) if settings is not None else "",
-        tuple(_asked(one) if isinstance(one, Prompt) else _answered(one) for one in kept),
+        tuple(_asked(item) if isinstance(item, Prompt) else _answered(item) for item in kept),
         total(_took(turn) for turn in session.turns),
         sum(turn.dropped for turn in session.turns),
         tuple(_lineage(session)),
@@ -165,12 +165,12 @@ def _answered(turn: Turn) -> DiffTurn:
         end.reason if end is not None else "failed" if failure is not None else "",
         closed.raw_reason if closed is not None else "",
         failure.message if failure is not None else "",
-        tuple(_made(call) for call in turn.calls),
+        tuple(_diff_call(call) for call in turn.calls),
         _took(turn),
     )
 
 
-def _made(call: Call) -> DiffCall:
+def _diff_call(call: Call) -> DiffCall:
     decided = call.decided
     edited = decided is not None and decided.arguments is not None
     denied = decided is not None and decided.decision == "deny"
@@ -279,10 +279,10 @@ def align(left: Side, right: Side, most: int | None = None) -> Alignment:
     common = in_common(left, right)
     common = common if most is None else min(common, most)
     before, after = _rounds(left.items[common:]), _rounds(right.items[common:])
-    swapped = [one.key for one in after] < [one.key for one in before]
+    swapped = [row.key for row in after] < [row.key for row in before]
     rows: list[DiffRow] = []
-    for one, other in _joined(before, after, _round_score, swapped):
-        rows += _round_rows(one, other, swapped)
+    for left_turn, right_turn in _joined(before, after, _round_score, swapped):
+        rows += _round_rows(left_turn, right_turn, swapped)
     return Alignment(left, right, common, tuple(rows), _counts(rows))
 
 
@@ -294,8 +294,8 @@ def in_common(left: Side, right: Side) -> int:
     ours, theirs = dict(reversed(left.lineage)), dict(reversed(right.lineage))
     seq = max((min(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()), default=0)
     count = 0
-    for one, other in zip(left.items, right.items, strict=False):
-        if one.seq > seq or one != other:
+    for left_item, right_item in zip(left.items, right.items, strict=False):
+        if left_item.seq > seq or left_item != right_item:
             break
         count += 1
     return count
@@ -371,15 +371,15 @@ def _joined(
     start, shorter = 0, min(len(left), len(right))
     while start < shorter and left[start].key == right[start].key:
         start += 1
-    one, other = left[start:], right[start:]
-    pairs: list[tuple[int, int]] = _in_order(one, other, score, swapped)
+    left_rest, right_rest = left[start:], right[start:]
+    pairs: list[tuple[int, int]] = _in_order(left_rest, right_rest, score, swapped)
     yield from zip(left[:start], right[:start], strict=True)
     i = j = 0
-    for next_i, next_j in [*pairs, (len(one), len(other))]:
-        yield from ((item, None) for item in one[i:next_i])
-        yield from ((None, item) for item in other[j:next_j])
-        if next_i < len(one):
-            yield one[next_i], other[next_j]
+    for next_i, next_j in [*pairs, (len(left_rest), len(right_rest))]:
+        yield from ((item, None) for item in left_rest[i:next_i])
+        yield from ((None, item) for item in right_rest[j:next_j])
+        if next_i < len(left_rest):
+            yield left_rest[next_i], right_rest[next_j]
         i, j = next_i + 1, next_j + 1
 
 
@@ -471,9 +471,9 @@ def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[DiffR
     found: list[list[CallPair]] = []
     lefts: list[tuple[int, DiffCall, str]] = []
     rights: list[tuple[int, DiffCall, str]] = []
-    for place, (one, other) in enumerate(pairs):
+    for place, (left_turn, right_turn) in enumerate(pairs):
         pairs_here, left_over, right_over = matched(
-            one.calls if one else (), other.calls if other else ()
+            left_turn.calls if left_turn else (), right_turn.calls if right_turn else ()
         )
         found.append(pairs_here)
         lefts += [(place, *item) for item in left_over]
@@ -481,8 +481,8 @@ def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[DiffR
     for place, pair in elsewhere(lefts, rights):
         found[place].append(pair)
     return [
-        _turn_row(one.turn if one else None, other.turn if other else None, calls)
-        for (one, other), calls in zip(pairs, found, strict=True)
+        _turn_row(left.turn if left else None, right.turn if right else None, calls)
+        for (left, right), calls in zip(pairs, found, strict=True)
     ]
 
 
@@ -637,22 +637,23 @@ def elsewhere(
 
 
 def _pair(left: Keyed, right: Keyed, ways: tuple[CallWay, ...]) -> CallPair:
-    (one, key), (other, other_key) = left, right
-    told: list[CallWay] = [*ways]
-    if key != other_key:
-        told.append("arguments")
-    if one.status != other.status or not _same_result(one.result, other.result):
-        told.append("result")
-    return CallPair(one, other, tuple(told))
+    (left_call, left_key), (right_call, right_key) = left, right
+    differences: list[CallWay] = [*ways]
+    if left_key != right_key:
+        differences.append("arguments")
+    results = left_call.result, right_call.result
+    if left_call.status != right_call.status or not _same_result(*results):
+        differences.append("result")
+    return CallPair(left_call, right_call, tuple(differences))
 
 
-def _same_result(one: ToolResult | None, other: ToolResult | None) -> bool:
+def _same_result(left: ToolResult | None, right: ToolResult | None) -> bool:
     """Equal in what the model reads: JSON by its values, all else to the letter."""
-    if one is None or other is None or one == other:
-        return one is other or one == other
-    if replace(one, content=()) != replace(other, content=()):
+    if left is None or right is None or left == right:
+        return left is right or left == right
+    if replace(left, content=()) != replace(right, content=()):
         return False
-    texts, images = (one.text, other.text), [_images(one), _images(other)]
+    texts, images = (left.text, right.text), [_images(left), _images(right)]
     return images[0] == images[1] and all(texts) and canonical(texts[0]) == canonical(texts[1])
 
 

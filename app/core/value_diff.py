@@ -65,7 +65,8 @@ def _value(text: str) -> Any:
     while level:
         if depth > DEEPEST:
             return ABSENT
-        level = [item for one in level for item in _items(one) if isinstance(item, dict | list)]
+        items = (item for container in level for item in _items(container))
+        level = [item for item in items if isinstance(item, dict | list)]
         depth += 1
     return value
 
@@ -244,12 +245,12 @@ def _ends(old: str, new: str) -> tuple[int, int]:
     return start, len(old) - gap.start() if gap is not None else 0
 
 
-def _equal(one: str, other: str) -> int:
+def _equal(left: str, right: str) -> int:
     """How many characters of both beginnings are equal."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1

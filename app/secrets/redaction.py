@@ -220,7 +220,7 @@ class RedactionStream(Generic[AnyStr]):
         self._returned = 0
 
     @property
-    def kept(self) -> AnyStr:
+    def held(self) -> AnyStr:
         """What is kept back."""
         return self._kept
 
@@ -582,9 +582,9 @@ class _GrowingText:
             self._stream_start = self._returned = start - len(self._tail)
         self._returned += len(self._stream.feed(seen))
         self._take(self._stream)
-        kept = len(self._stream.kept)
+        kept = len(self._stream.held)
         if kept < HEAD:
-            self._tail, self._stream = self._stream.kept, None
+            self._tail, self._stream = self._stream.held, None
 
     def end(self, *, whole: bool) -> None:
         if self._stream is not None:
@@ -596,7 +596,7 @@ class _GrowingText:
         for start, end in stream.ranges:
             self.spans.add(self._stream_start + start, self._stream_start + end)
         stream.ranges.clear()
-        kept, covered = len(stream.kept), stream.covered if stream.kept else 0
+        kept, covered = len(stream.held), stream.covered if stream.held else 0
         if covered:
             self.spans.add(self._returned, self._returned + covered)
         self.undecided = self._returned + covered if kept >= HEAD and covered < kept else None
