@@ -35,8 +35,7 @@ from app.core.settings import SIMULATOR_URL, Limits
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
 from app.exchange.tool_import import import_tools
-from app.net.client import HttpClient, is_loopback
-from app.net.errors import NetworkError
+from app.net.client import HttpClient, NetworkError, is_loopback
 from app.net.keys import harden_process, origin
 from app.protocols.framing import Framer
 from app.schema import strict_json

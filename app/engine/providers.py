@@ -19,8 +19,7 @@ from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
 from app.engine.responses import SIMULATED_PATHS, join_headers
-from app.net.client import HttpClient, ProviderResponse, is_loopback
-from app.net.errors import NetworkError
+from app.net.client import HttpClient, NetworkError, ProviderResponse, is_loopback
 from app.net.keys import Keys
 from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest, join_url
 from app.protocols.errors import Advice

@@ -41,8 +41,7 @@ from app.core.settings import Limits, Profile
 from app.core.tools import Tool, ToolChoice
 from app.engine.sessions import LiveSession, SessionStore
 from app.engine.stream_redaction import StreamRedactor
-from app.net.client import HttpClient, is_loopback
-from app.net.errors import NetworkError, rate_limits
+from app.net.client import HttpClient, NetworkError, is_loopback, rate_limits
 from app.net.keys import Keys
 from app.protocols.base import Codec, Decoder, ReadItem, SideText, WireRequest, join_url
 from app.protocols.errors import Advice, asked_wait

@@ -36,7 +36,7 @@ from app.executors.template import (
     steps_of,
 )
 from app.net.addresses import Resolve, resolve_host
-from app.net.errors import NetworkError
+from app.net.client import NetworkError
 from app.net.fetch import FetchResponse, fetch
 from app.net.keys import Keys, origin
 from app.schema.tool_config import URL_PLACE

@@ -16,8 +16,7 @@ import httpx
 from app import __version__
 from app.core.errors import BadInput, Refused
 from app.net.addresses import Resolve, checked_address, resolve_host
-from app.net.client import CODINGS, Decompressor
-from app.net.errors import NetworkError, connect_reason
+from app.net.client import CODINGS, Decompressor, NetworkError, connect_reason
 from app.net.keys import origin
 
 CONNECT_S = 10.0

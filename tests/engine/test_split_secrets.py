@@ -36,7 +36,7 @@ from app.engine.responses import PreparedRequest, Received, ResponseRecorder
 from app.engine.sessions import SessionStore
 from app.engine.stream_redaction import Released, StreamRedactor
 from app.engine.verify import check_session
-from app.net.errors import NetworkError
+from app.net.client import NetworkError
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor
 from app.store.batch import Chunk, Closed

@@ -15,8 +15,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.settings import Limits
-from app.net.client import HttpClient, ProviderResponse
-from app.net.errors import NetworkError
+from app.net.client import HttpClient, NetworkError, ProviderResponse
 from tests.clock import loop_clock
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.net.errors import MOST_QUOTED, NetworkError
+from app.net.client import MOST_QUOTED, NetworkError
 from app.secrets.redaction import Redactor
 from tests.tables import each_row
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.core.errors import Refused
-from app.net.errors import NetworkError
+from app.net.client import NetworkError
 from app.net.fetch import CheckedTransport, FetchResponse, fetch
 from tests.net.tool_server import Reader, Writer, answered, serving
 

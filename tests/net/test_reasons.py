@@ -6,7 +6,7 @@ import socket
 import ssl
 from datetime import UTC, datetime
 
-from app.net.errors import connect_reason, rate_limits, retry_after
+from app.net.client import connect_reason, rate_limits, retry_after
 from tests.tables import each_row
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

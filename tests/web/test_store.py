@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from app.core.events import RequestSent
 from app.engine.engine import Engine
 from app.store import database as database_module
-from app.store.health import CALM_S
+from app.store.database import CALM_S
 from app.web.app import make_app
 from app.web.compare.side_by_side import _frames as beside_frames
 from app.web.compare.side_by_side import beside_from

@@ -17,7 +17,7 @@ from app.core.tools import Content, ToolResult, text_result
 from app.executors.workspace.files import image_type, run_extractor
 from app.executors.workspace.folder import WorkspaceError
 from app.net.addresses import Resolve, resolve_host
-from app.net.errors import NetworkError
+from app.net.client import NetworkError
 from app.net.fetch import FetchResponse, fetch
 
 KEPT_S = 15 * 60.0
