@@ -36,7 +36,7 @@ _LEXEME = re.compile(
 
 
 @dataclass(frozen=True)
-class Token:
+class LayoutToken:
     """A piece of the layout; `wrong` where a problem points at it."""
 
     kind: TokenKind
@@ -63,7 +63,7 @@ class _Lexeme:
     pointer: str | None = None
 
 
-def laid_out(raw: str, problems: Sequence[Problem] = ()) -> tuple[Token, ...]:
+def lay_out(raw: str, problems: Sequence[Problem] = ()) -> tuple[LayoutToken, ...]:
     """The tokens of `raw` on as few lines as are legible, problems marked by their pointer.
 
     A malformed text comes back as it is, with the character at the problem's offset marked.
@@ -108,15 +108,15 @@ def edits(raw: str, edited: str) -> tuple[Edit, ...]:
     )
 
 
-def _raw(raw: str, offset: int) -> tuple[Token, ...]:
+def _raw(raw: str, offset: int) -> tuple[LayoutToken, ...]:
     if not 0 <= offset <= len(raw):
-        return (Token("raw", raw),)
+        return (LayoutToken("raw", raw),)
     # An error at the very end has no character to underline: the mark stands for what is missing.
     place = raw[offset : offset + 1] or " "
     pieces = (
-        Token("raw", raw[:offset]),
-        Token("raw", place, True),
-        Token("raw", raw[offset + 1 :]),
+        LayoutToken("raw", raw[:offset]),
+        LayoutToken("raw", place, True),
+        LayoutToken("raw", raw[offset + 1 :]),
     )
     return tuple(piece for piece in pieces if piece.text)
 
@@ -203,14 +203,14 @@ def _closing(lexemes: Sequence[_Lexeme]) -> dict[int, int]:
     return closing
 
 
-def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[Token]:
+def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[LayoutToken]:
     """Items of a container that does not fit stand below each other, after its bracket."""
     closing = _closing(lexemes)
     ends = [0, *accumulate(len(x.text) + (x.text in (",", ":")) for x in lexemes)]
     column = 0
     indents: list[int | None] = []  # None: the container stands on one line
     for place, lexeme in enumerate(lexemes):
-        yield Token(lexeme.kind, lexeme.text, lexeme.pointer in wrong)
+        yield LayoutToken(lexeme.kind, lexeme.text, lexeme.pointer in wrong)
         column += len(lexeme.text)
         inline = bool(indents) and indents[-1] is None
         match lexeme.text if lexeme.kind == "mark" else "":
@@ -223,22 +223,22 @@ def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[Token]:
                 else:
                     column = 2 * (1 + len(indents))
                     indents.append(column)
-                    yield Token("mark", "\n" + " " * column)
+                    yield LayoutToken("mark", "\n" + " " * column)
             case "}" | "]":
                 indents.pop()
             case ",":
                 indent = indents[-1] if indents else None
                 column = column + 1 if indent is None else indent
-                yield Token("mark", " " if indent is None else "\n" + " " * indent)
+                yield LayoutToken("mark", " " if indent is None else "\n" + " " * indent)
             case ":":
                 column += 1
-                yield Token("mark", " ")
+                yield LayoutToken("mark", " ")
 
 
-def _merged(tokens: Iterable[Token]) -> Iterator[Token]:
+def _merged(tokens: Iterable[LayoutToken]) -> Iterator[LayoutToken]:
     """Neighbours of one kind become one, for fewer elements in the page."""
     for (kind, wrong), run in groupby(tokens, key=lambda token: (token.kind, token.wrong)):
-        yield Token(kind, "".join(token.text for token in run), wrong)
+        yield LayoutToken(kind, "".join(token.text for token in run), wrong)
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from app.core.events import SessionForked, Warned
 from app.core.messages import seals
 from app.core.session import Call, Part, Prompt, Session, Turn
 from app.render import paging
-from app.render.arguments import laid_out, token_length
+from app.render.arguments import lay_out, token_length
 from app.render.call_status import running, task_of
 from app.render.card import card, fault_choices, staged_fault
 from app.render.filters import clip, pretty, shown
@@ -189,7 +189,7 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
     shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
-    values["laid_out"] = laid_out
+    values["laid_out"] = lay_out
     values["odds"] = odds(part.meta.get("logprobs"))
     return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
 
@@ -279,7 +279,7 @@ BESIDE = 5
 
 
 @dataclass(frozen=True)
-class Token:
+class TokenOdds:
     """A token, its probability in percent (`97.3`), and what else might have stood there."""
 
     text: str
@@ -291,7 +291,7 @@ class Token:
 class Odds:
     """The first tokens, and how many there are in all."""
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[TokenOdds, ...]
     count: int
 
 
@@ -322,11 +322,11 @@ def _entries(logprobs: Any) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]
                     yield from _entries(entry)
 
 
-def _token(entry: Mapping[str, Any], others: Sequence[Any]) -> Token:
+def _token(entry: Mapping[str, Any], others: Sequence[Any]) -> TokenOdds:
     text = _text(entry)
     beside = [other for other in others if isinstance(other, Mapping) and _text(other) != text]
     pairs = tuple((_text(other), _percent(other)) for other in beside[:BESIDE])
-    return Token(text, _percent(entry), pairs)
+    return TokenOdds(text, _percent(entry), pairs)
 
 
 def _text(entry: Mapping[str, Any]) -> str:
@@ -390,7 +390,9 @@ def served(part: Part) -> Served:
     content = block.get("content")
     error = content.get("error_code") if isinstance(content, Mapping) else block.get("error")
     asked = {key: item for key, item in block.items() if key not in _OUTER and item is not None}
-    told = _told(asked) if part.kind == "server_call" else pretty(asked) if asked else ""
+    told = (
+        _server_call_text(asked) if part.kind == "server_call" else pretty(asked) if asked else ""
+    )
     return Served(
         part.name or str(block.get("type") or part.meta.get("type") or ""),
         part.text or told,
@@ -399,7 +401,7 @@ def served(part: Part) -> Served:
     )
 
 
-def _told(asked: Mapping[str, Any]) -> str:
+def _server_call_text(asked: Mapping[str, Any]) -> str:
     """What a server call was asked, where that stands in its block; a single text as it is."""
     match list(asked.values()):
         case []:

@@ -90,7 +90,7 @@ class Touch:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PageFrame:
     """One step of the page: `html` first, then `grow`."""
 
     html: str
@@ -149,7 +149,7 @@ def frame(
     events: Sequence[Logged],
     wire_since: int | None = None,
     leave: frozenset[str] = frozenset(),
-) -> Frame:
+) -> PageFrame:
     """The step that brings a page from before `events` to `view`, whose session has them all.
 
     `wire_since` is the version of `view.wire` that the page shows; None leaves the wire alone.
@@ -163,7 +163,7 @@ def frame(
     steps = pieces(touch for touch in touches if touch.id not in hidden)
     html = frame_html(env, view, (step for step in steps if step.how != "grown"))
     grown = {step.id for step in steps if step.how == "grown"}
-    return Frame(html, list(_grow(view.session, events, grown)) if grown else [])
+    return PageFrame(html, list(_grow(view.session, events, grown)) if grown else [])
 
 
 def frame_html(env: Environment, view: View, steps: Iterable[Touch]) -> str:

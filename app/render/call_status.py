@@ -39,7 +39,7 @@ def waits_for(session: Session, turn: Turn, call: Call) -> str:
     before = held(turn.calls, call)
     if before is None:
         return _beyond(session, turn, call)
-    return f"If you run it, it waits for {_told(turn, before)}."
+    return f"If you run it, it waits for {_blocking_words(turn, before)}."
 
 
 def _held_back(session: Session, turn: Turn, call: Call) -> str:
@@ -51,7 +51,7 @@ def _held_back(session: Session, turn: Turn, call: Call) -> str:
         return beyond
     before = held(turn.calls, call)
     if before is not None:
-        return f"Waits for {_told(turn, before)}."
+        return f"Waits for {_blocking_words(turn, before)}."
     assert session.settings is not None
     most = max(1, session.settings.limits.max_parallel)
     return f"Waits for its turn: at most {plural(most, 'call')} at once."
@@ -64,7 +64,7 @@ def _beyond(session: Session, turn: Turn, call: Call) -> str:
     return f"It is beyond the limit of {plural(allowed, 'call')}; Continue will allow more."
 
 
-def _told(turn: Turn, call: Call) -> str:
+def _blocking_words(turn: Turn, call: Call) -> str:
     doing = {
         "proposed": "is being checked",
         "waiting": "waits for you",

@@ -15,7 +15,7 @@ from app.core.events import Problem
 from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
 from app.core.session import Call, Session, Turn
 from app.core.tools import Tool, ToolResult
-from app.render.arguments import Edit, FieldRow, Token, edits, fixed, laid_out, rows_of
+from app.render.arguments import Edit, FieldRow, LayoutToken, edits, fixed, lay_out, rows_of
 from app.render.call_status import Fact, behind_words, task_of, waits_for, why
 from app.render.filters import duration, exposed_count, is_padded
 from app.render.replay_timeline import call_block
@@ -81,7 +81,7 @@ class Card:
     took: str
     who: str
     source: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[LayoutToken, ...]
     more: int
     hidden: int
     padded: bool
@@ -111,7 +111,7 @@ class Card:
         if self.more or self.call.judged != self.call.written:
             return self.call.arguments
         # What a free-form call says is shown as text, but edited as what it is: JSON.
-        tokens = laid_out(self.call.written) if self.call.freeform else self.tokens
+        tokens = lay_out(self.call.written) if self.call.freeform else self.tokens
         return "".join(token.text for token in tokens) or "{}"
 
 
@@ -162,11 +162,11 @@ def _answers(call: Call) -> tuple[FieldRow, ...]:
     return () if schema is None else rows_of(fields(schema))[0]
 
 
-def _tokens(call: Call, limit: int, *, whole: bool) -> tuple[Token, ...]:
+def _tokens(call: Call, limit: int, *, whole: bool) -> tuple[LayoutToken, ...]:
     if call.freeform:  # text, and no JSON to the model that wrote it
-        return (Token("raw", call.raw[:limit]),) if call.raw else ()
+        return (LayoutToken("raw", call.raw[:limit]),) if call.raw else ()
     own = whole and call.judged == call.written  # what is wrong with an edit is not marked in it
-    return laid_out(call.written[:limit], call.problems if own else ())
+    return lay_out(call.written[:limit], call.problems if own else ())
 
 
 def source(tool: Tool) -> str:

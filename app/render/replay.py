@@ -17,7 +17,7 @@ from jinja2 import Environment
 from app.core.events import Logged
 from app.core.reducer import apply
 from app.core.session import Session
-from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.blocks import PageFrame, Touch, frame, frame_html
 from app.render.paging import Shown
 from app.render.replay_timeline import Chunks, Reel, played, reel
 from app.render.view import View
@@ -65,7 +65,7 @@ class Player:
         """`{"from": None, "to", "at", "seq", "html", "grow"}`: whatever the page shows now."""
         view = self.view(position)
         html = frame_html(env, view, (Touch(name, "changed") for name in _WHOLE))
-        return self._told(None, Frame(html, []))
+        return self._frame_data(None, PageFrame(html, []))
 
     def frames(
         self, env: Environment, start: int, every_ms: int = FRAME_MS, most: int = 0
@@ -77,11 +77,11 @@ class Player:
         begun, made = self.position, 0
         while self.position < self.reel.count and (not most or made < most):
             since, events = self._wire.version, list[Logged]()
-            step = Frame("", [])
+            step = PageFrame("", [])
             while step.empty and self.position < self.reel.count:
                 events += self._on(self._group_end(every_ms))
                 step = frame(env, self._view(), events, since, leave=_NOT_REPLAYED)
-            yield self._told(begun, step)
+            yield self._frame_data(begun, step)
             begun, made = self.position, made + 1
 
     def _view(self) -> View:
@@ -97,7 +97,7 @@ class Player:
             shown=self.shown,
         )
 
-    def _told(self, start: int | None, step: Frame) -> dict[str, Any]:
+    def _frame_data(self, start: int | None, step: PageFrame) -> dict[str, Any]:
         here = self.position
         place = {"from": start, "to": here, "at": self.reel.ms(here), "seq": self._session.seq}
         return {**place, "html": step.html, "grow": step.grow}

@@ -124,13 +124,13 @@ def in_lanes(found: Sequence[Segment]) -> list[Segment]:
     laid: list[Segment] = []
     free: list[float] = []  # by lane: when its last one ends
     first = 0
-    for one in sorted(found, key=lambda segment: segment.start_ms):
-        if all(end <= one.start_ms for end in free):
+    for segment in sorted(found, key=lambda segment: segment.start_ms):
+        if all(end <= segment.start_ms for end in free):
             laid[first:] = [replace(before, lanes=len(free)) for before in laid[first:]]
             first, free = len(laid), []
-        lane = next((at for at, end in enumerate(free) if end <= one.start_ms), len(free))
-        free[lane : lane + 1] = [inf if one.open else one.end_ms]
-        laid.append(replace(one, lane=lane))
+        lane = next((at for at, end in enumerate(free) if end <= segment.start_ms), len(free))
+        free[lane : lane + 1] = [inf if segment.open else segment.end_ms]
+        laid.append(replace(segment, lane=lane))
     laid[first:] = [replace(before, lanes=len(free)) for before in laid[first:]]
     return laid
 
@@ -398,7 +398,7 @@ KINDS: tuple[MarkKind, ...] = ("prompt", "turn", "call", "error")
 
 
 @dataclass(frozen=True)
-class Mark:
+class ReplayMark:
     """A place to jump to: `position` is right after event `seq`. A call's is where it begins."""
 
     kind: MarkKind
@@ -419,7 +419,7 @@ class Reel:
     arrivals: Sequence[Logged | Piece]
     at: Sequence[int]
     seqs: Sequence[int]
-    marks: Sequence[Mark]
+    marks: Sequence[ReplayMark]
     first: int
 
     @property
@@ -470,7 +470,9 @@ def played(found: Reel, position: int) -> Played:
     return Played(found.whole, seq, last, found.ms(position), before, after)
 
 
-def beside(found: Reel, position: int, kind: MarkKind) -> tuple[Mark | None, Mark | None]:
+def beside(
+    found: Reel, position: int, kind: MarkKind
+) -> tuple[ReplayMark | None, ReplayMark | None]:
     """The marks of that kind before and after `position`."""
     marks = [mark for mark in found.marks if mark.kind == kind]
     before = bisect_left(marks, position, key=lambda mark: mark.position)
@@ -521,7 +523,7 @@ def _arrivals(log: Sequence[Logged], chunks: Chunks) -> Iterator[tuple[int, Logg
         yield now, (number, came, data)
 
 
-def _marks(arrivals: Sequence[Logged | Piece]) -> Iterator[Mark]:
+def _marks(arrivals: Sequence[Logged | Piece]) -> Iterator[ReplayMark]:
     turn = prompts = 0
     for position, what in enumerate(arrivals, 1):
         if not isinstance(what, Logged):
@@ -530,16 +532,16 @@ def _marks(arrivals: Sequence[Logged | Piece]) -> Iterator[Mark]:
             case PromptAdded(text=text):
                 prompts += 1
                 words = f"message {prompts}: {clip(one_line(text), 60)}"
-                yield Mark("prompt", position, what.seq, words)
+                yield ReplayMark("prompt", position, what.seq, words)
             case RequestSent(recording=turn):
-                yield Mark("turn", position, what.seq, f"turn {turn}")
+                yield ReplayMark("turn", position, what.seq, f"turn {turn}")
             case PartStarted(index=index, part_kind="call", name=name):
                 words = f"call {turn}.{index}: {clip(one_line(name), 60)}"
-                yield Mark("call", position, what.seq, words)
+                yield ReplayMark("call", position, what.seq, words)
             case ResponseFailed(message=message):
-                yield Mark("error", position, what.seq, clip(one_line(message), 80))
+                yield ReplayMark("error", position, what.seq, clip(one_line(message), 80))
             case CallEnded(call_id=call_id, result=result) if result.is_error:
                 words = f"call {call_id} {result.kind.replace('_', ' ') or 'failed'}"
-                yield Mark("error", position, what.seq, words)
+                yield ReplayMark("error", position, what.seq, words)
             case _:
                 pass

@@ -127,7 +127,7 @@ class Measures:
     ended: bool = False
 
     def fed(self, at_ms: int, size: int, frames: int) -> bool:
-        """`size` bytes came, and `frames` frames were whole with them; whether `said` says more."""
+        """`size` bytes came, `frames` frames ended with them; whether `facts` says more."""
         new = self.first_byte_ms is None or self.ended
         if self.first_byte_ms is None:
             self.first_byte_ms = at_ms
@@ -138,7 +138,7 @@ class Measures:
         self.frames += frames
         return new
 
-    def told(self, event: Event, at_ms: int) -> bool:
+    def log(self, event: Event, at_ms: int) -> bool:
         """Take what an event tells; whether that is anything new."""
         match event:
             case PartStarted(part_kind="call") if self.first_call_ms is None:
@@ -165,7 +165,7 @@ class Measures:
             return None
         return self.tokens / ((self.last_ms - first) / 1000)
 
-    def said(self) -> list[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
         """(name, value) of all that is known so far."""
         times = (
             ("First byte", self.first_byte_ms),
@@ -372,7 +372,7 @@ class WireRows:
         """Times and tokens of the last request; its head is drawn again where that tells more."""
         if self.sections:
             section = self.sections[-1]
-            if section.measures.told(logged.event, logged.at_ms - section.sent_ms):
+            if section.measures.log(logged.event, logged.at_ms - section.sent_ms):
                 self._touch(section.number, -1)
 
     def _name(self, index: int, name: str, begins: bool) -> None:

@@ -274,7 +274,7 @@ def make_app(
             Mount("/static", assets),
             Mount("/sim", simulator),
         ],
-        exception_handlers={PlaygroundError: told, HTTPException: not_found},
+        exception_handlers={PlaygroundError: refusal, HTTPException: not_found},
     )
     app.state.site = site
     return Guard(
@@ -287,7 +287,7 @@ def make_app(
     ), site
 
 
-async def told(request: Request, error: Exception) -> Response:
+async def refusal(request: Request, error: Exception) -> Response:
     """An error a person can cause, as a sentence in the form the asker reads."""
     assert isinstance(error, PlaygroundError)
     status = next(code for cls, code in STATUS if isinstance(error, cls))

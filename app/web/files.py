@@ -40,7 +40,7 @@ async def files(request: Request) -> Response:
 
     page = await _done(site, session_id, looked)
     if wants(request) == "json":
-        return as_json(_told(page))
+        return as_json(_page_data(page))
     return HTMLResponse(files_page(site.env, page))
 
 
@@ -134,7 +134,7 @@ def _change(change: FileChange, last: int) -> ChangeRow:
     return ChangeRow(change.number, change.path, by, change.at_ms, words, undo, change.undone)
 
 
-def _told(page: FilesPage) -> dict[str, object]:
+def _page_data(page: FilesPage) -> dict[str, object]:
     """For scripts: what the page shows."""
     return {
         "files": [{"path": row.name, "kind": row.kind, "size": row.size} for row in page.rows],

@@ -23,7 +23,7 @@ from app.render.view import SessionRow
 from app.store.maintenance import size
 from app.store.search import KEYS, MARKS, STATES, SearchHit, choices, parse_query, search
 from app.web.forms import answer, as_json, body_of, wants
-from app.web.site import found_row, site_of
+from app.web.site import search_row, site_of
 
 SHOWN, MOST_SHOWN = 50, 500
 ACTS = ("pin", "unpin", "archive", "unarchive", "delete", "restore", "purge")
@@ -48,7 +48,7 @@ async def find(request: Request) -> Response:
         query,
         fields,
         some,
-        [found_row(hit) for hit in found.hits],
+        [search_row(hit) for hit in found.hits],
         found.more and shown < MOST_SHOWN,
         found.cut,
         looked.notes,

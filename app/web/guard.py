@@ -129,7 +129,7 @@ ODD_PATH = re.compile(r"//|/\.{1,2}(/|$)|[\\\x00-\x1f\x7f]")
 logger = logging.getLogger("playground")
 
 
-class Asked:
+class GuardedRequest:
     """What a request says of itself, each header as often as it came."""
 
     def __init__(self, scope: Scope) -> None:
@@ -222,7 +222,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
-                asked = Asked(scope)
+                asked = GuardedRequest(scope)
                 answering = _Answering(send, static=asked.below("/static"))
                 reply = self._reply(asked)
                 if reply is not None:
@@ -234,12 +234,12 @@ class Guard:
             case _:
                 await self._app(scope, receive, send)
 
-    def _as_json(self, asked: Asked) -> bool:
+    def _as_json(self, asked: GuardedRequest) -> bool:
         return asked.scripted or asked.below(self._sim)
 
     # --- the checks, in their order ---------------------------------------------------------
 
-    def _reply(self, asked: Asked) -> Reply | None:
+    def _reply(self, asked: GuardedRequest) -> Reply | None:
         """What the guard answers by itself; None lets the request in."""
         if asked.size > MAX_HEAD:
             return BIG_HEAD
@@ -254,7 +254,7 @@ class Guard:
             return HEALTHY
         return self._credential_reply(asked) or _body_reply(asked, self._most(asked.path))
 
-    def _host(self, asked: Asked) -> str | None:
+    def _host(self, asked: GuardedRequest) -> str | None:
         """The Host, where it is exactly one of ours."""
         hosts = asked.all(b"host")
         if len(hosts) != 1:
@@ -268,7 +268,7 @@ class Guard:
     def _named_hosts(self) -> Iterable[str]:
         return _with_port((name.lower() for name in self._allow_hosts), self._port())
 
-    def _own_origin(self, asked: Asked, host: str) -> bool:
+    def _own_origin(self, asked: GuardedRequest, host: str) -> bool:
         """Whether each of Origin and Sec-Fetch-Site, where sent, says that the page is ours."""
         own = {f"http://{host}"}
         if host in self._named_hosts():  # a name may stand for a proxy that speaks TLS
@@ -277,7 +277,7 @@ class Guard:
             return False
         return not asked.foreign or asked.navigates
 
-    def _credential_reply(self, asked: Asked) -> Reply | None:
+    def _credential_reply(self, asked: GuardedRequest) -> Reply | None:
         if asked.method in SAFE and asked.below("/static"):
             return None
         simulated = asked.below(self._sim)
@@ -291,7 +291,7 @@ class Guard:
             return NO_ORIGIN
         return NOT_FOUND if asked.odd else None
 
-    def _link_reply(self, asked: Asked, tokens: list[bytes]) -> Reply:
+    def _link_reply(self, asked: GuardedRequest, tokens: list[bytes]) -> Reply:
         """The printed link is exchanged for the cookie and leaves the address bar."""
         if self._token is not None and not self._known([tokens]):
             return NO_CREDENTIAL
@@ -308,7 +308,7 @@ class Guard:
         status = 200 if asked.foreign else 303
         return Reply(status, "The page has another address now.", tuple(headers))
 
-    def _credentials(self, asked: Asked, simulated: bool) -> list[list[bytes]]:
+    def _credentials(self, asked: GuardedRequest, simulated: bool) -> list[list[bytes]]:
         """What was presented, one list for each way of presenting it."""
         bearers = [_bearer(value) for value in asked.all(b"authorization")]
         if simulated:  # the key travels in the header of the protocol in question
@@ -329,7 +329,7 @@ class Guard:
     # --- the app, watched -------------------------------------------------------------------
 
     async def _inside(
-        self, scope: Scope, receive: Receive, answering: _Answering, asked: Asked
+        self, scope: Scope, receive: Receive, answering: _Answering, asked: GuardedRequest
     ) -> None:
         most = self._most(asked.path)
         counted = _Counted(receive, answering, most)
@@ -349,7 +349,7 @@ class Guard:
         elif not answering.started:
             await _say(answering, asked, reply, as_json=self._as_json(asked))
 
-    def _failed(self, error: Exception, asked: Asked) -> Reply:
+    def _failed(self, error: Exception, asked: GuardedRequest) -> Reply:
         """The traceback goes to the log, an id to the person."""
         error_id = secrets.token_hex(4)
         told = "".join(traceback.format_exception(error))
@@ -428,14 +428,16 @@ def _bearer(value: bytes) -> bytes:
     return token.strip() if scheme.lower() == b"bearer" else b""
 
 
-def _body_reply(asked: Asked, most: int) -> Reply | None:
+def _body_reply(asked: GuardedRequest, most: int) -> Reply | None:
     lengths = asked.all(b"content-length")
     if any(not re.fullmatch(rb"\d{1,18}", length) for length in lengths):
         return BAD_LENGTH
     return big_body(most) if any(int(length) > most for length in lengths) else None
 
 
-async def _say(answering: _Answering, asked: Asked, reply: Reply, *, as_json: bool) -> None:
+async def _say(
+    answering: _Answering, asked: GuardedRequest, reply: Reply, *, as_json: bool
+) -> None:
     """Tells `reply`: as JSON to programs, as a fragment to htmx, as a page to people."""
     if reply.status < 400:
         kind, body = "text/plain", reply.sentence

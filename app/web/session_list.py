@@ -24,7 +24,7 @@ from app.store.batch import Summary
 from app.store.search import SearchResult, parse_query, search
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.session.wire_view import SHORT_NAMES
-from app.web.site import Site, found_row, site_of
+from app.web.site import Site, search_row, site_of
 
 LISTED = 200
 """Sessions that a script gets for a search."""
@@ -69,7 +69,7 @@ async def sessions(request: Request) -> Response:
     found = await search(site.engine.database.path, asked, LISTED if kind == "json" else SIDE)
     if kind == "json":
         return as_json([_listed(hit.session) for hit in found.hits])
-    rows = [found_row(hit) for hit in found.hits]
+    rows = [search_row(hit) for hit in found.hits]
     return HTMLResponse(list_fragment(site.env, rows, now, text, found=found, notes=asked.notes))
 
 
@@ -131,8 +131,8 @@ async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     """A person's next session mostly wants the profile and tools of the one before, but for what
     was `asked`. What came from somebody else, in part, too, is no such example, nor a recording."""
     own = (summary for summary in await site.engine.log.summaries() if summary.own)
-    for one in islice(own, LAST):
-        async with site.engine.sessions.holding(one.id) as live:
+    for newest in islice(own, LAST):
+        async with site.engine.sessions.holding(newest.id) as live:
             last, forks = live.session.settings, live.session.forks
         foreign = any(fork.foreign for _, fork in forks)
         if last is not None and not foreign and not last.profile.recorded:

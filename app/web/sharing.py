@@ -44,7 +44,7 @@ async def export(request: Request) -> Response:
     form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
     if form not in EXPORTS:
         raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(EXPORTS)}.")
-    _, redacted, written = await _made(request, form, left_out)
+    _, redacted, written = await _write_export(request, form, left_out)
     if not wants_file(request):
         masked = [{"where": mark.where, "count": mark.count} for mark in redacted.marks]
         text = written.data.decode("utf-8", "replace")
@@ -62,7 +62,7 @@ async def share(request: Request) -> Response:
     chosen = form if form in EXPORTS else next(iter(EXPORTS))
     written, wrong, read = None, "", None
     try:
-        whole, redacted, written = await _made(request, chosen, left_out)
+        whole, redacted, written = await _write_export(request, chosen, left_out)
         if chosen == "html":  # which begins with the page and not with the session
             read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
     except (BadInput, Refused) as error:  # this form cannot say this session; others may
@@ -85,7 +85,7 @@ async def share(request: Request) -> Response:
     return HTMLResponse(share_page(site.env, page), 422 if wrong else 200)
 
 
-async def _made(
+async def _write_export(
     request: Request, form: str, left_out: Collection[str]
 ) -> tuple[SessionBundle, RedactedBundle, ExportFile]:
     engine = site_of(request).engine

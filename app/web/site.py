@@ -221,7 +221,7 @@ def row_of(summary: Summary) -> SessionRow:
     )
 
 
-def found_row(hit: SearchHit) -> SessionRow:
+def search_row(hit: SearchHit) -> SessionRow:
     """The row of a session that was searched for."""
     return replace(row_of(hit.session), place=hit.place, excerpt=tuple(hit.excerpt))
 

@@ -22,7 +22,7 @@ from app.core.events import Logged, SettingsChanged
 from app.core.serialization import logged_data
 from app.core.session import Session
 from app.engine.sessions import SessionStore
-from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.blocks import PageFrame, Touch, frame, frame_html
 from app.render.fragments import partial, store_banner
 from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow, View
@@ -184,7 +184,7 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
         cursor.position, cursor.seq = sessions.position, live.session.seq
         view = await site.view(live, shown=cursor.shown)
         if seen is None:
-            made = Frame(frame_html(env, view, SNAPSHOT), [])
+            made = PageFrame(frame_html(env, view, SNAPSHOT), [])
             cursor.wire = view.wire.version
         else:
             made = _step(site, view, seen, cursor, slow=slow)
@@ -198,7 +198,7 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
     return _messages(html, made.grow, cursor.id)
 
 
-def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: bool) -> Frame:
+def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: bool) -> PageFrame:
     """What `seen` touched; of the wire what is new, or all of it for a reader that is new here."""
     if not slow:
         return frame(site.env, view, seen)

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.core.events import Logged, SessionStarted
 from app.core.reducer import apply
 from app.core.session import Session
-from app.render.blocks import Frame, block, frame
+from app.render.blocks import PageFrame, block, frame
 from app.render.environment import environment
 from app.render.view import View
 from app.render.wire_rows import WireRows
@@ -98,7 +98,7 @@ class Page:
     def __init__(self, view: View) -> None:
         self.tree = parse("".join(block(ENV, view, name) for name in BLOCKS))
 
-    def apply(self, step: Frame) -> None:
+    def apply(self, step: PageFrame) -> None:
         partials = roots(step.html)
         # Targets are looked up before any piece runs, as htmx does.
         targets = [self.tree.find(p.attributes["hx-target"].removeprefix("#")) for p in partials]
@@ -150,7 +150,7 @@ class Live:
         self.at = to
         return taken
 
-    def step(self, to: int) -> Frame:
+    def step(self, to: int) -> PageFrame:
         since = self.wire.version
         return frame(ENV, self.view, self.go(to), since)
 

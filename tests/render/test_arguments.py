@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.events import Problem
-from app.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, laid_out
+from app.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, lay_out
 from tests.bounded import within
 from tests.tables import each_row
 
@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 def text_of(raw: str, *problems: Problem) -> str:
-    return "".join(token.text for token in laid_out(raw, problems))
+    return "".join(token.text for token in lay_out(raw, problems))
 
 
 @given(JSON, st.sampled_from([None, 2]))
@@ -39,7 +39,7 @@ def test_the_layout_changes_only_white_space(value: object, indent: int | None) 
 
 @given(st.text(max_size=80))
 def test_anything_can_be_shown(raw: str) -> None:
-    kinds = {token.kind for token in laid_out(raw)}
+    kinds = {token.kind for token in lay_out(raw)}
     if "raw" in kinds:
         assert text_of(raw) == raw
 
@@ -71,13 +71,13 @@ def test_digits_and_escapes_stay() -> None:
     ],
 )
 def test_the_place_of_a_problem_is_marked(raw: str, pointer: str, marked: str) -> None:
-    tokens = laid_out(raw, [Problem("schema", "wrong", pointer)])
+    tokens = lay_out(raw, [Problem("schema", "wrong", pointer)])
     assert "".join(token.text for token in tokens if token.wrong) == marked
 
 
 @each_row(("offset", "marked"), [(6, "}"), (7, " "), (-1, ""), (99, "")])
 def test_malformed_text_is_shown_as_it_came(offset: int, marked: str) -> None:
-    tokens = laid_out('{"a": }', [Problem("malformed", "no value", offset=offset)])
+    tokens = lay_out('{"a": }', [Problem("malformed", "no value", offset=offset)])
     assert {token.kind for token in tokens} == {"raw"}
     assert "".join(token.text for token in tokens if token.wrong) == marked
     assert "".join(token.text for token in tokens).strip() == '{"a": }'
@@ -127,4 +127,4 @@ def test_edits_are_told_by_name(raw: str, edited: str, wanted: tuple[Edit, ...])
 )
 def test_hostile_arguments_are_laid_out_soon(raw: str) -> None:
     with within(20):
-        laid_out(raw, [Problem("schema", "wrong", "/a")])
+        lay_out(raw, [Problem("schema", "wrong", "/a")])

@@ -19,7 +19,7 @@ from app.core.events import (
     ResponseStarted,
 )
 from app.render import paging
-from app.render.blocks import Frame, Touch, ancestors, block, frame, pieces, touched
+from app.render.blocks import PageFrame, Touch, ancestors, block, frame, pieces, touched
 from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
 from tests.render.logs import STORIES
@@ -104,7 +104,7 @@ def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> Non
     log.add(*(PartDelta(0, "é" * 1_000) for _ in range(3_000)))
     live = Live(log.events)
     live.go(len(log.events) - 3_000)
-    page, steps = Page(live.view), list[Frame]()
+    page, steps = Page(live.view), list[PageFrame]()
     while live.at < len(log.events):
         steps.append(frame(ENV, live.view, live.go(live.at + 1)))
         page.apply(steps[-1])

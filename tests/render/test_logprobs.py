@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.render.block_contents import MOST, Odds, Token, odds
+from app.render.block_contents import MOST, Odds, TokenOdds, odds
 from tests.tables import each_row
 
 OPENAI = [
@@ -19,7 +19,7 @@ GEMINI = {
         {"token": "!", "logProbability": -9999},
     ],
 }
-HI = Token("Hi", "100.0", (("Oh", "50.0"),))
+HI = TokenOdds("Hi", "100.0", (("Oh", "50.0"),))
 
 
 @each_row(
@@ -30,16 +30,16 @@ HI = Token("Hi", "100.0", (("Oh", "50.0"),))
         ({}, None),
         ("soon", None),
         ([1, None], None),
-        (OPENAI, (HI, Token("!", "0.0"))),
-        ({"content": OPENAI, "refusal": None}, (HI, Token("!", "0.0"))),
-        ([{"content": OPENAI[:1]}, {"content": OPENAI[1:]}], (HI, Token("!", "0.0"))),
-        (GEMINI, (Token("Hi", "100.0", (("Oh", "10.0"),)), Token("!", "0.0"))),
+        (OPENAI, (HI, TokenOdds("!", "0.0"))),
+        ({"content": OPENAI, "refusal": None}, (HI, TokenOdds("!", "0.0"))),
+        ([{"content": OPENAI[:1]}, {"content": OPENAI[1:]}], (HI, TokenOdds("!", "0.0"))),
+        (GEMINI, (TokenOdds("Hi", "100.0", (("Oh", "10.0"),)), TokenOdds("!", "0.0"))),
         ([{"token": None, "logprob": "x"}, {"token": "a", "logprob": float("nan")}],
-         (Token("?", "?"), Token("a", "?"))),
-        ([{"token": "a", "logprob": 800}], (Token("a", "100.0"),)),
+         (TokenOdds("?", "?"), TokenOdds("a", "?"))),
+        ([{"token": "a", "logprob": 800}], (TokenOdds("a", "100.0"),)),
     ],
 )  # fmt: skip
-def test_odds(logprobs: Any, tokens: tuple[Token, ...] | None) -> None:
+def test_odds(logprobs: Any, tokens: tuple[TokenOdds, ...] | None) -> None:
     assert odds(logprobs) == (None if tokens is None else Odds(tokens, len(tokens)))
 
 

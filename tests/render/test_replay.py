@@ -8,7 +8,7 @@ import pytest
 
 from app.core.events import Logged
 from app.core.reducer import fold
-from app.render.blocks import Frame, block
+from app.render.blocks import PageFrame, block
 from app.render.replay import FRAME_MS, Fixed, Player, index, replay
 from app.render.replay_timeline import Reel, reel
 from app.render.view import View
@@ -32,7 +32,7 @@ def chunks(events: list[Logged]) -> dict[int, list[tuple[int, bytes]]]:
 def applied(made: dict[str, Any], view: View) -> Page:
     page = Page(view)
     for step in made["frames"]:
-        page.apply(Frame(step["html"], [tuple(entry) for entry in step["grow"]]))
+        page.apply(PageFrame(step["html"], [tuple(entry) for entry in step["grow"]]))
     return page
 
 
@@ -91,7 +91,7 @@ def fresh(found: Reel, position: int) -> list[str]:
 
 def apply(page: Page, step: dict[str, Any]) -> None:
     step = json.loads(json.dumps(step))
-    page.apply(Frame(step["html"], [tuple(entry) for entry in step["grow"]]))
+    page.apply(PageFrame(step["html"], [tuple(entry) for entry in step["grow"]]))
 
 
 @pytest.mark.parametrize("name", STORIES)

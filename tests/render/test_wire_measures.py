@@ -14,7 +14,7 @@ def measured(*told: tuple[int, Event | int]) -> Measures:
         if isinstance(one, int):
             measures.fed(at_ms, one, 1)
         else:
-            measures.told(one, at_ms)
+            measures.log(one, at_ms)
     return measures
 
 
@@ -32,7 +32,7 @@ def test_a_streamed_answer() -> None:
         (1650, 12_345),
         (1650, END),
     )
-    assert measures.said() == [
+    assert measures.facts() == [
         ("First byte", "100 ms"),
         ("First token", "150 ms"),
         ("First call", "900 ms"),
@@ -43,19 +43,19 @@ def test_a_streamed_answer() -> None:
 
 
 def test_what_means_nothing_is_not_said() -> None:
-    assert Measures().said() == []
-    names = [name for name, _ in measured((5, 10), (5, PartDelta(0, "a")), (5, END)).said()]
+    assert Measures().facts() == []
+    names = [name for name, _ in measured((5, 10), (5, PartDelta(0, "a")), (5, END)).facts()]
     assert names == ["First byte", "First token", "Received"]
     uncounted = measured((5, 9), (6, PartDelta(0, "a")), (9, 9), (9, ResponseEnded("stop")))
-    assert "Tokens per second" not in dict(uncounted.said())
+    assert "Tokens per second" not in dict(uncounted.facts())
 
 
 def test_it_tells_whether_anything_is_new() -> None:
     measures = Measures()
     assert [measures.fed(1, 1, 1), measures.fed(2, 1, 1)] == [True, False]
     delta = PartDelta(0, "a")
-    assert [measures.told(delta, 3), measures.told(delta, 4)] == [True, False]
-    assert measures.told(END, 5)
+    assert [measures.log(delta, 3), measures.log(delta, 4)] == [True, False]
+    assert measures.log(END, 5)
     assert measures.fed(6, 1, 1)  # what came with the end, or after it
 
 

@@ -13,7 +13,7 @@ import pytest
 from app.core.errors import BadInput
 from app.core.reducer import fold
 from app.engine.engine import Engine
-from app.render.blocks import Frame
+from app.render.blocks import PageFrame
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from app.web.compare.side_by_side import (
@@ -59,13 +59,13 @@ async def pair(engine: Engine) -> list[str]:
     return [(await asked(engine, PROMPT, "get_weather")).id, await begun(engine)]
 
 
-def steps(sent: str) -> dict[str, Frame]:
+def steps(sent: str) -> dict[str, PageFrame]:
     """What a round has for each session."""
     found = {}
     for event, data, _ in told(sent):
         if event == "column":
             grow = [tuple(one) for one in data["grow"]]
-            found[data["session"]] = Frame(data["html"], grow)
+            found[data["session"]] = PageFrame(data["html"], grow)
     return found
 
 

@@ -11,7 +11,7 @@ from app.core.events import CallChecked, Logged, PartDelta, PartStarted
 from app.core.reducer import fold
 from app.engine.engine import Engine
 from app.engine.sessions import _follow
-from app.render.blocks import Frame
+from app.render.blocks import PageFrame
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from app.web.site import Site
@@ -38,7 +38,7 @@ def test_no_text_makes_a_message_of_its_own(data: str, lines: list[str]) -> None
     assert message(data, event="grow").startswith("event: grow\ndata: ")
 
 
-def frame_of(sent: str) -> Frame:
+def frame_of(sent: str) -> PageFrame:
     """The step that a browser makes of what was sent at once."""
     html, grow = "", []
     for one in sent.split("\n\n"):
@@ -47,7 +47,7 @@ def frame_of(sent: str) -> Frame:
             grow += json.loads(data)
         elif one:
             html += data
-    return Frame(html, [tuple(item) for item in grow])
+    return PageFrame(html, [tuple(item) for item in grow])
 
 
 async def page_at(engine: Engine, session_id: str, log: list[Logged], seq: int) -> Page:

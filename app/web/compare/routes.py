@@ -69,8 +69,8 @@ async def show(request: Request) -> Response:
     many = len(dict.fromkeys(asked)) > MOST and not by_script
     ids = list(dict.fromkeys(asked))[:LISTED] if many else chosen(asked)
     sides, notes = [], []
-    for one in ids:
-        async with site.engine.sessions.holding(one) as held:  # NotFound where there is none
+    for name in ids:
+        async with site.engine.sessions.holding(name) as held:  # NotFound where there is none
             sides.append(side(held.session, held.title))
             notes.append("deleted" if held.deleted else decided_here(held.session))
     twice = len(asked) > len(ids)

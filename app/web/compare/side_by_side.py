@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.limits import turn_cost, turn_tokens, written
 from app.core.session import Call, Session, Turn
-from app.render.blocks import Frame, Touch, frame, frame_html
+from app.render.blocks import PageFrame, Touch, frame, frame_html
 from app.render.filters import clip, duration, one_line, plural
 from app.render.fragments import partial, store_banner, toast
 from app.render.limits import money
@@ -111,10 +111,10 @@ async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
     refused = [outcome for outcome in outcomes if not outcome["ok"]]
     taken = len(outcomes) - len(refused)
     reasons = []
-    for one in refused:
-        summary = await site.engine.log.summary(one["session"])
-        name = _name(summary) if summary is not None else one["session"]
-        reasons.append(f"Not {name}: {one['error']}")
+    for refusal in refused:
+        summary = await site.engine.log.summary(refusal["session"])
+        name = _name(summary) if summary is not None else refusal["session"]
+        reasons.append(f"Not {name}: {refusal['error']}")
     head = f"{plural(taken, 'session')} took it. " if taken else ""
     return head + " ".join(reasons)
 
@@ -240,7 +240,7 @@ async def round_of(site: Site, beside: SideBySide) -> str:
     )
 
 
-async def _step(site: Site, beside: SideBySide, column: Follower) -> Frame:
+async def _step(site: Site, beside: SideBySide, column: Follower) -> PageFrame:
     """What is new of one session: without list, Setup and wire, which no column shows."""
     sessions, env = site.engine.sessions, site.env
     async with sessions.holding(column.id) as live:
@@ -248,12 +248,12 @@ async def _step(site: Site, beside: SideBySide, column: Follower) -> Frame:
         column.position = sessions.position
         view = await site.view(live, wired=False, framed=True)
         if seen is None:
-            made = Frame(frame_html(env, view, WHOLE), [])
+            made = PageFrame(frame_html(env, view, WHOLE), [])
         else:
             made = frame(env, view, [entry.logged for entry in seen if entry.session == column.id])
         extra = frame_html(env, view, _unlogged(view, column))
         beside.lanes[column.id] = lane(view, column.number, deleted=live.deleted)
-    return Frame(made.html + extra, made.grow)
+    return PageFrame(made.html + extra, made.grow)
 
 
 def _unlogged(view: View, column: Follower) -> list[Touch]:

@@ -248,8 +248,8 @@ def _line(
 ) -> ComparedLine:
     some = row.left or next(other.right for other in row.rows if other is not None)
     cells = [_reference(ids[0], row.left) if row.left is not None else None]
-    for one, session_id in zip(row.rows, ids[1:], strict=True):
-        cells.append(_other(session_id, one, settings_new) if one is not None else None)
+    for compared, session_id in zip(row.rows, ids[1:], strict=True):
+        cells.append(_other(session_id, compared, settings_new) if compared is not None else None)
     kind: Literal["prompt", "turn"] = "prompt" if isinstance(some, DiffPrompt) else "turn"
     calls, hidden = call_lines(row.left, row.rows, ids, most)
     return ComparedLine(kind, False, cells, calls, number=number, hidden=hidden)

@@ -127,7 +127,9 @@ async def forks(request: Request) -> Response:
     members = await family(site.engine.database, session_id)
     spots = await _spots(site, members)
     if wants(request) == "json":
-        return as_json([_told(member, spots.get(member.id), session_id) for member in members])
+        return as_json(
+            [_relative_data(member, spots.get(member.id), session_id) for member in members]
+        )
     words = {name: at.words for name, at in spots.items()}
     rows = [
         (member.id, member.title, member.state, member.parent, words.get(member.id, ""))
@@ -152,7 +154,7 @@ async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
     return GONE if found is None or found.deleted else parent_name(found.id, found.title)
 
 
-def _told(relative: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
+def _relative_data(relative: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
     return {
         "id": relative.id,
         "title": relative.title,

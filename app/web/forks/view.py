@@ -140,8 +140,8 @@ def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
     all the same."""
     known = {member[0] for member in family}
     below: dict[str, list[Member]] = {}
-    for one in family:
-        below.setdefault(one[3], []).append(one)
+    for member in family:
+        below.setdefault(member[3], []).append(member)
     gone = list(
         dict.fromkeys(member[3] for member in family if member[3] and member[3] not in known)
     )
@@ -158,12 +158,12 @@ def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
             leaves.append(TreeRow(name, title, state, words, level, name == here))
             stack += [(child, level + 1) for child in reversed(below.get(name, []))]
 
-    for one in below.get("", []):
-        place(one, 0)
+    for child in below.get("", []):
+        place(child, 0)
     for parent in gone:
         leaves.append(TreeRow(parent, "A session that is not here"))
-        for one in below[parent]:
-            place(one, 1)
-    for one in family:  # those that name one another as parents
-        place(one, 0)
+        for child in below[parent]:
+            place(child, 1)
+    for member in family:  # those that name one another as parents
+        place(member, 0)
     return leaves

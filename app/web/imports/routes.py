@@ -89,19 +89,19 @@ async def look(request: Request) -> Response:
         raise BadInput(f"{len(picks):,} tools are chosen; choose at most {MOST_SHOWN} at once.")
     if given is not None and not picks:
         raise BadInput("Nothing is chosen; go back and choose the tools you want to see.")
-    brought = await _brought(sources, picks, _beside(body))
+    brought = await _read_uploads(sources, picks, _beside(body))
     if wants(request) == "json":
-        whole = [_told(item) for _, item in brought]
+        whole = [_import_data(item) for _, item in brought]
         return as_json(whole[0] if len(whole) == 1 else whole)
     if not picks and any(item.choices for _, item in brought):
         # By an address of its own, so that a reload and the way back find it.
         return RedirectResponse(f"/import?upload={_choosing(site, sources, brought)}", 303)
     rows = await _rows(site, brought)
-    page = ImportPage(rows, _said(brought), "" if rows else body.text("text"))
+    page = ImportPage(rows, _text_notes(brought), "" if rows else body.text("text"))
     return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
 
 
-async def _brought(
+async def _read_uploads(
     sources: Sequence[Source], picks: Sequence[str], beside: dict[str, str] | None
 ) -> list[tuple[str, ImportedTools]]:
     """What each text holds; files that are parts of others are not read by themselves. `beside`
@@ -157,7 +157,7 @@ def _upload(site: Site, word: str) -> Upload:
     return upload
 
 
-def _said(brought: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str, str, bool]]:
+def _text_notes(brought: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str, str, bool]]:
     """The sentences about whole texts; of a folder with many others, a part of them."""
     said = [
         (name, sentence, sentence == item.problem)
@@ -381,7 +381,7 @@ def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
     return replace(row, name=free, taken=row.called if row.called in there else "")
 
 
-def _told(brought: ImportedTools) -> dict[str, Any]:
+def _import_data(brought: ImportedTools) -> dict[str, Any]:
     """For scripts."""
     return {
         "kind": brought.kind,

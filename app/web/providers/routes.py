@@ -25,7 +25,7 @@ from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.providers.view import (
     ProfileForm,
     ProviderRow,
-    Shown,
+    RowDetails,
     listing,
     profile_form,
     profile_page,
@@ -47,7 +47,7 @@ async def providers(request: Request) -> Response:
     if request.query_params.get("new"):
         return HTMLResponse(profile_page(site.env, rows, ProfileForm(), _quirks()))
     return HTMLResponse(
-        providers_page(site.env, rows, Shown(saved=request.query_params.get("saved", "")))
+        providers_page(site.env, rows, RowDetails(saved=request.query_params.get("saved", "")))
     )
 
 
@@ -100,14 +100,16 @@ async def test(request: Request) -> Response:
     """POST /providers/NAME/test: one tiny request, which ends when nobody waits for it."""
     body, row = await body_of(request), _row(request)
     asked = site_of(request).engine.providers.test(row.profile, body.text("model").strip())
-    return await _told(request, row, asked)
+    return await _respond_when_done(request, row, asked)
 
 
 async def models(request: Request) -> Response:
     """POST /providers/NAME/models: the provider's own list."""
     await body_of(request)
     row = _row(request)
-    return await _told(request, row, site_of(request).engine.providers.models(row.profile))
+    return await _respond_when_done(
+        request, row, site_of(request).engine.providers.models(row.profile)
+    )
 
 
 def rows_of(engine: Engine) -> list[ProviderRow]:
@@ -174,7 +176,7 @@ def _row(request: Request) -> ProviderRow:
     return row_of(engine, engine.profile(request.path_params["name"]))
 
 
-async def _told(
+async def _respond_when_done(
     request: Request, row: ProviderRow, asked: Coroutine[Any, Any, Tested | Listing]
 ) -> Response:
     """What the provider said, for whoever asked; given up when they have left."""
@@ -187,7 +189,7 @@ async def _told(
             return as_json(to_data(came))
         case "htmx":
             return HTMLResponse(_drawn(site, row, came))
-    shown = Shown({row.profile.name: Markup(_drawn(site, row, came))})
+    shown = RowDetails({row.profile.name: Markup(_drawn(site, row, came))})
     return HTMLResponse(providers_page(site.env, rows_of(site.engine), shown))
 
 

@@ -82,7 +82,7 @@ def profile_form(profile: Profile) -> ProfileForm:
 
 
 @dataclass(frozen=True)
-class Shown:
+class RowDetails:
     """What stands in the rows besides: `answers` by the name of a profile, each HTML of `tested`
     or `listing`; `saved` is the one that was just saved.
     """
@@ -91,7 +91,7 @@ class Shown:
     saved: str = ""
 
 
-def providers_page(env: Environment, rows: Sequence[ProviderRow], shown: Shown) -> str:
+def providers_page(env: Environment, rows: Sequence[ProviderRow], shown: RowDetails) -> str:
     """The list of all providers."""
     return env.get_template("providers.html").render(
         groups=grouped(rows), answers=shown.answers, saved=shown.saved

@@ -43,7 +43,7 @@ async def show(request: Request) -> Response:
         offered, there = _offered(site, live, call, choice)
         shown = rule_panel(live.session, call, choice, offered, there)
     if wants(request) == "json":
-        return as_json(_told(choice, offered, there, call))
+        return as_json(_proposal_data(choice, offered, there, call))
     return HTMLResponse(drawn_panel(site.env, shown, whole=wants(request) == "page"))
 
 
@@ -205,7 +205,7 @@ def _data(rule: Rule) -> dict[str, Any]:
     return rule_data(rule, {rule.tool: "same"} if rule.action == "run" else None)
 
 
-def _told(
+def _proposal_data(
     choice: RuleChoice, offered: Proposal, there: Sequence[Rule], call: Call
 ) -> dict[str, Any]:
     rule = offered.rule

@@ -58,7 +58,7 @@ async def rules(request: Request) -> Response:
             return await _gone(request, error)
     elif asked.get("template") in TEMPLATES:
         form = rule_form(TEMPLATES[asked["template"]][1])
-    told = await _told(request, form) if form != RuleForm() else RulePreview()
+    told = await _form_preview(request, form) if form != RuleForm() else RulePreview()
     return await _page(
         request, form, told, deleted=asked.get("deleted", ""), moved="moved" in asked
     )
@@ -185,7 +185,7 @@ async def preview(request: Request) -> Response:
         told = await preview_now(site.engine, _list(request), page, rule, "", first)
         return as_json({"said": told.said, "notes": list(told.notes)})
     form = replace(_typed(body), id=body.text("rule"))
-    told = await _told(request, form)
+    told = await _form_preview(request, form)
     if wants(request) == "htmx":
         return HTMLResponse(partial("rule-look", "innerHTML", rule_preview_html(site.env, told)))
     return await _page(request, form, told)
@@ -280,7 +280,7 @@ async def _refused(
     return await _page(request, form, RulePreview(wrong=str(error), refused=True), status=status)
 
 
-async def _told(request: Request, form: RuleForm) -> RulePreview:
+async def _form_preview(request: Request, form: RuleForm) -> RulePreview:
     """What the fields would write, or why they cannot."""
     site, session_id = site_of(request), _list(request)
     try:

@@ -75,7 +75,7 @@ class RuleRow:
     holding: Mapping[str, str] | None = None
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """What it says, whatever words a person gave it."""
         return rule_text(self.rule)
 
@@ -327,8 +327,8 @@ def preview_rule(
         else:
             notes.append("It is about no tool that is there now, so it asks until it is renewed.")
     for row in before:
-        one = row.rule
-        if one.enabled and not one.when and _about_all_of(one, rule):
+        earlier = row.rule
+        if earlier.enabled and not earlier.when and _about_all_of(earlier, rule):
             notes.append(
                 f"Rule {row.number} comes first and is about the same: this never decides."
             )

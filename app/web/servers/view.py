@@ -36,7 +36,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Listed(Protocol):
+class ServerTool(Protocol):
     """A tool as its server lists it."""
 
     @property
@@ -65,12 +65,12 @@ class Offered(Protocol):
     @property
     def mark(self) -> str: ...
     @property
-    def listed(self) -> Listed | None: ...
+    def listed(self) -> ServerTool | None: ...
     @property
     def own(self) -> Tool | None: ...
 
 
-class Shown(Protocol):
+class ServerDetails(Protocol):
     """A server and all there is to say about it."""
 
     @property
@@ -127,13 +127,17 @@ def server_form(server: Server) -> ServerForm:
     )
 
 
-def servers_page(env: Environment, rows: Sequence[Shown]) -> str:
+def servers_page(env: Environment, rows: Sequence[ServerDetails]) -> str:
     """The list of all servers."""
     return env.get_template("servers.html").render(rows=rows, states=STATES)
 
 
 def server_page(
-    env: Environment, rows: Sequence[Shown], row: Shown, wrong: str = "", told: str = ""
+    env: Environment,
+    rows: Sequence[ServerDetails],
+    row: ServerDetails,
+    wrong: str = "",
+    told: str = "",
 ) -> str:
     """One server: what would be started or asked, its tools, its last words."""
     return env.get_template("server.html").render(
@@ -154,7 +158,11 @@ def server_page(
 
 
 def server_editor(
-    env: Environment, rows: Sequence[Shown], form: ServerForm, original: str = "", wrong: str = ""
+    env: Environment,
+    rows: Sequence[ServerDetails],
+    form: ServerForm,
+    original: str = "",
+    wrong: str = "",
 ) -> str:
     """The editor of one server, `original` by its name, or of a new one."""
     return env.get_template("server_form.html").render(

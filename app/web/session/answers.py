@@ -45,8 +45,8 @@ async def past(request: Request) -> Response:
     """GET /sessions/ID/calls/CALL/past: earlier results; of `?one=SESSION/SEQ` all there is."""
     site, session_id = site_of(request), request.path_params["id"]
     call = await _call(request)
-    if one := request.query_params.get("one"):
-        session, _, seq = one.rpartition("/")
+    if place := request.query_params.get("one"):
+        session, _, seq = place.rpartition("/")
         if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
             raise BadInput("one is SESSION/SEQ, as the list of past results has it.")
         result = await past_result(site.engine.log, session, int(seq))

@@ -15,7 +15,7 @@ from jinja2 import Environment
 from app.core.serialization import from_data
 from app.core.session import Call, Session
 from app.core.tools import ToolResult
-from app.render.arguments import laid_out
+from app.render.arguments import lay_out
 from app.schema import strict_json
 from app.schema.form import fields, form_of
 from app.store.log import PastResult
@@ -126,7 +126,7 @@ def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> 
 
 def tidied(text: str) -> str:
     """JSON laid out, with every digit as it was typed; what is none stays as it is."""
-    return "".join(token.text for token in laid_out(text))
+    return "".join(token.text for token in lay_out(text))
 
 
 def form_values(schema: Any, text: str) -> Mapping[str, Sequence[str]] | None:

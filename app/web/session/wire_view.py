@@ -16,7 +16,7 @@ from jinja2 import Environment
 
 from app.core.events import RequestSent
 from app.protocols.framing import Frame, Framer
-from app.render.arguments import LAYOUT_LIMIT, Token
+from app.render.arguments import LAYOUT_LIMIT, LayoutToken
 from app.render.filters import clip, plural
 from app.render.filters import number as grouped_number
 from app.render.wire_rows import WireRows
@@ -67,7 +67,7 @@ class NextRequest:
         return len(self.sent.body.encode("utf-8", "replace"))
 
     @property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[LayoutToken, ...]:
         """The body laid out; too long or too deep a one comes back as it is, in part."""
         text = shortened(self.sent.body)
         try:
@@ -76,7 +76,7 @@ class NextRequest:
                 return tuple(_layout(value, 0))
         except (ValueError, RecursionError):
             pass
-        return (Token("raw", clip(text, LAYOUT_LIMIT)),)
+        return (LayoutToken("raw", clip(text, LAYOUT_LIMIT)),)
 
     @property
     def exact(self) -> str:
@@ -100,39 +100,45 @@ class _Digits:
     text: str
 
 
-def _layout(value: Any, depth: int) -> Iterator[Token]:
+def _layout(value: Any, depth: int) -> Iterator[LayoutToken]:
     """The tokens of a JSON value, two columns deeper with each container that needs lines."""
     match value:
         case dict() if value:
             pairs = [
-                [Token("key", _text(name)), Token("mark", ": "), *_layout(item, depth + 1)]
+                [
+                    LayoutToken("key", _text(name)),
+                    LayoutToken("mark", ": "),
+                    *_layout(item, depth + 1),
+                ]
                 for name, item in value.items()
             ]
             yield from _container("{", pairs, "}", depth)
         case list() if value:
             yield from _container("[", [list(_layout(v, depth + 1)) for v in value], "]", depth)
         case _Digits():
-            yield Token("number", value.text)
+            yield LayoutToken("number", value.text)
         case str():
-            yield Token("string", _text(value))
+            yield LayoutToken("string", _text(value))
         case dict() | list():
-            yield Token("mark", "{}" if isinstance(value, dict) else "[]")
+            yield LayoutToken("mark", "{}" if isinstance(value, dict) else "[]")
         case _:
-            yield Token("word", json.dumps(value))
+            yield LayoutToken("word", json.dumps(value))
 
 
-def _container(start: str, items: Iterable[list[Token]], end: str, depth: int) -> Iterator[Token]:
+def _container(
+    start: str, items: Iterable[list[LayoutToken]], end: str, depth: int
+) -> Iterator[LayoutToken]:
     """On one line where that is short, else a line for each item."""
     items = list(items)
     length = sum(len(token.text) + 2 for item in items for token in item)
     flat = length + 2 * depth <= _WIDTH and not any("\n" in t.text for i in items for t in i)
     inner, outer = ("", "") if flat else ("\n" + "  " * (depth + 1), "\n" + "  " * depth)
-    yield Token("mark", start + inner)
+    yield LayoutToken("mark", start + inner)
     for place, item in enumerate(items):
         if place:
-            yield Token("mark", ", " if flat else "," + inner)
+            yield LayoutToken("mark", ", " if flat else "," + inner)
         yield from item
-    yield Token("mark", outer + end)
+    yield LayoutToken("mark", outer + end)
 
 
 def _text(value: str) -> str:

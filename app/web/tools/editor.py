@@ -153,7 +153,7 @@ def faced(was: TypedTool, face: str) -> Editor:
     """The editor with the schema shown in another face; as it was where that is not possible."""
     if was.schema is None or face not in FACES:
         return as_typed(was)
-    text = _kept(was.form.parameters, was.schema)
+    text = _keep_typed_text(was.form.parameters, was.schema)
     return shown(replace(was.form, parameters=text, face=face), was.errors, was.line)
 
 
@@ -215,7 +215,7 @@ def rewritten(was: TypedTool, fix: str) -> rewrite.Rewrite | None:
     return REWRITES[fix](was.schema)
 
 
-def _kept(text: str, schema: Mapping[str, Any]) -> str:
+def _keep_typed_text(text: str, schema: Mapping[str, Any]) -> str:
     """The text as it was typed, where it says this schema already."""
     try:
         same = json.dumps(parameters_of(text)) == json.dumps(schema)

@@ -108,12 +108,12 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
         definition=str((tool.format or {}).get("definition", "")),
     )
     if "result" in rest and tool.answered_by == "mock":
-        shown |= _said_result(rest)
+        shown |= _result_fields(rest)
     shown[f"rest_{tool.answered_by}"] = pretty(rest) if rest else ""
     return replace(form, **shown)
 
 
-def _said_result(rest: dict[str, Any]) -> dict[str, str]:
+def _result_fields(rest: dict[str, Any]) -> dict[str, str]:
     """The fields of a result that does not look like what it is, taken out of `rest`."""
     value = rest["result"]
     kind = "text" if isinstance(value, str) else "json"

@@ -76,12 +76,12 @@ async def show(request: Request) -> Response:
         trial = await site.engine.trying.wait(trial.id, after, WAIT_S)
         if trial.result is None:
             await asyncio.sleep(STEP_S)  # a tool that talks without end is told in steps
-    return await _told(request, trial)
+    return await _try_answer(request, trial)
 
 
 async def cancel(request: Request) -> Response:
     """POST /tools/try/ID/cancel"""
-    return await _told(
+    return await _try_answer(
         request, await site_of(request).engine.trying.cancel(request.path_params["id"])
     )
 
@@ -97,7 +97,7 @@ async def _run_for_page(
     if problems:
         return _drawn(request, await panel_of(site, tool, name, typed), "check", 422)
     if tool.answered_by == "person":
-        return await _told(request, _answered(site, tool, text, typed, body))
+        return await _try_answer(request, _answered(site, tool, text, typed, body))
     if await is_off(site, tool, name):
         raise Refused("This tool is switched off; look at what it runs and switch it on first.")
     wanted = TryRequest(
@@ -108,7 +108,7 @@ async def _run_for_page(
         seen=body.text("try_seen"),
         lift=body.flag("try_lift"),
     )
-    return await _told(request, await site.engine.trying.start(wanted), typed)
+    return await _try_answer(request, await site.engine.trying.start(wanted), typed)
 
 
 def _answered(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Body) -> Try:
@@ -117,7 +117,9 @@ def _answered(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Bo
     return site.engine.trying.answered(wanted, result)
 
 
-async def _told(request: Request, trial: Try, typed: TypedArguments | None = None) -> Response:
+async def _try_answer(
+    request: Request, trial: Try, typed: TypedArguments | None = None
+) -> Response:
     site = site_of(request)
     if wants(request) == "json":
         return as_json(await asyncio.to_thread(_data, site, trial))
@@ -228,7 +230,7 @@ async def _run_for_script(request: Request, body: Body) -> Response:
         trial = site.engine.trying.answered(
             TryRequest(tool, "{}"), text_result(body.text("answer"), is_error=body.flag("is_error"))
         )
-        return await _told(request, trial)
+        return await _try_answer(request, trial)
     wanted = TryRequest(
         tool,
         _arguments(body),
@@ -240,7 +242,7 @@ async def _run_for_script(request: Request, body: Body) -> Response:
     if body.data.get("wait", True) is not False:
         while trial.result is None:
             await site.engine.trying.wait(trial.id, trial.changed, WAIT_S)
-    return await _told(request, trial)
+    return await _try_answer(request, trial)
 
 
 def _arguments(body: Body) -> str:

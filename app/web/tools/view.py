@@ -20,7 +20,7 @@ from app.core.rules import LETS_THROUGH, Rule
 from app.core.serialization import to_data
 from app.core.tools import Content, Tool, ToolResult
 from app.protocols.lint import Finding, ToolAcceptance
-from app.render.arguments import LAYOUT_LIMIT, FieldRow, Token, flat_rows, laid_out
+from app.render.arguments import LAYOUT_LIMIT, FieldRow, LayoutToken, flat_rows, lay_out
 from app.render.card import Tone
 from app.render.filters import duration, pretty, size
 from app.render.fragments import partial
@@ -456,7 +456,7 @@ class ResultOnWire:
     """What one provider would be told. `copied` is the text to the letter, None if too long."""
 
     name: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[LayoutToken, ...]
     copied: str | None
     notes: Sequence[str]
 
@@ -499,7 +499,7 @@ class TryOutcome:
         return " · ".join([*words, *(["made up"] if self.result.staged else [])])
 
     @property
-    def pieces(self) -> list[tuple[Content, tuple[Token, ...]]]:
+    def pieces(self) -> list[tuple[Content, tuple[LayoutToken, ...]]]:
         """Each piece of the result with its tokens: laid out where it is JSON."""
         content = self.result.content if self.result is not None else ()
         return [(part, tokens_of(part.text) if part.type == "text" else ()) for part in content]
@@ -510,20 +510,20 @@ class TryOutcome:
         return text if len(text) <= COPIED_LIMIT else None
 
 
-def tokens_of(text: str) -> tuple[Token, ...]:
+def tokens_of(text: str) -> tuple[LayoutToken, ...]:
     """JSON laid out with long strings cut; any other text as it came, up to a limit."""
     if text.lstrip()[:1] in ("{", "["):
         text = shortened(text)
         if len(text) <= LAYOUT_LIMIT:
-            return laid_out(text)
+            return lay_out(text)
     rest = len(text) - LAYOUT_LIMIT
     more = f"\n… {rest:,} more characters" if rest > 0 else ""
-    return (Token("raw", text[:LAYOUT_LIMIT] + more),)
+    return (LayoutToken("raw", text[:LAYOUT_LIMIT] + more),)
 
 
 def indent_json(text: str) -> str:
     """JSON text laid out for an editor; its digits stay."""
-    return "".join(token.text for token in laid_out(text))
+    return "".join(token.text for token in lay_out(text))
 
 
 def result_on_wire(protocol: str, text: str, notes: Sequence[str]) -> ResultOnWire:
