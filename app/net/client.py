@@ -30,7 +30,6 @@ from app.core.events import FailKind
 from app.core.settings import Limits
 from app.net.keys import DEFAULT_PORTS, origin
 
-
 MOST_QUOTED = 500
 """Characters of a server's own words in a sentence of ours."""
 
