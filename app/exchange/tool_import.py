@@ -204,10 +204,10 @@ def _python(text: str, name: str) -> _ToolSource:
     tree = source.parsed(text)
     listed = values.listed(tree)
     told = [
-        one
+        tool
         for _, value in listed.tools
-        for one in read_tools(value, name)
-        if isinstance(one, ImportedTool)
+        for tool in read_tools(value, name)
+        if isinstance(tool, ImportedTool)
     ]
     try:
         functions = list(source.tools(text, name))

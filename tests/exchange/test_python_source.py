@@ -63,6 +63,11 @@ def test_each_style_of_docstring(source: str) -> None:
     }
 
 
+@each_row("docstring", [": :", ":", ":param", ":param :", ": : x"])
+def test_a_docstring_that_its_parser_fails_on_is_the_description(docstring: str) -> None:
+    assert docstring in one(f'def f():\n    """{docstring}"""').description
+
+
 @each_row(
     ("mark", "name", "description", "decorator"),
     [

@@ -341,7 +341,7 @@ def _is_made_inside(value: ast.expr | None) -> bool:
     """Whether a dataclass makes a member by itself: nobody gives it."""
     match value:
         case ast.Call(func=func, keywords=words) if last_name(func) == "field":
-            return any(one.arg == "init" and literal(one.value)[1] is False for one in words)
+            return any(word.arg == "init" and literal(word.value)[1] is False for word in words)
     return False
 
 
@@ -662,7 +662,7 @@ class _Told:
             return
         try:
             read = docstring_parser.parse(text)
-        except docstring_parser.ParseError:
+        except (docstring_parser.ParseError, LookupError):  # it fails so on ": :"
             return
         if not read.params and not read.returns and not read.raises:
             return
