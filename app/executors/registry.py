@@ -86,11 +86,11 @@ class Executors:
 
     async def forget(self, session: str) -> None:
         """End what still runs for a session that was stopped or deleted."""
-        await asyncio.gather(*(one.forget(session) for one in self._lasting))
+        await asyncio.gather(*(executor.forget(session) for executor in self._lasting))
 
     async def close(self) -> None:
         """End everything that lasts."""
-        await asyncio.gather(*(one.close() for one in self._lasting))
+        await asyncio.gather(*(executor.close() for executor in self._lasting))
 
 
 def executors(

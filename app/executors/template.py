@@ -87,7 +87,7 @@ def unfilled(template: Any, known: Collection[str]) -> list[tuple[str, str]]:
         case dict():
             return unfilled(list(template.values()), known)
         case list():
-            return list(dict.fromkeys(one for item in template for one in unfilled(item, known)))
+            return list(dict.fromkeys(text for item in template for text in unfilled(item, known)))
     return []
 
 

@@ -153,10 +153,10 @@ class _Endpoint:
         if request.method == "POST" and takes:
             target = path + (f"?{request.url.query}" if request.url.query else "")
             return self._answer(end, await request.body(), headers, target, given, request_id)
-        for one in other:
-            if one.method == request.method:
+        for route in other:
+            if route.method == request.method:
                 now = int(self.desk.clock())
-                told = one.answer(await request.body(), headers, path, now)
+                told = route.answer(await request.body(), headers, path, now)
                 return self.canned(end, Canned(200, told), request_id)
         kind, code = end.kinds[404]
         if takes or other or path == end.models_path:
@@ -266,7 +266,10 @@ class _Recording:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         tape = await self.tapes(request.path_params["session"])
-        end = next((one for one in ENDS if tape is not None and one.name == tape.protocol), ENDS[0])
+        end = next(
+            (server for server in ENDS if tape is not None and server.name == tape.protocol),
+            ENDS[0],
+        )
         endpoint = _Endpoint((end,), self.desk)
         self.desk.requests += 1
         request_id = IdSource.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
@@ -290,12 +293,16 @@ class _Recording:
             raise BadRequest(recorded.GONE)
         again = told.get(recorded.AGAIN, "0")
         times = int(again) if again.isascii() and again.isdigit() and len(again) < 6 else 0
-        one = recorded.find_take(tape, body.decode("utf-8", "replace"), times)
-        if one.take.status is None:
+        match = recorded.find_take(tape, body.decode("utf-8", "replace"), times)
+        if match.take.status is None:
             return RawResponse([CUT])
         pace = pace_of(told, SimulatorPace(1.0))
         return FrameResponse(
-            one.take.status, recorded.headers(one), recorded.frames(one.take), pace, self.desk.sleep
+            match.take.status,
+            recorded.headers(match),
+            recorded.frames(match.take),
+            pace,
+            self.desk.sleep,
         )
 
 
@@ -373,19 +380,19 @@ def _twisted(
 ) -> Iterable[OutgoingFrame]:
     """The answer as it travels under `faults`. BadRequest where one of them needs a stream."""
     twisted = [injected for injected in faults if injected.fault.twist is not None]
-    if sum(one.fault.endless for one in twisted) > 1:
+    if sum(injected.fault.endless for injected in twisted) > 1:
         raise BadRequest("Two faults without an end cannot be played in one answer. Name one.")
     # What never ends is twisted no further; what reads JSON comes before its bytes are cut.
-    twisted.sort(key=lambda one: (one.fault.endless, not one.fault.whole_frames))
+    twisted.sort(key=lambda injected: (injected.fault.endless, not injected.fault.whole_frames))
     pieces = stream
-    for one in twisted:
-        if not stream and not one.fault.any_body:
-            name = one.fault.name
+    for injected in twisted:
+        if not stream and not injected.fault.any_body:
+            name = injected.fault.name
             raise BadRequest(f"The fault {name} needs a stream. Ask for one: set stream to true.")
-        if not pieces and not one.fault.whole_frames:
+        if not pieces and not injected.fault.whole_frames:
             pieces, frames = True, in_pieces(frames)
-        assert one.fault.twist is not None
-        frames = one.fault.twist(list(frames), end, one.number)
+        assert injected.fault.twist is not None
+        frames = injected.fault.twist(list(frames), end, injected.number)
     return frames
 
 

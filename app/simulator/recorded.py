@@ -103,14 +103,14 @@ def frames(take: Take) -> Iterator[OutgoingFrame]:
         yield CUT
 
 
-def headers(one: MatchingTake) -> dict[str, str]:
+def headers(match: MatchingTake) -> dict[str, str]:
     """The recorded headers, but for those of the connection; LEFT where the path was another."""
     kept = {
         name: value
-        for name, value in one.take.headers.items()
+        for name, value in match.take.headers.items()
         if name.lower() not in _HOPS and _sound(value)
     }
-    return kept | ({LEFT: ",".join(quote(name) for name in one.others)} if one.others else {})
+    return kept | ({LEFT: ",".join(quote(name) for name in match.others)} if match.others else {})
 
 
 def _sound(value: str) -> bool:
@@ -144,7 +144,7 @@ def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
 
 
 def _common(asked: Sequence[Step], path: Sequence[Step]) -> int:
-    same = (one.place == other.place for one, other in zip(asked, path, strict=False))
+    same = (step.place == other.place for step, other in zip(asked, path, strict=False))
     return sum(1 for _ in takewhile(bool, same))
 
 
@@ -238,7 +238,7 @@ def _anthropic(messages: list[Mapping[str, Any]]) -> Iterator[Step]:
                     value = [block.get("content"), bool(block.get("is_error"))]
                     yield Step("result", name, value)
                 case _ if message.get("role") == "user":
-                    kept = {key: one for key, one in block.items() if key != "cache_control"}
+                    kept = {key: member for key, member in block.items() if key != "cache_control"}
                     yield Step("prompt", "", kept)
 
 
@@ -290,7 +290,7 @@ def _gemini(contents: list[Mapping[str, Any]]) -> Iterator[Step]:
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _value(text: object) -> object:

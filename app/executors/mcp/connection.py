@@ -407,21 +407,23 @@ def _wraps(structured: Any, blocks: Sequence[types.ContentBlock], texts: Sequenc
         return True
     values = [_value(text) for text in texts]
     same = ("\n".join(texts), list(texts), values, *(values if len(values) == 1 else ()))
-    return len(texts) == len(blocks) and any(same_json(inner, one) for one in same)
+    return len(texts) == len(blocks) and any(same_json(inner, candidate) for candidate in same)
 
 
-def same_json(one: Any, other: Any) -> bool:
+def same_json(first: Any, other: Any) -> bool:
     """Whether two values are the same JSON: true is not 1, 1.0 is."""
-    match one, other:
+    match first, other:
         case bool() | None | str(), _:
-            return type(one) is type(other) and bool(one == other)
+            return type(first) is type(other) and bool(first == other)
         case int() | float(), int() | float() if not isinstance(other, bool):
-            return one == other
+            return first == other
         case list(), list():
-            pairs = zip(one, other, strict=False)
-            return len(one) == len(other) and all(same_json(a, b) for a, b in pairs)
+            pairs = zip(first, other, strict=False)
+            return len(first) == len(other) and all(same_json(a, b) for a, b in pairs)
         case Mapping(), Mapping():
-            return one.keys() == other.keys() and all(same_json(one[k], other[k]) for k in one)
+            return first.keys() == other.keys() and all(
+                same_json(first[k], other[k]) for k in first
+            )
     return False
 
 
@@ -451,8 +453,10 @@ def asked_for(said: str) -> str:
 
 def input_wanted(error: ValueError) -> str:
     """The same of an answer that is no result but asks by itself; `error` says that it is none."""
-    told = [one.get("input") for one in error.errors()] if hasattr(error, "errors") else []
-    requests = next((one.get("inputRequests") for one in told if isinstance(one, Mapping)), None)
+    told = [detail.get("input") for detail in error.errors()] if hasattr(error, "errors") else []
+    requests = next(
+        (given.get("inputRequests") for given in told if isinstance(given, Mapping)), None
+    )
     if not isinstance(requests, Mapping):
         return ""
     methods = [

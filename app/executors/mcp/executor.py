@@ -317,7 +317,9 @@ def _refusal(server: Server, accepted: Accepted) -> str:
 
 def _listed_tool(peer: Peer, tool: Tool) -> ListedTool | None:
     name = tool.config.get("tool")
-    return next((one for one in peer.listed or () if one.name == name and not one.fault), None)
+    return next(
+        (entry for entry in peer.listed or () if entry.name == name and not entry.fault), None
+    )
 
 
 def _code(server: Server, found: ListedTool | None) -> str:

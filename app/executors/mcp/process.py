@@ -339,7 +339,7 @@ def references(server: Server) -> tuple[str, ...]:
     """The names in all its `${NAME}`, each once; not those that have a default."""
     texts = (server.command, *server.args, server.url)
     whole = " ".join((*texts, *server.env.values(), *server.headers.values()))
-    return tuple(dict.fromkeys(one for one in REFERENCE.findall(whole) if ":-" not in one))
+    return tuple(dict.fromkeys(name for name in REFERENCE.findall(whole) if ":-" not in name))
 
 
 def launch_of(server: Server, environment: Mapping[str, str], lookup: Lookup) -> Launch:

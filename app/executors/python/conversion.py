@@ -281,11 +281,13 @@ PLAIN = (str, int, float, bool, dict, list, object, type(None))
 
 def is_plain(hint: Any) -> bool:
     """Whether JSON has the very values of `hint`, so that nothing is needed to convert them."""
-    if hint is None or hint is Any or hint is EMPTY or any(hint is one for one in PLAIN):
+    if hint is None or hint is Any or hint is EMPTY or any(hint is simple for simple in PLAIN):
         return True
     origin, inside = typing_origin(hint), getattr(hint, "__args__", ())
     if origin is not None and origin is typing_annotated():
-        return all(isinstance(one, str) for one in hint.__metadata__) and is_plain(hint.__origin__)
+        return all(isinstance(note, str) for note in hint.__metadata__) and is_plain(
+            hint.__origin__
+        )
     if origin is typing.Literal:
         return True  # also of enums, whose values pydantic takes for none of them
     # Of an Iterable pydantic makes an iterator, which has no length and is gone through once.
@@ -332,19 +334,19 @@ def has_long_number(value: Any) -> bool:
 
 def faults_of(error: Any, where: str) -> list[str]:
     found = []
-    for one in error.errors(include_url=False):
-        place = ".".join([where, *(str(step) for step in one["loc"])])
-        found.append(f"{place}: {one['msg']}, not {shown(one.get('input'))}")
+    for problem in error.errors(include_url=False):
+        place = ".".join([where, *(str(step) for step in problem["loc"])])
+        found.append(f"{place}: {problem['msg']}, not {shown(problem.get('input'))}")
     return found
 
 
 def json_text(value: Any, whole: bool = False) -> str:
     """JSON with every digit; `whole` writes a float without a fraction as an integer."""
     if isinstance(value, dict):
-        inside = (json.dumps(key) + ":" + json_text(one, whole) for key, one in value.items())
+        inside = (json.dumps(key) + ":" + json_text(item, whole) for key, item in value.items())
         return "{" + ",".join(inside) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(json_text(one, whole) for one in value) + "]"
+        return "[" + ",".join(json_text(item, whole) for item in value) + "]"
     if isinstance(value, decimal.Decimal):
         return str(value)
     if whole and isinstance(value, float) and value.is_integer():
@@ -399,9 +401,9 @@ def one_of(inside: tuple[Any, ...], value: Any, where: str) -> Any:
     """A union: a text or a number as it is where that is allowed, else the first that fits."""
     fitting: list[Any] = []
     faults: list[str] = []
-    for one in inside:
+    for choice in inside:
         try:
-            made = by_hand(one, value, where)
+            made = by_hand(choice, value, where)
         except Wrong as error:
             faults.append(str(error))
             continue
@@ -414,11 +416,11 @@ def one_of(inside: tuple[Any, ...], value: Any, where: str) -> Any:
 
 
 def literal(inside: tuple[Any, ...], value: Any, where: str) -> Any:
-    for one in inside:
-        said = one.value if isinstance(one, enum.Enum) else one
+    for choice in inside:
+        said = choice.value if isinstance(choice, enum.Enum) else choice
         if said == value and isinstance(said, bool) == isinstance(value, bool):
-            return one
-    words = ", ".join(repr(getattr(one, "value", one)) for one in inside)
+            return choice
+    words = ", ".join(repr(getattr(choice, "value", choice)) for choice in inside)
     return refuse(where, f"one of {words}", value)
 
 
@@ -451,10 +453,10 @@ def exact_number(kind: Any, inside: Any, value: Any, where: str) -> Any:
 
 
 def member(kind: Any, inside: Any, value: Any, where: str) -> Any:
-    for one in kind:
-        if one.value == value and isinstance(one.value, bool) == isinstance(value, bool):
-            return one
-    words = ", ".join(repr(one.value) for one in kind)
+    for member in kind:
+        if member.value == value and isinstance(member.value, bool) == isinstance(value, bool):
+            return member
+    words = ", ".join(repr(member.value) for member in kind)
     return refuse(where, f"one of {words}", value)
 
 
@@ -509,7 +511,7 @@ def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
     if not isinstance(value, list):
         return refuse(where, "an array", value)
     hint = inside[0] if inside else EMPTY
-    items = [by_hand(hint, one, f"{where}[{place}]") for place, one in enumerate(value)]
+    items = [by_hand(hint, item, f"{where}[{place}]") for place, item in enumerate(value)]
     if issubclass(kind, collections.abc.Iterator):
         return iter(items)
     made: Any = kind
@@ -537,7 +539,7 @@ def row(kind: Any, inside: Any, value: Any, where: str) -> Any:
         return refuse(where, f"an array of {len(inside)}", value)
     hints = inside or (EMPTY,) * len(value)
     pairs = enumerate(zip(hints, value))  # noqa: B905
-    return tuple(by_hand(hint, one, f"{where}[{place}]") for place, (hint, one) in pairs)
+    return tuple(by_hand(hint, item, f"{where}[{place}]") for place, (hint, item) in pairs)
 
 
 def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
@@ -547,7 +549,7 @@ def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
         return typed_dict(kind, value, where)
     keys, values = inside if len(inside) == 2 else (EMPTY, EMPTY)
     made = {}
-    for name, one in value.items():
+    for name, item in value.items():
         here = f"{where}.{name}"
         key = name
         if bare(keys) in (int, float):  # a key of JSON is always a text
@@ -555,10 +557,10 @@ def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
                 key = json.loads(name)
             except ValueError:
                 pass
-        made[by_hand(keys, key, here)] = by_hand(values, one, here)
+        made[by_hand(keys, key, here)] = by_hand(values, item, here)
     if kind is collections.OrderedDict:
         return collections.OrderedDict(made)
-    same = all(one is value.get(key, EMPTY) for key, one in made.items())
+    same = all(item is value.get(key, EMPTY) for key, item in made.items())
     return value if same else made
 
 
@@ -574,7 +576,8 @@ def typed_dict(kind: Any, value: Any, where: str) -> Any:
     if lacking:
         raise Wrong("\n".join(f"{where}.{name}: is missing" for name in lacking))
     return {
-        name: by_hand(hints.get(name, EMPTY), one, f"{where}.{name}") for name, one in value.items()
+        name: by_hand(hints.get(name, EMPTY), item, f"{where}.{name}")
+        for name, item in value.items()
     }
 
 
@@ -596,16 +599,19 @@ def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> A
         if hasattr(kind, "parse_obj"):
             return kind.parse_obj(value)
         hints, known = read_hints(kind), inspect.signature(kind).parameters
-        hints = {name: with_types(one, kind, inside) for name, one in hints.items()}
+        hints = {name: with_types(inner_hint, kind, inside) for name, inner_hint in hints.items()}
         faults = [f"{where}.{name}: is not known" for name in value if name not in known]
         made = {}
-        for name, one in known.items():
+        for name, default in known.items():
             if name in value:
                 try:
                     made[name] = by_hand(hints.get(name, EMPTY), value[name], f"{where}.{name}")
                 except Wrong as error:
                     faults.append(str(error))
-            elif one.default is EMPTY and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL):
+            elif default.default is EMPTY and default.kind not in (
+                default.VAR_KEYWORD,
+                default.VAR_POSITIONAL,
+            ):
                 faults.append(f"{where}.{name}: is missing")
         if faults:
             raise Wrong("\n".join(faults))
@@ -622,7 +628,7 @@ def with_types(hint: Any, kind: Any, inside: tuple[Any, ...]) -> Any:
     if isinstance(hint, typing.TypeVar):
         return types_of.get(hint, hint)
     named = getattr(hint, "__parameters__", ()) if types_of else ()
-    return hint[tuple(types_of.get(one, one) for one in named)] if named else hint
+    return hint[tuple(types_of.get(parameter, parameter) for parameter in named)] if named else hint
 
 
 TABLE: tuple[tuple[Any, Callable[..., Any]], ...] = (
@@ -682,9 +688,9 @@ def plain(value: Any, left: list[int]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):
-        return {key_of(key): plain(one, left) for key, one in value.items()}
+        return {key_of(key): plain(item, left) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one, left) for one in value]
+        return [plain(item, left) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return text_of(bytes(value))
     if isinstance(value, datetime.timedelta):
@@ -702,7 +708,7 @@ def plain(value: Any, left: list[int]) -> Any:
         return {key_of(key): plain(value[key], left) for key in value}
     if isinstance(value, ITERATED):
         several: Any = value
-        return [plain(one, left) for one in itertools.islice(several, left[0] + 1)]
+        return [plain(item, left) for item in itertools.islice(several, left[0] + 1)]
     return str(value)
 
 

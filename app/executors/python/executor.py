@@ -176,7 +176,7 @@ class Python:
             kept.over = True
             if not kept.busy:
                 ending.append(self._end(key, kept))
-        await asyncio.gather(*(asyncio.shield(one) for one in ending))
+        await asyncio.gather(*(asyncio.shield(task) for task in ending))
 
     def _end_the_oldest(self) -> None:
         resting = [key for key, kept in self._kept.items() if not kept.busy]

@@ -468,7 +468,7 @@ class File:
         # A framework's tool, which a decorator or a call made of a function.
         model = getattr(found, "args_schema", None) if name in self.modelled else None
         staged = self.staged.get(name, ())
-        inner = (getattr(found, one, None) for one in HOLDERS)
+        inner = (getattr(found, holder, None) for holder in HOLDERS)
         for function in (*reversed(staged), *inner):
             if is_function(function):
                 return function, model if isinstance(model, type) else None
@@ -489,7 +489,7 @@ class File:
             or not isinstance(found, types.FunctionType)
         ):
             return
-        taken = {one.kind for one in conversion.signature_of(found).parameters.values()}
+        taken = {parameter.kind for parameter in conversion.signature_of(found).parameters.values()}
         anything = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
         if (
             isinstance(original, types.FunctionType)
@@ -499,7 +499,7 @@ class File:
 
     def names(self) -> set[str]:
         there = vars(self.module)
-        made = {key for key, one in there.items() if isinstance(one, types.FunctionType)}
+        made = {key for key, value in there.items() if isinstance(value, types.FunctionType)}
         return made | (self.staged.keys() & there.keys())
 
     def load(self) -> None:

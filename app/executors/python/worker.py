@@ -120,13 +120,13 @@ class Worker:
             )
         except BaseException:
             ours.close()
-            for one in (lifeline, out, err):
-                os.close(one)
+            for descriptor in (lifeline, out, err):
+                os.close(descriptor)
             raise
         finally:
             theirs.close()
-            for one in (lifeline_end, out_end, err_end):
-                os.close(one)
+            for descriptor in (lifeline_end, out_end, err_end):
+                os.close(descriptor)
         worker = cls(process, lifeline)
         worker._listen_to(out, err)
         try:

@@ -308,16 +308,16 @@ async def _run_shell_command(
     progress = ThrottledProgress(report)
     begun = time.monotonic()
     try:
-        async with shell.run_command(command) as one:
+        async with shell.run_command(command) as running:
             try:
                 async with deadline.within(limit_s):
-                    code = await one.follow(progress.printed)
+                    code = await running.follow(progress.printed)
             except TimeoutError:
                 after_s = limit_s + deadline.extended_s
-                said = f"{one.output.take()}\n[ended after {after_s:g} s, its limit]"
+                said = f"{running.output.take()}\n[ended after {after_s:g} s, its limit]"
                 return text_result(said.lstrip(), is_error=True, kind="timeout")
-            output = one.output.take()
-            if one.flooded:
+            output = running.output.take()
+            if running.flooded:
                 said = f"{output}\n[ended, for it printed more than {shell.MAX_OUTPUT:,} bytes]"
                 return text_result(said, is_error=True, kind="too_large")
     except OSError as error:

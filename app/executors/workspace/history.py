@@ -164,7 +164,7 @@ class History:
     def _load(self) -> Index:
         try:
             data = json.loads((self._place / "index.json").read_bytes())
-            return Index([FileChange(**one) for one in data["changes"]], data["read"])
+            return Index([FileChange(**change) for change in data["changes"]], data["read"])
         except FileNotFoundError:
             return Index()
         except (ValueError, KeyError, TypeError):

@@ -165,7 +165,7 @@ async def run_command(command: ShellCommand) -> AsyncIterator[RunningCommand]:
                 process = await _start(writer)
             finally:
                 os.close(writer)
-            one = RunningCommand(process, stream)
+            running = RunningCommand(process, stream)
             try:
                 assert process.stdin is not None
                 try:
@@ -173,9 +173,9 @@ async def run_command(command: ShellCommand) -> AsyncIterator[RunningCommand]:
                     await process.stdin.drain()
                 except (BrokenPipeError, ConnectionResetError):
                     pass  # it has gone, and `follow` tells how
-                yield one
+                yield running
             finally:
-                await one.end()
+                await running.end()
         finally:
             pipe.close()
 
@@ -216,9 +216,9 @@ async def sandbox(folder: Path) -> str:
     try:
         async with (
             asyncio.timeout(PROBE_S),
-            run_command(ShellCommand(":", folder, True, 10)) as one,
+            run_command(ShellCommand(":", folder, True, 10)) as running,
         ):
-            code = await one.follow(lambda _: None)
+            code = await running.follow(lambda _: None)
             return "" if code == 0 else f"a trial ended with exit code {code}"
     except WorkspaceError as trouble:
         return trouble.reason or str(trouble)
@@ -385,17 +385,17 @@ class Tasks:
 
     async def _followed(self, session: str, task: BackgroundTask, command: ShellCommand) -> str:
         try:
-            async with run_command(command) as one:
-                one.output = task.output
+            async with run_command(command) as running:
+                running.output = task.output
                 task.told = True
                 await self._tell(session, TaskStarted(task.id, task.call, task.title))
                 task.begun.set()
-                code = await one.follow(lambda _: None)
+                code = await running.follow(lambda _: None)
         except WorkspaceError as trouble:
             return str(trouble)
         except OSError as error:
             return f"could not be started: {error.strerror}"
-        return "ended, for it printed too much" if one.flooded else f"exit code {code}"
+        return "ended, for it printed too much" if running.flooded else f"exit code {code}"
 
     @staticmethod
     def _trim(tasks: dict[str, BackgroundTask]) -> None:

@@ -89,9 +89,11 @@ def retried(results: Sequence[CallOutcome]) -> list[CallOutcome]:
     ]
 
 
-def _times(one: CallOutcome, results: Sequence[CallOutcome]) -> int:
+def _times(outcome: CallOutcome, results: Sequence[CallOutcome]) -> int:
     """How often the same call was made."""
-    return sum((one.name, one.arguments) == (other.name, other.arguments) for other in results)
+    return sum(
+        (outcome.name, outcome.arguments) == (other.name, other.arguments) for other in results
+    )
 
 
 def woven(results: Sequence[CallOutcome], chance: Random) -> str:
@@ -111,9 +113,9 @@ def woven(results: Sequence[CallOutcome], chance: Random) -> str:
     return opening + " ".join(said)
 
 
-def _sentence(one: CallOutcome, times: int) -> str:
-    read = read_result(one.text)
-    said = _trouble(one, read, times) if one.result.is_error else _told_of(one, read)
+def _sentence(outcome: CallOutcome, times: int) -> str:
+    read = read_result(outcome.text)
+    said = _trouble(outcome, read, times) if outcome.result.is_error else _told_of(outcome, read)
     if read.ordered:
         said += (
             " The result also held an order to me; I take orders from you, and from no result, so "
@@ -122,44 +124,44 @@ def _sentence(one: CallOutcome, times: int) -> str:
     return said
 
 
-def _told_of(one: CallOutcome, read: ResultReading) -> str:
+def _told_of(outcome: CallOutcome, read: ResultReading) -> str:
     """A good result, with what is wrong about its form."""
     if read.state == "empty":
-        if any(piece.type == "image" for piece in one.result.content):
-            return f"{_title(one)} sent an image."
-        return f"{_title(one)} gave nothing back, so I cannot tell what came of it."
+        if any(piece.type == "image" for piece in outcome.result.content):
+            return f"{_title(outcome)} sent an image."
+        return f"{_title(outcome)} gave nothing back, so I cannot tell what came of it."
     if read.state == "cut":
-        known = {str(given).lower() for given in one.arguments.values()}
+        known = {str(given).lower() for given in outcome.arguments.values()}
         part = _cut(_told(read.value, known, 0)) if read.value is not None else ""
         could = f"all I could read is: {_bare(part)}" if part else "I could read nothing of it"
-        return f"{_title(one)}: the result broke off in the middle; {could}."
-    said = _good(one, read)
+        return f"{_title(outcome)}: the result broke off in the middle; {could}."
+    said = _good(outcome, read)
     if read.large:
         said = (
             f"The result is very large ({read.length:,} characters), so I only skimmed it. {said}"
         )
-    if places := elsewhere(read.value, one.arguments):
+    if places := elsewhere(read.value, outcome.arguments):
         said += f" Mind that I asked for {places[0]}, and the result tells of {places[1]}."
-    if names := odd(read.value, one.arguments):
+    if names := odd(read.value, outcome.arguments):
         said += f" Take it with care: {joined(names[:5])} came with a type that I did not expect."
     return said
 
 
-def _good(one: CallOutcome, read: ResultReading) -> str:
-    said = salient(read.text, one.arguments)
-    if "math" in concepts(words(one.name)) and len(said) < 60:
+def _good(outcome: CallOutcome, read: ResultReading) -> str:
+    said = salient(read.text, outcome.arguments)
+    if "math" in concepts(words(outcome.name)) and len(said) < 60:
         if "=" in said:
             return f"{_bare(said)}."
-        return f"{_main(one.name, one.arguments) or _title(one)} is {_bare(said)}."
+        return f"{_main(outcome.name, outcome.arguments) or _title(outcome)} is {_bare(said)}."
     if _is_sentence(said):
         return said
-    place = _place(one.arguments)
-    return f"{f'In {place}' if place else _title(one)}: {said.rstrip('.')}."
+    place = _place(outcome.arguments)
+    return f"{f'In {place}' if place else _title(outcome)}: {said.rstrip('.')}."
 
 
-def _trouble(one: CallOutcome, read: ResultReading, times: int) -> str:
+def _trouble(outcome: CallOutcome, read: ResultReading, times: int) -> str:
     reason = _cut(read.text) or "no reason was given"
-    what = _doing(one.name, one.arguments)
+    what = _doing(outcome.name, outcome.arguments)
     if forbidden(reason):
         return (
             f"I wanted to {what}, but that was not allowed ({_bare(reason)}). I leave it at that."
@@ -280,11 +282,11 @@ def _place(arguments: Mapping[str, Any]) -> str:
     return value[:60] if isinstance(value, str) else ""
 
 
-def _title(one: CallOutcome) -> str:
-    main = _main(one.name, one.arguments)
-    said = words(one.name)
+def _title(outcome: CallOutcome) -> str:
+    main = _main(outcome.name, outcome.arguments)
+    said = words(outcome.name)
     label = " ".join(said[1:] if len(said) > 1 and said[0] in ("get", "fetch") else said)
-    return (label[:1].upper() + label[1:] or one.name) + (f" ({main})" if main else "")
+    return (label[:1].upper() + label[1:] or outcome.name) + (f" ({main})" if main else "")
 
 
 def _is_sentence(text: str) -> bool:
@@ -404,8 +406,8 @@ def elsewhere(value: Any, arguments: Mapping[str, Any]) -> tuple[str, str] | Non
     for name, given in arguments.items():
         told = value.get(name)
         if role(name, {}, set()) == "place" and isinstance(given, str) and isinstance(told, str):
-            one, other = given.casefold().strip(), told.casefold().strip()
-            if one and other and one not in other and other not in one:
+            asked, other = given.casefold().strip(), told.casefold().strip()
+            if asked and other and asked not in other and other not in asked:
                 return given[:60], told[:60]
     return None
 

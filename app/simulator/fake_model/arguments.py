@@ -206,8 +206,8 @@ def _array(name: str, schema: Mapping[str, Any], work: _Filling, depth: int) -> 
             found: list[Any] = [int(n) if kind == "integer" else n for n in numbers]
         case "object" if depth < 5:
             known = work.said
-            one = _object(items, work, {}, depth + 1)
-            found = [one] if work.said > known else []
+            item = _object(items, work, {}, depth + 1)
+            found = [item] if work.said > known else []
         case _ if isinstance(items.get("enum"), list):
             found = mentioned(items["enum"], clause.text)
         case "string":
@@ -293,18 +293,18 @@ def _listable(name: str, kind: str, schema: Mapping[str, Any], work: _Filling) -
     match kind:
         case "person":
             several = _people(work, name)
-            one = several[0] if several else ""
+            candidate = several[0] if several else ""
         case "language":
             several = [language for before, language in clause.languages if before != "from"]
             if direction(name) == "from":
                 several = []
-            one = clause.language(direction(name))
+            candidate = clause.language(direction(name))
         case _:
             rooms = entities.rooms(clause.text) if "room" in words(name) else []
             several = rooms or entities.listed(clause.text) if direction(name) != "from" else []
-            one = several[0] if several else clause.place(direction(name))
-            one = one or (_background_place(work) if direction(name) != "from" else "")
-    spelled = [_spelled(kind, value, schema) for value in [one, *several[1:]] if value]
+            candidate = several[0] if several else clause.place(direction(name))
+            candidate = candidate or (_background_place(work) if direction(name) != "from" else "")
+    spelled = [_spelled(kind, value, schema) for value in [candidate, *several[1:]] if value]
     if len(spelled) > 1 and not work.spread:
         work.over, work.spread = name, spelled[1:]
     return spelled[0] if spelled else ""

@@ -87,7 +87,9 @@ def reply(request: ModelRequest, *, seed: int, today: date) -> ModelReply:
         if not request.choice.forced and form is None:
             said = lead(calls, Random(seeded), again=bool(history.made), failed=failed)
             blocks.append(ReplyBlock("text", said))
-        blocks += [call(one.tool.name, fitted(one.tool, one.arguments)) for one in calls]
+        blocks += [
+            call(planned.tool.name, fitted(planned.tool, planned.arguments)) for planned in calls
+        ]
         return shorten(ModelReply(tuple(blocks), "calls"), request.params.get("max_tokens"))
     blocks.append(
         ReplyBlock("text", known.prose if form is None else structured_answer(form, known))
@@ -200,17 +202,21 @@ def _without(
     """
     left = list(planned)
     for prompted, part in made:
-        same = [one for one in left if one.tool.name == part.name]
+        same = [planned_call for planned_call in left if planned_call.tool.name == part.name]
         given = arguments_object(part.text)
-        equal = [one for one in same if given in (one.arguments, fitted(one.tool, one.arguments))]
-        for one in (equal or (same if prompted == prompt else []))[:1]:
-            left.remove(one)
+        equal = [
+            planned_call
+            for planned_call in same
+            if given in (planned_call.arguments, fitted(planned_call.tool, planned_call.arguments))
+        ]
+        for planned_call in (equal or (same if prompted == prompt else []))[:1]:
+            left.remove(planned_call)
     return left
 
 
 def history_of(messages: Sequence[Message]) -> PromptHistory:
     """What there is to answer, by the words of a person alone."""
-    messages = [one for one in map(_spoken, _read(messages)) if one.parts]
+    messages = [message for message in map(_spoken, _read(messages)) if message.parts]
     asked = [place for place, message in enumerate(messages) if message.role == "user"]
     last = asked[-1] if asked else -1
     since, turn = messages[last + 1 :], messages[_turn(messages) :]
@@ -247,10 +253,15 @@ def _read(messages: Sequence[Message]) -> Iterator[Message]:
 def _told_calls(text: str, place: int) -> list[MessagePart]:
     """Calls as Python writes them; none where it is no such list."""
     try:
-        called = [one["function"] for one in ast.literal_eval(text)]
+        called = [entry["function"] for entry in ast.literal_eval(text)]
         return [
-            MessagePart("call", json.dumps(one["arguments"]), str(one["name"]), f"{place}.{number}")
-            for number, one in enumerate(called)
+            MessagePart(
+                "call",
+                json.dumps(function["arguments"]),
+                str(function["name"]),
+                f"{place}.{number}",
+            )
+            for number, function in enumerate(called)
         ]
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         return []
@@ -260,8 +271,8 @@ def _observed(calls: Sequence[MessagePart], text: str, failed: bool) -> Iterator
     """A line for each call, where there are as many; else the first has it all."""
     lines = text.strip().split("\n")
     said = lines if len(lines) == len(calls) else [text.strip(), *[""] * (len(calls) - 1)]
-    for call_, one in zip(calls, said, strict=True):
-        content = (Content(text=one),)
+    for call_, line in zip(calls, said, strict=True):
+        content = (Content(text=line),)
         yield MessagePart("result", "", call_.name, call_.call_id, content, is_error=failed)
 
 

@@ -80,7 +80,9 @@ def planned_calls(
     found: list[PlannedCall] = []
     for tool, clause in _assigned(prompt, vocabulary):
         texts = (prompt, *background.texts)
-        found += [PlannedCall(tool, one) for one in fill(tool, clause, texts, today).each()]
+        found += [
+            PlannedCall(tool, arguments) for arguments in fill(tool, clause, texts, today).each()
+        ]
     if not found:
         found = list(_following_up(prompt, tools, background, today))
     return _once(found)
@@ -127,7 +129,7 @@ def _following_up(
         return
     filled = fill(tool, prompt, (), today, background.arguments)
     if filled.said:
-        yield from (PlannedCall(tool, one) for one in filled.each())
+        yield from (PlannedCall(tool, arguments) for arguments in filled.each())
 
 
 def _assigned(prompt: str, vocabulary: _Vocabulary) -> list[tuple[Tool, str]]:

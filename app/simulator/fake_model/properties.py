@@ -155,7 +155,7 @@ def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 def type_of(schema: Mapping[str, Any]) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
-        kind = next((one for one in kind if one != "null"), "null")
+        kind = next((name for name in kind if name != "null"), "null")
     if isinstance(kind, str):
         return kind
     return "object" if "properties" in schema else "string" if "enum" not in schema else ""
