@@ -33,14 +33,14 @@ def fill_template(template: Any, arguments: dict[str, Any], known: Collection[st
     """`template` with its places filled. One that the call leaves out is an empty text where its
     argument is one of `known`, which a call may have, and stays as it is written elsewhere."""
 
-    def kept(place: re.Match[str]) -> Any:
+    def value_at(place: re.Match[str]) -> Any:
         steps = steps_of(place)
         found = at(arguments, steps)
         if found is not ABSENT:
             return found
         return "" if steps and steps[0] in known else place[0]
 
-    return _filled(template, kept)
+    return _filled(template, value_at)
 
 
 def left_empty(template: Any, arguments: dict[str, Any], known: Collection[str]) -> list[str]:
@@ -66,10 +66,10 @@ def filled_or_absent(template: Any, arguments: dict[str, Any]) -> Any:
     """As `filled`, but members and items that are one place without its argument are left out,
     and a place within a longer text becomes nothing. ABSENT where nothing is left."""
 
-    def found(place: re.Match[str]) -> Any:
+    def value_at(place: re.Match[str]) -> Any:
         return at(arguments, steps_of(place))
 
-    return _filled(template, found)
+    return _filled(template, value_at)
 
 
 def unfilled(template: Any, known: Collection[str]) -> list[tuple[str, str]]:

@@ -57,18 +57,18 @@ class CodingAgent:
         wanted = _change(past.prompt)
         failed = next((answered for answered in past.results if answered.result.is_error), None)
         if failed is not None:
-            return _said(f"That did not work: {failed.text.strip()[:300]}")
+            return _closing_turn(f"That did not work: {failed.text.strip()[:300]}")
         if made == 0:
             return _calling(f"I'll read {file}.", hands.read(file, past.prompt))
         change = _Change.of(past.results[0].text if past.results else "", wanted)
         if change is None:
-            return _said(f"I read {file}, and found nothing in it to replace.")
+            return _closing_turn(f"I read {file}, and found nothing in it to replace.")
         if made == 1:
             return _calling(f"Now I'll edit {file}.", hands.edit(file, change, past.prompt))
-        return _said(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
+        return _closing_turn(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
 
 
-def _said(text: str) -> ScenarioTurn:
+def _closing_turn(text: str) -> ScenarioTurn:
     return ScenarioTurn(ModelReply((ReplyBlock("text", text),)))
 
 

@@ -21,7 +21,7 @@ from app.simulator.fault_transport import Answer, Raw, Twist
 
 
 @dataclass(frozen=True)
-class Fault:
+class FaultRow:
     """One way to go wrong: an `answer` in place of all, a `change` of what is said, a `twist` of
     the frames it travels in, other `headers` (None: left out), bytes `raw` on the socket, no
     stream at all (`unstreamed`). Change, twist and headers may come together.
@@ -55,11 +55,11 @@ class Fault:
 class Injected:
     """A fault as it was asked for, with its number."""
 
-    fault: Fault
+    fault: FaultRow
     number: int
 
 
-def meaningless(fault: Fault, end: ProviderServer) -> str:
+def meaningless(fault: FaultRow, end: ProviderServer) -> str:
     """A sentence where `fault` has no meaning on the protocol of `end`, else ""."""
     if not fault.only or end.name in fault.only:
         return ""
@@ -77,42 +77,44 @@ _NO_SSE = "its stream is lines of JSON"
 _ONE_END = "the end is told once, in one frame"
 
 
-def _status(status: int, about: str) -> Fault:
-    return Fault(f"http-{status}", about, answer=transport.status(status))
+def _status(status: int, about: str) -> FaultRow:
+    return FaultRow(f"http-{status}", about, answer=transport.status(status))
 
 
-def _answer(name: str, about: str, answer: Answer, number: int = 0) -> Fault:
-    return Fault(name, about, number, answer=answer)
+def _answer(name: str, about: str, answer: Answer, number: int = 0) -> FaultRow:
+    return FaultRow(name, about, number, answer=answer)
 
 
-def _wire(name: str, about: str, twist: Twist, number: int = 0) -> Fault:
-    return Fault(name, about, number, twist=twist)
+def _wire(name: str, about: str, twist: Twist, number: int = 0) -> FaultRow:
+    return FaultRow(name, about, number, twist=twist)
 
 
-def _bytes(name: str, about: str, twist: Twist, number: int = 0) -> Fault:
-    return Fault(name, about, number, twist=twist, any_body=True)
+def _bytes(name: str, about: str, twist: Twist, number: int = 0) -> FaultRow:
+    return FaultRow(name, about, number, twist=twist, any_body=True)
 
 
-def _endless(name: str, about: str, twist: Twist) -> Fault:
-    return Fault(name, about, twist=twist, endless=True)
+def _endless(name: str, about: str, twist: Twist) -> FaultRow:
+    return FaultRow(name, about, twist=twist, endless=True)
 
 
-def _raw(name: str, about: str, played: Raw, number: int = 0) -> Fault:
-    return Fault(name, about, number, raw=played)
+def _raw(name: str, about: str, played: Raw, number: int = 0) -> FaultRow:
+    return FaultRow(name, about, number, raw=played)
 
 
-def _sse(name: str, about: str, twist: Twist) -> Fault:
-    return Fault(f"sse-{name}", about, twist=twist, only=_SSE, why=_NO_SSE)
+def _sse(name: str, about: str, twist: Twist) -> FaultRow:
+    return FaultRow(f"sse-{name}", about, twist=twist, only=_SSE, why=_NO_SSE)
 
 
-def _gzip(name: str, about: str, twist: Twist | None, number: int = 0) -> Fault:
+def _gzip(name: str, about: str, twist: Twist | None, number: int = 0) -> FaultRow:
     headers = {"content-encoding": "gzip"}
-    return Fault(name, about, number, twist=twist, headers=headers, any_body=True)
+    return FaultRow(name, about, number, twist=twist, headers=headers, any_body=True)
 
 
-_ANSWERS: tuple[Fault, ...] = (
+_ANSWERS: tuple[FaultRow, ...] = (
     _status(400, "a refused request"),
-    Fault("http-401-echo-key", "a refused key, repeated in the error", answer=transport.echo_key),
+    FaultRow(
+        "http-401-echo-key", "a refused key, repeated in the error", answer=transport.echo_key
+    ),
     _status(401, "a refused key"),
     _status(402, "no money left"),
     _status(403, "not permitted"),
@@ -122,31 +124,31 @@ _ANSWERS: tuple[Fault, ...] = (
     _status(413, "too large a request"),
     _status(422, "a request that cannot be processed"),
     _status(429, "too many requests, without a word on when to come back"),
-    Fault("http-429-retry-N", "429 with Retry-After of N seconds", 1, answer=transport.retry),
-    Fault(
+    FaultRow("http-429-retry-N", "429 with Retry-After of N seconds", 1, answer=transport.retry),
+    FaultRow(
         "http-429-date",
         "429 with a Retry-After in the past",
         answer=transport.status(429, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}),
     ),
-    Fault(
+    FaultRow(
         "http-429-junk",
         "429 with a Retry-After that means nothing",
         answer=transport.status(429, {"retry-after": "soon"}),
     ),
-    Fault("http-429-then-ok-N", "429 N times", 2, answer=transport.status(429), then_ok=True),
+    FaultRow("http-429-then-ok-N", "429 N times", 2, answer=transport.status(429), then_ok=True),
     _status(500, "an error of the server"),
-    Fault("http-500-html", "an error page for people", answer=transport.html(500)),
-    Fault("http-500-empty", "an error without a body", answer=transport.empty(500)),
-    Fault("http-500-then-ok-N", "500 N times", 1, answer=transport.status(500), then_ok=True),
+    FaultRow("http-500-html", "an error page for people", answer=transport.html(500)),
+    FaultRow("http-500-empty", "an error without a body", answer=transport.empty(500)),
+    FaultRow("http-500-then-ok-N", "500 N times", 1, answer=transport.status(500), then_ok=True),
     _status(502, "a bad gateway"),
     _status(503, "not available"),
     _status(504, "a gateway time-out"),
     _status(529, "overloaded"),
-    Fault("http-204", "no content at all", answer=transport.empty(204)),
-    Fault("html-200", "a page of HTML under status 200", answer=transport.html(200)),
-    Fault("empty-200", "an empty body", answer=transport.empty(200)),
-    Fault("empty-sse", "a stream of nothing", answer=transport.empty(200, "text/event-stream")),
-    Fault("json-error-200", "an error object under 200", answer=transport.error_as_success),
+    FaultRow("http-204", "no content at all", answer=transport.empty(204)),
+    FaultRow("html-200", "a page of HTML under status 200", answer=transport.html(200)),
+    FaultRow("empty-200", "an empty body", answer=transport.empty(200)),
+    FaultRow("empty-sse", "a stream of nothing", answer=transport.empty(200, "text/event-stream")),
+    FaultRow("json-error-200", "an error object under 200", answer=transport.error_as_success),
     _answer("http-500-huge", "an error page of a MiB", transport.huge),
     _answer("http-299", "a status nobody has heard of", transport.odd_success),
     _answer("html-200-as-sse", "HTML called a stream", transport.html(200, "text/event-stream")),
@@ -161,8 +163,8 @@ _ANSWERS: tuple[Fault, ...] = (
     _raw("stall-headers", "silence from the start", transport.stall_headers),
 )
 
-_STREAMS: tuple[Fault, ...] = (
-    Fault("json-instead-of-sse", "one JSON body though a stream was asked for", unstreamed=True),
+_STREAMS: tuple[FaultRow, ...] = (
+    FaultRow("json-instead-of-sse", "one JSON body though a stream was asked for", unstreamed=True),
     _wire("error-mid", "an error event half-way", transport.error_mid),
     _wire("error-then-more", "an error event, then the rest", transport.error_then_more),
     _bytes("cut-after-N", "the connection is lost after N frames", transport.cut_after, 3),
@@ -172,15 +174,15 @@ _STREAMS: tuple[Fault, ...] = (
     _bytes("clean-end-mid-args", "a polite end within arguments", transport.clean_end_mid_args),
     _bytes("stall-after-N", "silence after N frames", transport.stall_after, 3),
     _wire("error-mid-http-body", "a bare error half-way", transport.error_bare),
-    Fault("error-failed", "an end that tells of failure", change=calls.stopped("error")),
-    Fault(
+    FaultRow("error-failed", "an end that tells of failure", change=calls.stopped("error")),
+    FaultRow(
         "no-done",
         "no closing marker",
         twist=transport.without("marker"),
         only=("anthropic", "openai_chat"),
         why=_ONE_END,
     ),
-    Fault(
+    FaultRow(
         "done-twice",
         "the closing marker twice",
         twist=transport.again("marker"),
@@ -190,7 +192,7 @@ _STREAMS: tuple[Fault, ...] = (
     _wire(
         "finish-missing", "no finish reason and no marker", transport.without("finish", "marker")
     ),
-    Fault(
+    FaultRow(
         "utf8-split",
         "characters of several bytes, cut apart",
         change=calls.saying("Grüße aus Köln, 世界! 🌍 Ça marche."),
@@ -198,7 +200,7 @@ _STREAMS: tuple[Fault, ...] = (
         any_body=True,
         always=True,
     ),
-    Fault(
+    FaultRow(
         "utf8-truncated",
         "a polite end within a character",
         change=calls.saying("Grüße aus Köln, 世界! 🌍 Ça marche."),
@@ -206,7 +208,7 @@ _STREAMS: tuple[Fault, ...] = (
         any_body=True,
         always=True,
     ),
-    Fault("lone-surrogate", "half a character", change=calls.saying("Half: \ud800 and on.")),
+    FaultRow("lone-surrogate", "half a character", change=calls.saying("Half: \ud800 and on.")),
     _wire("utf8-invalid", "a byte that is no UTF-8", transport.utf8_invalid),
     _bytes("one-byte-chunks", "every byte alone", transport.one_byte_chunks),
     _bytes("all-in-one", "the whole stream at once", transport.all_in_one),
@@ -223,14 +225,14 @@ _STREAMS: tuple[Fault, ...] = (
     _wire("sse-json-null", "an event that is null", transport.odd_event(b"null")),
     _sse("empty-data", "an event without data", transport.odd_event(b"")),
     _wire("sse-nul-bytes", "an event of NUL bytes", transport.odd_event(b"\x00\x00")),
-    Fault(
+    FaultRow(
         "start-twice",
         "the first frame twice",
         twist=transport.again("start"),
         only=_OPENED,
         why="no frame opens an answer",
     ),
-    Fault(
+    FaultRow(
         "no-start",
         "the first frame left out",
         twist=transport.without("start"),
@@ -238,9 +240,11 @@ _STREAMS: tuple[Fault, ...] = (
         why="no frame opens an answer",
     ),
     _wire("data-after-done", "more text after the end", transport.more_after_end),
-    Fault("wrong-content-type", "a stream of text/plain", headers={"content-type": "text/plain"}),
-    Fault("no-content-type", "a body without a type", headers={"content-type": None}),
-    Fault(
+    FaultRow(
+        "wrong-content-type", "a stream of text/plain", headers={"content-type": "text/plain"}
+    ),
+    FaultRow("no-content-type", "a body without a type", headers={"content-type": None}),
+    FaultRow(
         "charset-latin1",
         "a charset that it is not",
         headers={"content-type": "text/event-stream; charset=iso-8859-1"},
@@ -253,13 +257,13 @@ _STREAMS: tuple[Fault, ...] = (
     _raw("close-framing", "a body that ends with the connection", transport.close_framing),
     _raw("bad-chunk-size", "a chunk whose size is no number", transport.bad_chunk_size),
     _raw("no-last-chunk", "half a body, no last chunk", transport.no_last_chunk),
-    Fault(
+    FaultRow(
         "complete-no-last-chunk",
         "all of it, no last chunk",
         raw=transport.complete_no_last_chunk,
     ),
     _raw("short-body", "half of the promised length", transport.short_body),
-    Fault(
+    FaultRow(
         "open-after-done",
         "a connection held open after the end",
         twist=transport.then_silence,
@@ -269,8 +273,8 @@ _STREAMS: tuple[Fault, ...] = (
     _endless("endless-text", "text for ever", transport.endless("text")),
     _endless("endless-args", "arguments for ever", transport.endless("args")),
     _endless("unlimited-blank", "blank lines for ever", transport.unlimited_blank),
-    Fault("big-delta-N", "a delta of N MiB", 9, change=calls.big_delta),
-    Fault("many-deltas-N", "N deltas of one character", 2000, change=calls.many_deltas),
+    FaultRow("big-delta-N", "a delta of N MiB", 9, change=calls.big_delta),
+    FaultRow("many-deltas-N", "N deltas of one character", 2000, change=calls.many_deltas),
 )
 
 
@@ -282,20 +286,22 @@ _WHOLE_CALL = "a call comes whole there"
 _NO_INDEX = "calls have no index there"
 
 
-def _args(name: str, about: str, change: Change, number: int = 0) -> Fault:
-    return Fault(f"args-{name}", about, number, change=change)
+def _args(name: str, about: str, change: Change, number: int = 0) -> FaultRow:
+    return FaultRow(f"args-{name}", about, number, change=change)
 
 
-def _says(name: str, about: str, change: Change, number: int = 0) -> Fault:
-    return Fault(name, about, number, change=change)
+def _says(name: str, about: str, change: Change, number: int = 0) -> FaultRow:
+    return FaultRow(name, about, number, change=change)
 
 
-def _id(name: str, about: str, twist: Twist, change: Change = calls.pair) -> Fault:
-    return Fault(f"id-{name}", about, change=change, twist=twist, any_body=True, whole_frames=True)
+def _id(name: str, about: str, twist: Twist, change: Change = calls.pair) -> FaultRow:
+    return FaultRow(
+        f"id-{name}", about, change=change, twist=twist, any_body=True, whole_frames=True
+    )
 
 
-def _index(name: str, about: str, changed: calls.Indexed) -> Fault:
-    return Fault(
+def _index(name: str, about: str, changed: calls.Indexed) -> FaultRow:
+    return FaultRow(
         f"index-{name}",
         about,
         change=calls.pair,
@@ -305,7 +311,7 @@ def _index(name: str, about: str, changed: calls.Indexed) -> Fault:
     )
 
 
-CALLS: tuple[Fault, ...] = (
+CALLS: tuple[FaultRow, ...] = (
     _args("truncated", "arguments that stop half-way", calls.raw(calls.cut)),
     _args("garbage", "arguments that are prose", calls.raw(lambda t, n: "Sure! {city: Paris,,")),
     _args("trailing", "text after the object", calls.raw(lambda t, n: t + " I hope this helps")),
@@ -334,16 +340,22 @@ CALLS: tuple[Fault, ...] = (
     _args("deep-N", "N arrays within each other", calls.raw(calls.deep), 10_000),
     _args("many-keys-N", "N keys", calls.raw(calls.many_keys), 20_000),
     _args("huge-N", "an argument of N characters in deltas of 8", calls.huge, 100_000),
-    Fault("tool-unknown", "a tool nobody offered", change=calls.named(lambda n, i: "no_such_tool")),
-    Fault("tool-empty-name", "a call without a name", change=calls.named(lambda n, i: "")),
-    Fault("tool-long-name", "a name of 300 letters", change=calls.named(lambda n, i: "long" * 75)),
-    Fault("tool-odd-name", "a name with odd letters", change=calls.named(lambda n, i: f"{n} ✨\n")),
-    Fault(
+    FaultRow(
+        "tool-unknown", "a tool nobody offered", change=calls.named(lambda n, i: "no_such_tool")
+    ),
+    FaultRow("tool-empty-name", "a call without a name", change=calls.named(lambda n, i: "")),
+    FaultRow(
+        "tool-long-name", "a name of 300 letters", change=calls.named(lambda n, i: "long" * 75)
+    ),
+    FaultRow(
+        "tool-odd-name", "a name with odd letters", change=calls.named(lambda n, i: f"{n} ✨\n")
+    ),
+    FaultRow(
         "tool-lookalike-name",
         "a name with a Cyrillic letter",
         change=calls.named(lambda n, i: n.translate({ord("a"): "а", ord("e"): "е"})),
     ),
-    Fault(
+    FaultRow(
         "tool-no-name",
         "a call that names no tool",
         change=calls.alone,
@@ -351,7 +363,7 @@ CALLS: tuple[Fault, ...] = (
         any_body=True,
         whole_frames=True,
     ),
-    Fault(
+    FaultRow(
         "tool-name-split",
         "a name in two pieces",
         change=calls.alone,
@@ -359,7 +371,7 @@ CALLS: tuple[Fault, ...] = (
         only=("openai_chat",),
         why="a name has no pieces there",
     ),
-    Fault(
+    FaultRow(
         "tool-name-late",
         "a name after its arguments began",
         change=calls.alone,
@@ -371,7 +383,7 @@ CALLS: tuple[Fault, ...] = (
     _id("empty", "calls whose id is empty", calls.ids(lambda given, n: "")),
     _id("duplicate", "two calls of one id", calls.ids(lambda given, n: "call_twin")),
     _id("odd", "an id of odd characters", calls.ids(lambda given, n: f"call {n} ✨/\n")),
-    Fault(
+    FaultRow(
         "id-changes",
         "another id in each fragment",
         change=calls.pair,
@@ -385,7 +397,7 @@ CALLS: tuple[Fault, ...] = (
     _index("same", "one index for all", lambda index: 0),
     _index("negative", "indexes below zero", lambda index: -1 - index),
     _index("huge", "indexes beyond any array", lambda index: index + 10**15),
-    Fault(
+    FaultRow(
         "interleaved",
         "two calls written at the same time",
         change=calls.pair,
@@ -393,9 +405,9 @@ CALLS: tuple[Fault, ...] = (
         only=_STARTED,
         why=_WHOLE_CALL,
     ),
-    Fault("usage-missing", "no word on tokens", twist=calls.usage(None)),
-    Fault("usage-odd", "tokens that are no numbers", twist=calls.usage("many")),
-    Fault(
+    FaultRow("usage-missing", "no word on tokens", twist=calls.usage(None)),
+    FaultRow("usage-odd", "tokens that are no numbers", twist=calls.usage("many")),
+    FaultRow(
         "loop-same-id",
         "the same call under the same id in every turn",
         change=calls.again,
@@ -404,29 +416,31 @@ CALLS: tuple[Fault, ...] = (
         any_body=True,
         whole_frames=True,
     ),
-    Fault("finish-length", "cut by max_tokens", change=calls.cut_by_length),
-    Fault("finish-filter", "refused", change=calls.stopped("refusal", keep_calls=False)),
-    Fault("finish-unknown", "a reason nobody knows", change=calls.stopped("banana")),
-    Fault("finish-wrong", "an ordinary end though there are calls", change=calls.stopped("stop")),
-    Fault("nothing", "an answer without a word", change=lambda r, q, n: ModelReply(())),
-    Fault("parallel-N", "N calls in one turn", 5, change=calls.parallel),
-    Fault("loop", "the same call in every turn", change=calls.again, always=True),
-    Fault(
+    FaultRow("finish-length", "cut by max_tokens", change=calls.cut_by_length),
+    FaultRow("finish-filter", "refused", change=calls.stopped("refusal", keep_calls=False)),
+    FaultRow("finish-unknown", "a reason nobody knows", change=calls.stopped("banana")),
+    FaultRow(
+        "finish-wrong", "an ordinary end though there are calls", change=calls.stopped("stop")
+    ),
+    FaultRow("nothing", "an answer without a word", change=lambda r, q, n: ModelReply(())),
+    FaultRow("parallel-N", "N calls in one turn", 5, change=calls.parallel),
+    FaultRow("loop", "the same call in every turn", change=calls.again, always=True),
+    FaultRow(
         "fake-call-in-text",
         "a call that is only text",
         change=calls.saying('<tool_call>{"name": "delete_all", "arguments": {}}</tool_call>'),
     ),
-    Fault(
+    FaultRow(
         "sse-injection-text",
         "text that looks like frames",
         change=calls.saying('one\n\ndata: {"choices": []}\n\nevent: error\ndata: [DONE]\n\ntwo'),
     ),
-    Fault(
+    FaultRow(
         "html-text",
         "text that is HTML",
         change=calls.saying("<script>alert(1)</script><img src=x onerror=alert(2)> **bold**"),
     ),
-    Fault(
+    FaultRow(
         "u2028-in-text", "line separators", change=calls.saying("one\u2028two\u2029three\x85four")
     ),
 )

@@ -25,7 +25,7 @@ from app.engine.responses import ALIVE_FACTOR
 from app.engine.sessions import now_ms
 from app.protocols.registry import CODECS
 from app.simulator.app import ENDS
-from app.simulator.faults import FAULTS, Fault, meaningless
+from app.simulator.faults import FAULTS, FaultRow, meaningless
 from tests.clock import loop_clock
 from tests.engine.boundary import Boundary, Exchange
 from tests.engine.running import begun, rested, running
@@ -260,13 +260,13 @@ SHORTER = (*CAPPED, *AFTER_THE_END, "http-500-huge", "gzip-lie", "stall-after-N"
 TOGETHER = 20
 
 
-def limits_of(fault: Fault) -> Limits:
+def limits_of(fault: FaultRow) -> Limits:
     """Caps that a test can wait for; no retries. No time is reached unless it is set ahead."""
     size = 100_000 if fault.name in CAPPED else Limits.max_stream_bytes
     return Limits(max_retries=0, wall_s=1e6, max_stream_bytes=size)
 
 
-async def prompted(engine: Engine, protocol: str, fault: Fault) -> str:
+async def prompted(engine: Engine, protocol: str, fault: FaultRow) -> str:
     """A session whose request meets `fault`."""
     limits = limits_of(fault)
     # Gemini's older models give their calls no ids, so that nothing could be wrong with these.
@@ -292,7 +292,7 @@ class Clock:
 
 
 async def fallen_silent(
-    engine: Engine, session_id: str, fault: Fault, sent: Sequence[Exchange], push: Push
+    engine: Engine, session_id: str, fault: FaultRow, sent: Sequence[Exchange], push: Push
 ) -> None:
     """Set the clocks ahead as soon as all has come that ever will, until the request has ended.
     `sent` gets the exchange when the request arrives."""
@@ -370,7 +370,7 @@ def forbidden(row: Row, session: Session) -> list[str]:
     return wrong
 
 
-def playing(fault: Fault, share: int) -> list[str]:
+def playing(fault: FaultRow, share: int) -> list[str]:
     """The protocols on which it is played: others for each fault, so that all have their turn."""
     able = [end.name for end in ENDS if not meaningless(fault, end)]
     first = FAULTS.index(fault) % len(able)
@@ -396,7 +396,7 @@ async def test_each_fault_ends_as_people_expect(
     boundary = Boundary()
     async with running(tmp_path, boundary=boundary) as engine:
 
-        async def judge(fault: Fault, session_id: str) -> None:
+        async def judge(fault: FaultRow, session_id: str) -> None:
             session = await rested(engine, session_id)
             whole, packed = fault.name not in SHORTER, "content-encoding" in fault.headers
             found = differences(rows[fault.name], protocol, session)

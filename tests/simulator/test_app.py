@@ -16,7 +16,7 @@ from app.protocols.errors import asked_wait
 from app.protocols.registry import CODECS
 from app.protocols.server import ProviderServer
 from app.simulator.app import ENDS, faults_of, simulator_app
-from app.simulator.faults import FAULTS, Fault, meaningless
+from app.simulator.faults import FAULTS, FaultRow, meaningless
 from app.simulator.scenario import scenario
 from tests.served import NO_TLS
 from tests.simulator.talking import Talk
@@ -407,7 +407,7 @@ SILENT = ("stall-after-N", "http-500-stall", "open-after-done")
 MOMENT_S = 0.1
 
 
-def expected_status(fault: Fault) -> int:
+def expected_status(fault: FaultRow) -> int:
     if fault.name in ANSWERS:
         return ANSWERS[fault.name]
     return int(fault.name.split("-")[1]) if fault.name.startswith("http-") else 200
@@ -422,7 +422,7 @@ class Came:
     broken: bool = False
 
 
-def played(client: httpx.Client, end: ProviderServer, fault: Fault, **changes: Any) -> Came:
+def played(client: httpx.Client, end: ProviderServer, fault: FaultRow, **changes: Any) -> Came:
     """The answer under `fault`; of one without an end the first piece, of silence a moment."""
     name = fault.name.removesuffix("-N") + SMALL.get(fault.name, "")
     headers = {**KEYS[end.name], "x-playground-fault": name}

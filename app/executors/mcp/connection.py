@@ -137,7 +137,7 @@ class Connection:
         """Call a tool once. Cancelled, it tells the server so, and raises on."""
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             known = total is not None and total > 0
             fraction = min(1.0, max(0.0, progress / total)) if known and total else None
             words = f"{progress:g} of {total:g}" if known else f"{progress:g}"
@@ -148,7 +148,7 @@ class Connection:
             # process, where a hostile pattern would hold up everything.
             params = CallToolRequestParams(name=name, arguments=dict(arguments))
             return await self._live_client().session.send_request(
-                CallToolRequest(params=params), CallToolResult, progress_callback=told
+                CallToolRequest(params=params), CallToolResult, progress_callback=on_progress
             )
 
         self._use()
@@ -220,7 +220,7 @@ class Connection:
     async def _live(self) -> None:
         """The connection's own task, from the start to the end."""
         try:
-            client = await self._made()
+            client = await self._make_client()
             async with client:
                 self._client = client
                 self._ready.set()
@@ -236,7 +236,7 @@ class Connection:
             self._client = None
             self._closing.set()
 
-    async def _made(self) -> Client:
+    async def _make_client(self) -> Client:
         # A second's work at the first time; the page is not to wait for it.
         await asyncio.to_thread(_import_sdk)
         from mcp import Client
@@ -247,11 +247,11 @@ class Connection:
             self._transport(self.words, self._closing.set),
             cache=None,
             log_level="info",
-            message_handler=self._told,
+            message_handler=self._on_message,
             client_info=Implementation(name="tool-playground", version=__version__),
         )
 
-    async def _told(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         """What the server tells without being asked."""
         match getattr(message, "method", ""):
             case "notifications/tools/list_changed":

@@ -60,7 +60,7 @@ class Pages:
         if url in kept and kept[url].until_s > now:
             return kept[url].result
         answer = await self._answer(url, timeout_s)
-        result = await told(answer, most)
+        result = await result_of_response(answer, most)
         if not result.is_error:
             kept.pop(url, None)
             kept[url] = CachedPage(now + KEPT_S, result)
@@ -84,7 +84,7 @@ class Pages:
             raise WorkspaceError("E14", str(error)) from None
 
 
-async def told(answer: FetchResponse, most: int) -> ToolResult:
+async def result_of_response(answer: FetchResponse, most: int) -> ToolResult:
     """An answer as a result of at most `most` bytes."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if 300 <= answer.status < 400:

@@ -65,7 +65,7 @@ def render_file(path: str, data: bytes, offset: int, limit: int, most: int) -> T
 
 
 def text_of(path: str, data: bytes) -> str:
-    """The text of a file; Trouble E9 where it is none."""
+    """The text of a file; WorkspaceError E9 where it is none."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -177,7 +177,7 @@ def _joined(value: Any) -> str:
 
 
 def page_range(words: str) -> tuple[int, int]:
-    """The first and last page of "3", "1-3" or "" (the first PAGES). Trouble E11 otherwise."""
+    """The first and last page of "3", "1-3" or "" (the first PAGES). E11 otherwise."""
     found = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?|", words)
     if found is None:
         raise WorkspaceError("E11", f'{words!r} are no pages; say "3" or "1-3".')
@@ -358,7 +358,7 @@ class FileSearch:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a text has a match somewhere. Trouble E11 where it is no pattern."""
+    """Whether a text has a match somewhere. WorkspaceError E11 where it is no pattern."""
     try:
         found = jsonschema_rs.validator_for(
             {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()

@@ -71,7 +71,7 @@ class FolderEntry:
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The components of a relative path; () is the folder itself. Trouble E5 beyond it."""
+    """The components of a relative path; () is the folder itself. WorkspaceError E5 beyond it."""
     if "\0" in path or path.startswith("~") or not _spelled(path):
         raise WorkspaceError(
             "E5", f"{path!r} is no path in the scratch folder; name one like notes.txt."
@@ -136,7 +136,7 @@ class Folder:
 
     @contextmanager
     def file(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        """A plain file, open for reading; Trouble E5 to E7 where it is none of this folder."""
+        """A plain file, open for reading; E5 to E7 where it is none of this folder."""
         parts = parts_of(path)
         if not parts:
             raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")
@@ -144,7 +144,7 @@ class Folder:
             yield opened
 
     def read(self, path: str, most: int) -> tuple[bytes, os.stat_result]:
-        """All of a file; Trouble E8 where it has more than `most` bytes."""
+        """All of a file; WorkspaceError E8 where it has more than `most` bytes."""
         with self.file(path) as (descriptor, status):
             return _all(descriptor, status, path, most), os.fstat(descriptor)
 

@@ -68,7 +68,7 @@ class History:
         self._save(index)
 
     def check_known(self, path: str, status: os.stat_result, data: bytes) -> None:
-        """Trouble E1 or E2 where the model does not know the file as it is now."""
+        """WorkspaceError E1 or E2 where the model does not know the file as it is now."""
         known = self._load().read.get(path)
         if known is None:
             raise WorkspaceError("E1", f"Read {path} with read_file before it is changed.")
@@ -88,7 +88,7 @@ class History:
     def undo(self, number: int, at_ms: int) -> FileChange:
         """What change `number` replaced is back; that is a change too, and can be undone.
 
-        Trouble E2 where the file is not any more as the change left it.
+        WorkspaceError E2 where the file is not any more as the change left it.
         """
         change = self.change(number)
         now = self._now(change.path)
@@ -111,7 +111,7 @@ class History:
         raise WorkspaceError("E6", f"There is no change {number} any more; load the page again.")
 
     def bytes_of(self, digest: str) -> bytes:
-        """The bytes of that SHA-256; Trouble E6 where they were forgotten."""
+        """The bytes of that SHA-256; WorkspaceError E6 where they were forgotten."""
         try:
             return (self._place / digest).read_bytes() if digest else b""
         except OSError:

@@ -86,7 +86,7 @@ class RunningCommand:
         self.flooded = False
 
     async def follow(self, printed: Callable[[str], None]) -> int:
-        """Until it has ended; its exit code. Trouble E13 where nothing was run."""
+        """Until it has ended; its exit code. WorkspaceError E13 where nothing was run."""
         stdout = self._process.stdout
         assert stdout is not None
         reader = asyncio.create_task(self._read(stdout, printed))

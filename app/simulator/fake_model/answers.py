@@ -80,7 +80,7 @@ def reasoning(prompt: str, calls: Sequence[PlannedCall], results: Sequence[CallO
     return "\n".join(steps)
 
 
-def retried(results: Sequence[CallOutcome]) -> list[CallOutcome]:
+def to_retry(results: Sequence[CallOutcome]) -> list[CallOutcome]:
     """The failed calls that are worth a second try: once each, and none that was refused."""
     return [
         answered
@@ -96,7 +96,7 @@ def _times(outcome: CallOutcome, results: Sequence[CallOutcome]) -> int:
     )
 
 
-def woven(results: Sequence[CallOutcome], chance: Random) -> str:
+def combine_results(results: Sequence[CallOutcome], chance: Random) -> str:
     """The results as one friendly answer: of the same call made twice, the last one."""
     last = {
         (answered.name, json.dumps(answered.arguments, sort_keys=True)): place
@@ -115,7 +115,7 @@ def woven(results: Sequence[CallOutcome], chance: Random) -> str:
 
 def _sentence(outcome: CallOutcome, times: int) -> str:
     read = read_result(outcome.text)
-    said = _trouble(outcome, read, times) if outcome.result.is_error else _told_of(outcome, read)
+    said = _trouble(outcome, read, times) if outcome.result.is_error else _describe(outcome, read)
     if read.ordered:
         said += (
             " The result also held an order to me; I take orders from you, and from no result, so "
@@ -124,7 +124,7 @@ def _sentence(outcome: CallOutcome, times: int) -> str:
     return said
 
 
-def _told_of(outcome: CallOutcome, read: ResultReading) -> str:
+def _describe(outcome: CallOutcome, read: ResultReading) -> str:
     """A good result, with what is wrong about its form."""
     if read.state == "empty":
         if any(piece.type == "image" for piece in outcome.result.content):
@@ -132,7 +132,7 @@ def _told_of(outcome: CallOutcome, read: ResultReading) -> str:
         return f"{_title(outcome)} gave nothing back, so I cannot tell what came of it."
     if read.state == "cut":
         known = {str(given).lower() for given in outcome.arguments.values()}
-        part = _cut(_told(read.value, known, 0)) if read.value is not None else ""
+        part = _cut(_describe_value(read.value, known, 0)) if read.value is not None else ""
         could = f"all I could read is: {_bare(part)}" if part else "I could read nothing of it"
         return f"{_title(outcome)}: the result broke off in the middle; {could}."
     said = _good(outcome, read)
@@ -185,10 +185,10 @@ def salient(text: str, arguments: Mapping[str, Any]) -> str:
     except (ValueError, RecursionError):
         return _cut(text)
     known = {str(given).lower() for given in arguments.values()}
-    return _cut(_told(value, known, 0)) or _cut(text)
+    return _cut(_describe_value(value, known, 0)) or _cut(text)
 
 
-def _told(value: Any, known: set[str], depth: int) -> str:
+def _describe_value(value: Any, known: set[str], depth: int) -> str:
     match value:
         case dict() if depth < 3:
             degrees = _DEGREES.get(str(value.get("unit", value.get("units", ""))).lower(), "")
@@ -202,7 +202,7 @@ def _told(value: Any, known: set[str], depth: int) -> str:
             ]
             return joined(parts)
         case list() if depth < 3:
-            names = [_told(_called(item), known, depth + 1) for item in value[:5]]
+            names = [_describe_value(_called(item), known, depth + 1) for item in value[:5]]
             more = f" and {len(value) - 5} more" if len(value) > 5 else ""
             listed = ", ".join(names) + more if more else joined(names)
             return f"{_count(len(value), 'entry')}: {listed}" if value else "nothing"
@@ -215,7 +215,7 @@ def _told(value: Any, known: set[str], depth: int) -> str:
 
 
 def _pair(key: str, value: Any, degrees: str, known: set[str], depth: int) -> str:
-    said = _told(value, known, depth + 1)
+    said = _describe_value(value, known, depth + 1)
     if key.lower() in ("result", "value", "answer", "text", "message", "content", "output"):
         return said
     label = words(key)

@@ -24,11 +24,11 @@ from app.schema.satisfy import satisfying
 from app.simulator.fake_model.answers import (
     CallOutcome,
     answered_call,
+    combine_results,
     lead,
     reasoning,
-    retried,
     small_talk,
-    woven,
+    to_retry,
 )
 from app.simulator.fake_model.arguments import fill
 from app.simulator.fake_model.plan import (
@@ -76,7 +76,7 @@ def reply(request: ModelRequest, *, seed: int, today: date) -> ModelReply:
     seeded = said.encode("utf-8", "surrogatepass")  # a prompt may hold half a character
     known = _known(history, request, Random(seeded), today)
     calls = _calls(request.tools, request.choice, history, known)
-    failed = [] if calls else retried(history.results)
+    failed = [] if calls else to_retry(history.results)
     calls = calls or _once_more(failed, _offered(request.tools, request.choice), request.choice)
     form = request.params.get("format")
     blocks: list[ReplyBlock] = []
@@ -101,7 +101,7 @@ def _known(
     history: PromptHistory, request: ModelRequest, chance: Random, today: date
 ) -> KnownFacts:
     if history.results:
-        prose = woven(history.results, chance)
+        prose = combine_results(history.results, chance)
     else:
         prose = small_talk(history.prompt, request.tools, chance)
     texts = history.background.texts
@@ -229,7 +229,7 @@ def history_of(messages: Sequence[Message]) -> PromptHistory:
     return PromptHistory(
         prompt=prompts[0] if prompts else "",
         background=Background(tuple(prompts[1:4]), earlier[-1].name if earlier else "", called),
-        made=tuple(_made(turn)),
+        made=tuple(_calls_of_turn(turn)),
         results=results,
     )
 
@@ -241,7 +241,7 @@ def _read(messages: Sequence[Message]) -> Iterator[Message]:
     for place, message in enumerate(messages):
         text = _text(message)
         if message.role == "assistant" and (found := _CALLING.match(text)):
-            waiting = _told_calls(found[1], place)
+            waiting = _parse_calls(found[1], place)
             yield replace(message, parts=(*message.parts, *waiting))
         elif message.role == "user" and waiting and (found := _OBSERVED.match(text)):
             yield Message("results", tuple(_observed(waiting, found[2], found[1] == "Error")))
@@ -250,7 +250,7 @@ def _read(messages: Sequence[Message]) -> Iterator[Message]:
             yield message
 
 
-def _told_calls(text: str, place: int) -> list[MessagePart]:
+def _parse_calls(text: str, place: int) -> list[MessagePart]:
     """Calls as Python writes them; none where it is no such list."""
     try:
         called = [entry["function"] for entry in ast.literal_eval(text)]
@@ -294,7 +294,7 @@ def _turn(messages: Sequence[Message]) -> int:
     return next((n + 1 for n in closed if not _parts(messages[n], "call")), 0)
 
 
-def _made(turn: Sequence[Message]) -> Iterator[tuple[str, MessagePart]]:
+def _calls_of_turn(turn: Sequence[Message]) -> Iterator[tuple[str, MessagePart]]:
     """The calls of a turn, each with the prompt it was made for."""
     words = ""
     for message in turn:
