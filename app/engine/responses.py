@@ -44,9 +44,9 @@ from app.engine.stream_redaction import StreamRedactor
 from app.net.client import HttpClient, NetworkError, is_loopback, rate_limits
 from app.net.keys import Keys
 from app.protocols.base import Codec, Decoder, ReadItem, SideText, WireRequest, join_url
+from app.protocols.builder import is_server_call
 from app.protocols.errors import Advice, asked_wait
 from app.protocols.registry import codec
-from app.protocols.summary import is_server_call
 from app.schema.incremental import IncrementalValidator
 from app.secrets.redaction import Redactor, merge_spans
 from app.store.batch import Chunk, Closed

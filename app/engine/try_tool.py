@@ -21,7 +21,7 @@ from app.engine.redaction import redact_event
 from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
 from app.executors.registry import Executors
-from app.schema.arguments import json_text
+from app.schema.strict_json import json_text
 from app.schema.validate import check_call
 from app.secrets.redaction import Redactor
 

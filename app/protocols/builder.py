@@ -366,3 +366,15 @@ def _may_be(number: float) -> bool:
 
 def meaning_of(raw: str, meaning: Meaning) -> Meaning:
     return "failed" if raw.lower() in FAILED_REASONS else meaning
+
+
+def is_server_call(kind: PartKind, part: PartEnded) -> bool:
+    """Whether the provider ran a tool there. The list of an MCP server's tools, which Responses
+    tells in an item of its own, is no call."""
+    return kind == "server_call" and block_type(part) != "mcp_list_tools"
+
+
+def block_type(part: PartEnded) -> str:
+    """The provider's own word for the block that a part is."""
+    value = part.meta.get("block", part.meta).get("type", "")
+    return value if isinstance(value, str) else ""

@@ -7,8 +7,12 @@ tests of the simulator prove that they agree with its refusals.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
+from math import ceil
 from typing import Any
 
 from app.core import provider_limits as limits
@@ -21,14 +25,16 @@ from app.protocols.lint_rules import (
     Assessment,
     Finding,
     Fix,
+    Node,
     SentTool,
     Severity,
     ToolAcceptance,
     Verdict,
+    at,
     nodes,
 )
-from app.protocols.lint_weak import too_many, twins, weak_spots
 from app.protocols.ollama import lint as ollama_lint
+from app.schema.keywords import pointer
 
 __all__ = [
     "Assessment",
@@ -334,3 +340,202 @@ def _states(tools: Sequence[Tool]) -> Iterator[Finding]:
         message = f"The enums of these tools have {letters:,} letters: Gemini may refuse a forced "
         message += "choice (mode ANY) among them as too complex; allow fewer tools or shorten them."
         yield Finding("weak", message, "", "gemini", source=FORCED, inferred=True)
+
+
+# Finds where models stumble over a tool or a set of tools, whatever the provider. Advice only.
+
+
+ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
+FEW = (
+    "https://platform.openai.com/docs/guides/function-calling#best-practices-for-defining-functions"
+)
+
+SHORTEST_DESCRIPTION = 15
+DEEPEST = 5
+MOST_ENUM = 50
+MOST_PARAMETERS = 20
+MOST_TOKENS = 2000
+MOST_TOOLS = 20
+MOST_NAMED = 8
+_ALIKE = 0.9
+_MOST_COMPARED = 200
+
+_VAGUE = frozenset(
+    (
+        *("data", "do_it", "doit", "do", "thing", "things", "stuff", "tool", "function", "func"),
+        *("call", "run", "execute", "process", "get", "set", "main", "test", "foo", "bar", "baz"),
+        *("action", "misc", "query", "input", "output", "value", "args", "params", "object"),
+        *("item", "info"),
+    )
+)
+_NUMBERED = re.compile(r"[a-z]{1,4}_?\d+|.{1,2}")
+_SEPARATORS = re.compile(r"[-_.]")
+_LOOKS = str.maketrans({"1": "l", "I": "l", "i": "l", "0": "o", "O": "o", "5": "s"})
+
+
+def weak_spots(tool: Tool) -> list[Finding]:
+    """The weak spots of one tool."""
+    result = [*_of_name(tool), *_of_description(tool)]
+    if tool.format is None:
+        result += _of_parameters(nodes(tool.parameters))
+    tokens = estimate_tokens(tool, "openai_chat")
+    if tokens > MOST_TOKENS:
+        message = (
+            f"This tool takes about {tokens:,} tokens of every request; models read less well."
+        )
+        result.append(_weak(message, "", FEW))
+    return result
+
+
+def _weak(message: str, where: str, source: str = ADVICE) -> Finding:
+    return Finding("weak", message, where, source=source, inferred=True)
+
+
+def _of_name(tool: Tool) -> Iterator[Finding]:
+    name = tool.name.lower()
+    if name in _VAGUE or _NUMBERED.fullmatch(name):
+        message = f"The name {tool.name!r} tells little: name what the tool does, like get_weather."
+        yield _weak(message, "/name")
+
+
+def _of_description(tool: Tool) -> Iterator[Finding]:
+    text = tool.description.strip()
+    if not text:
+        yield _weak(
+            "The tool has no description: say what it does and when to call it.", "/description"
+        )
+    elif len(text) < SHORTEST_DESCRIPTION or text.lower() == tool.name.lower().replace("_", " "):
+        yield _weak(
+            "The description tells little: say when to call the tool and what comes back.",
+            "/description",
+        )
+
+
+def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
+    result: list[Finding] = []
+    if bare := _undescribed(all_nodes):
+        single = f"The parameter {bare[0][0][:60]!r} has no description."
+        several = f"{len(bare)} parameters have no description: {_list_names(bare)}."
+        result.append(_weak(several if len(bare) > 1 else single, bare[0][1]))
+    if mixed := [(at(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
+        places = "" if len(mixed) == 1 else f", and at {len(mixed) - 1} more places"
+        message = f"Several kinds of value are possible{mixed[0][0]}{places}: models mix them up; "
+        result.append(_weak(message + "use one kind, or a tool for each.", mixed[0][1]))
+    root = all_nodes[0]
+    if len(root.properties) > MOST_PARAMETERS:
+        message = f"The tool has {len(root.properties)} parameters: more than {MOST_PARAMETERS} "
+        result.append(_weak(message + "are often mixed up.", "/parameters/properties"))
+    for node in all_nodes:
+        result += _of_node(node)
+    if all_nodes[-1].depth > DEEPEST:
+        deepest = max(all_nodes, key=lambda node: node.depth)
+        message = (
+            f"The schema is nested {deepest.depth} levels deep{at(deepest.place)}: models lose "
+        )
+        result.append(_weak(message + "their way below five; flatten it.", _where(deepest)))
+    return result
+
+
+def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
+    """Names and pointers of properties without a description; what a `$ref` names has its own."""
+    result = []
+    for node in all_nodes:
+        for name, prop in node.properties.items():
+            if isinstance(prop, dict) and not prop.keys() & {"description", "$ref", "const"}:
+                result.append((name, _where(node) + pointer(("properties", name))))
+    return result
+
+
+def _list_names(several: Sequence[tuple[str, str]]) -> str:
+    names = ", ".join(repr(name[:60]) for name, _ in several[:MOST_NAMED])
+    more = len(several) - MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _of_node(node: Node) -> Iterator[Finding]:
+    enum = node.keys.get("enum")
+    if isinstance(enum, list) and len(enum) > MOST_ENUM:
+        message = (
+            f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "
+        )
+        yield _weak(message + "check in the tool serve better.", _where(node))
+
+
+def _is_union(node: Node) -> bool:
+    """Choices between two kinds, null aside."""
+    for keyword in ("anyOf", "oneOf"):
+        several = node.keys.get(keyword)
+        if isinstance(several, list):
+            real = [branch for branch in several if branch != {"type": "null"}]
+            return len(real) > 1
+    return len([kind for kind in node.types if kind != "null"]) > 1
+
+
+def _where(node: Node) -> str:
+    return "/parameters" + pointer(node.place)
+
+
+# Tools beside each other.
+
+
+def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
+    """Tools that a model may mistake for each other, each pair once."""
+    some = tools[:_MOST_COMPARED]
+    for index, first in enumerate(some):
+        for second in some[index + 1 :]:
+            if first.name == second.name:
+                continue
+            if _lookalike_key(first.name) == _lookalike_key(second.name):
+                message = (
+                    f"{first.name!r} and {second.name!r} look alike: give one a name of its own."
+                )
+                yield _weak(message, "/name")
+            elif _is_alike(first.description, second.description):
+                message = (
+                    f"{first.name!r} and {second.name!r} are described alike: "
+                    "say when to call which."
+                )
+                yield _weak(message, "/description")
+
+
+def _lookalike_key(name: str) -> str:
+    return _SEPARATORS.sub("", name).translate(_LOOKS).lower()
+
+
+def _is_alike(first: str, second: str) -> bool:
+    if not first.strip() or not second.strip():
+        return False
+    if first == second:
+        return True
+    match = SequenceMatcher(None, first[:500].lower(), second[:500].lower(), autojunk=False)
+    return (
+        match.real_quick_ratio() > _ALIKE
+        and match.quick_ratio() > _ALIKE
+        and (match.ratio() > _ALIKE)
+    )
+
+
+def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
+    """More tools than a model chooses from well."""
+    if len(tools) > MOST_TOOLS:
+        tokens = sum(estimate_tokens(tool, "openai_chat") for tool in tools)
+        message = (
+            f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
+        )
+        yield _weak(message + "choose worse; allow fewer at a time.", "", FEW)
+
+
+# How many tokens a tool takes in every request, estimated. Knows no tokenizer.
+
+
+_LETTERS = 3.5
+_AROUND = {"anthropic": 40, "openai_chat": 10, "openai_responses": 10, "gemini": 10, "ollama": 12}
+
+
+def estimate_tokens(tool: Tool, protocol: str) -> int:
+    """Tokens of name, description and schema as `protocol` sends them: compact JSON, 3.5 letters
+    a token, and a fixed part for what the provider puts around it. Off by a third either way.
+    """
+    parts = [tool.name, tool.description, tool.format or tool.parameters]
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+    return ceil(len(text) / _LETTERS) + _AROUND.get(protocol, 10)

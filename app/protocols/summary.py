@@ -19,6 +19,7 @@ from app.core.events import (
     Warned,
     WireEvent,
 )
+from app.protocols.builder import block_type, is_server_call
 from app.protocols.registry import codec
 
 
@@ -65,7 +66,7 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
             {
                 **_call(part),
                 "name": part.name or None,
-                "kind": _type(part),
+                "kind": block_type(part),
             }
             for kind, part in parts
             if is_server_call(kind, part)
@@ -76,18 +77,6 @@ def facts(events: list[WireEvent]) -> dict[str, Any]:
         "ended": _end_of(end),
         "warnings": warnings,
     }
-
-
-def is_server_call(kind: PartKind, part: PartEnded) -> bool:
-    """Whether the provider ran a tool there. The list of an MCP server's tools, which Responses
-    tells in an item of its own, is no call."""
-    return kind == "server_call" and _type(part) != "mcp_list_tools"
-
-
-def _type(part: PartEnded) -> str:
-    """The provider's own word for the block that a part is."""
-    value = part.meta.get("block", part.meta).get("type", "")
-    return value if isinstance(value, str) else ""
 
 
 def _text_of_kind(parts: list[tuple[PartKind, PartEnded]], only: PartKind) -> str | None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.executors.python import runner
-from app.schema.arguments import read_arguments
-from app.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse
+from app.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse, read_arguments
 from tests.bounded import within
 from tests.tables import each_row
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.core.events import Problem
-from app.schema.arguments import read_arguments
 from app.schema.incremental import IncrementalValidator
+from app.schema.strict_json import read_arguments
 from app.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled

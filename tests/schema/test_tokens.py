@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
-from app.protocols.lint_weak import estimate_tokens
+from app.protocols.lint import estimate_tokens
 
 
 def test_more_text_is_more_tokens() -> None:

@@ -19,7 +19,9 @@ from app.protocols.encoder import (
     Ids,
     Names,
     Notes,
+    ProviderSupport,
     exact_object,
+    foretell,
     freeform_note,
     input_object,
     led_by_system,
@@ -32,7 +34,6 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "anthropic"
 PATH = "/v1/messages"

@@ -22,7 +22,9 @@ from app.protocols.encoder import (
     CUT,
     Names,
     Notes,
+    ProviderSupport,
     exact_object,
+    foretell,
     input_object,
     led_by_system,
     message_members,
@@ -36,7 +38,6 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "gemini"
 VERSION = "/v1beta"

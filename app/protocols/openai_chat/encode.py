@@ -19,7 +19,9 @@ from app.protocols.encoder import (
     Ids,
     Names,
     Notes,
+    ProviderSupport,
     error_text,
+    foretell,
     freeform_note,
     message_members,
     no_tools_note,
@@ -33,7 +35,6 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "openai_chat"
 PATH = "/chat/completions"

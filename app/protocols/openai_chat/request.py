@@ -1,6 +1,5 @@
 """Parses Chat Completions requests and refuses as OpenAI does: same status, code and words.
 
-Tools are parsed in `request_tools`.
 https://platform.openai.com/docs/api-reference/chat/create
 """
 
@@ -13,21 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import Content
+from app.core.provider_limits import OPENAI_LONGEST_NAME, OPENAI_MOST_TOOLS
+from app.core.tools import FREEFORM, Content, Tool, ToolChoice
 from app.protocols import openai_schema
-from app.protocols.openai_chat import request_tools
-from app.protocols.openai_chat.request_tools import (
-    check_name,
-    choice_of,
-    function_choice_of,
-    functions_of,
-    invalid,
-    missing,
-    tools_of,
-    unsupported,
-    wrong_type,
+from app.protocols.server import (
+    BadRequest,
+    Citation,
+    ParsedRequest,
+    compact,
+    object_of,
+    tokens,
+    words_of,
 )
-from app.protocols.server import ParsedRequest, compact, object_of, tokens, words_of
 
 _KNOWN = words_of(
     """model messages tools tool_choice parallel_tool_calls stream stream_options temperature top_p
@@ -50,12 +46,10 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     data = object_of(body)
     for name in data:
         if name not in _KNOWN:
-            raise request_tools.REFERENCE.refusal(
-                f"Unrecognized request argument supplied: {name}", param=name
-            )
+            raise REFERENCE.refusal(f"Unrecognized request argument supplied: {name}", param=name)
     model = data.get("model")
     if not isinstance(model, str) or not model:
-        raise request_tools.REFERENCE.refusal("you must provide a model parameter")
+        raise REFERENCE.refusal("you must provide a model parameter")
     legacy = "functions" in data
     tools = functions_of(data["functions"], model) if legacy else tools_of(data.get("tools"), model)
     _check_flags(data, bool(tools))
@@ -88,7 +82,7 @@ def _check_flags(data: Mapping[str, Any], has_tools: bool) -> None:
     ):
         if data.get(name) is not None and not there:
             what = f"The '{name}' parameter" if name == "stream_options" else f"'{name}'"
-            raise request_tools.ASSUMED.refusal(f"{what} is only allowed when {words}.", param=name)
+            raise ASSUMED.refusal(f"{what} is only allowed when {words}.", param=name)
     for name in ("stream", "parallel_tool_calls", "logprobs"):
         if not isinstance(data.get(name) or False, bool):
             raise wrong_type(name, "a boolean", data[name])
@@ -98,14 +92,14 @@ def _most(data: Mapping[str, Any], model: str) -> int | None:
     """How many tokens the answer may have; models that reason know one name for it alone."""
     if _REASONING.match(model):
         if data.get("max_tokens") is not None:
-            raise request_tools.MAX_TOKENS.refusal(
+            raise MAX_TOKENS.refusal(
                 "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
                 "'max_completion_tokens' instead.",
                 param="max_tokens",
                 code="unsupported_parameter",
             )
         if data.get("temperature") not in (None, 1):
-            raise request_tools.ONLY_DEFAULT.refusal(
+            raise ONLY_DEFAULT.refusal(
                 f"Unsupported value: 'temperature' does not support {data['temperature']} with "
                 "this model. Only the default (1) value is supported.",
                 param="temperature",
@@ -122,7 +116,7 @@ def _whole(data: Mapping[str, Any], name: str, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise wrong_type(name, "an integer", value)
     if value < least:
-        raise request_tools.REFERENCE.refusal(
+        raise REFERENCE.refusal(
             f"Invalid '{name}': integer below minimum value. Expected a value >= {least}, but got "
             f"{value} instead.",
             param=name,
@@ -136,7 +130,7 @@ def _choices(data: Mapping[str, Any]) -> int:
         return 1
     count = _whole(data, "n", 1)
     if count > _MOST_CHOICES:
-        raise request_tools.REFERENCE.refusal(
+        raise REFERENCE.refusal(
             f"Invalid 'n': integer above maximum value. Expected a value <= {_MOST_CHOICES}, but "
             f"got {count} instead.",
             param="n",
@@ -158,7 +152,7 @@ def _format(value: Any, messages: Any) -> Mapping[str, Any] | None:
             return None
         case "json_object":
             if "json" not in compact(messages).lower():
-                raise request_tools.SAY_JSON.refusal(
+                raise SAY_JSON.refusal(
                     "'messages' must contain the word 'json' in some form, to use "
                     "'response_format' of type 'json_object'.",
                     param="messages",
@@ -266,7 +260,7 @@ def _merge_results(messages: Iterable[Message]) -> list[Message]:
 
 def _check_answered(waiting: Sequence[str]) -> None:
     if waiting:
-        raise request_tools.UNANSWERED.refusal(
+        raise UNANSWERED.refusal(
             "An assistant message with 'tool_calls' must be followed by tool messages responding "
             "to each 'tool_call_id'. The following tool_call_ids did not have response messages: "
             + ", ".join(waiting),
@@ -280,13 +274,13 @@ def _result(entry: Mapping[str, Any], where: str, waiting: list[str]) -> Message
     if not isinstance(call_id, str):
         raise missing(f"{where}.tool_call_id")
     if not waiting:
-        raise request_tools.NO_CALL.refusal(
+        raise NO_CALL.refusal(
             "Invalid parameter: messages with role 'tool' must be a response to a preceeding "
             "message with 'tool_calls'.",
             param=f"{where}.role",
         )
     if call_id not in waiting:
-        raise request_tools.OTHER_CALL.refusal(
+        raise OTHER_CALL.refusal(
             f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' of "
             "previous message.",
             param=f"{where}.tool_call_id",
@@ -319,7 +313,7 @@ def _result_part(call_id: str, parts: Sequence[MessagePart]) -> MessagePart:
 def _assistant(entry: Mapping[str, Any], where: str, place: int) -> Message:
     content, calls, legacy_call = (entry.get(k) for k in ("content", "tool_calls", "function_call"))
     if content is None and not calls and not entry.get("refusal") and not legacy_call:
-        raise request_tools.REFERENCE.refusal(
+        raise REFERENCE.refusal(
             f"Invalid value for 'content': expected a string, got null. ({where})",
             param=f"{where}.content",
         )
@@ -370,10 +364,10 @@ def _content(content: Any, role: str, where: str) -> tuple[MessagePart, ...]:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind not in _PARTS[role]:
             if role == "tool":
-                raise request_tools.TOOL_CONTENT.refusal(
+                raise TOOL_CONTENT.refusal(
                     "Content blocks are expected to be either text or image_url type.", param=at
                 )
-            raise invalid(f"{at}.type", f"'{kind}' is not supported here.", request_tools.ASSUMED)
+            raise invalid(f"{at}.type", f"'{kind}' is not supported here.", ASSUMED)
         match kind:
             case "text" | "refusal":
                 if not isinstance(part.get(kind), str):
@@ -398,7 +392,7 @@ def _image(part: Mapping[str, Any], where: str) -> Content:
         raise invalid(f"{where}.url", f"Expected a valid URL, but got '{url[:80]}'.")
     head = _DATA.match(url)
     if head is None:
-        raise request_tools.IMAGES.refusal(
+        raise IMAGES.refusal(
             "You uploaded an unsupported image. Please make sure your image has of one the "
             "following formats: ['png', 'jpeg', 'gif', 'webp'].",
             param=f"{where}.url",
@@ -409,7 +403,227 @@ def _image(part: Mapping[str, Any], where: str) -> Content:
         if not b64decode(data, validate=True):
             raise ValueError
     except (binascii.Error, ValueError):
-        raise request_tools.IMAGES.refusal(
+        raise IMAGES.refusal(
             "Invalid base64 image_url.", param=f"{where}.url", code="invalid_base64"
         ) from None
     return Content("image", media_type=f"image/{head[1].lower()}", data=data)
+
+
+# Parses the tools (functions, free-form ones) and the tool choice of a Chat Completions request.
+#
+# https://platform.openai.com/docs/api-reference/chat/create
+
+
+# What the provider says when it refuses a request, and where that is known from.
+
+REFERENCE = Citation("OpenAI API reference: create a chat completion")
+ASSUMED = Citation("OpenAI API reference: create a chat completion", inferred=True)
+UNANSWERED = Citation("https://github.com/BerriAI/litellm/issues/10083")
+NO_CALL = Citation("https://github.com/miurla/morphic/issues/136")
+OTHER_CALL = Citation("docs/wire.md, section 2: results answer the calls before", inferred=True)
+TOO_MANY = Citation("https://github.com/vishalmysore/Tools4AI/issues/16")
+NAMES = Citation(openai_schema.NAMES["openai_chat"])
+MAX_TOKENS = Citation("https://github.com/sipeed/picoclaw/issues/16")
+ONLY_DEFAULT = Citation("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
+TOOL_CONTENT = Citation("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
+SAY_JSON = Citation("https://github.com/mem0ai/mem0/issues/3008")
+IMAGES = Citation("OpenAI guide to images", inferred=True)
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+_LONGEST = OPENAI_LONGEST_NAME["openai_chat"]
+
+
+def wrong_type(param: str, expected: str, value: Any) -> BadRequest:
+    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+    kind = "null" if value is None else kinds.get(type(value), "a number")
+    return REFERENCE.refusal(
+        f"Invalid type for '{param}': expected {expected}, but got {kind} instead.",
+        param=param,
+        code="invalid_type",
+    )
+
+
+def missing(param: str) -> BadRequest:
+    return REFERENCE.refusal(
+        f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter"
+    )
+
+
+def invalid(param: str, sentence: str, source: Citation = REFERENCE) -> BadRequest:
+    return source.refusal(f"Invalid '{param}': {sentence}", param=param, code="invalid_value")
+
+
+def unsupported(param: str, value: Any, known: str) -> BadRequest:
+    """A value that is none of those known."""
+    return REFERENCE.refusal(
+        f"Invalid value: '{value}'. Supported values are: {known}.",
+        param=param,
+        code="invalid_value",
+    )
+
+
+def check_name(name: Any, place: str) -> str:
+    if not isinstance(name, str):
+        raise missing(place)
+    if not _NAME.fullmatch(name):
+        raise invalid(
+            place,
+            "string does not match pattern. Expected a string that matches the pattern "
+            "'^[a-zA-Z0-9_-]+$'.",
+            NAMES,
+        )
+    if len(name) > _LONGEST:
+        raise NAMES.refusal(
+            f"Invalid '{place}': string too long. Expected a string with maximum length "
+            f"{_LONGEST}, but got a string with length {len(name)} instead.",
+            param=place,
+            code="string_above_max_length",
+        )
+    return name
+
+
+def tools_of(value: Any, model: str) -> tuple[Tool, ...]:
+    """The tools that `tools` holds, as `model` takes them."""
+    if value is None:
+        return ()
+    tools = []
+    for place, entry in enumerate(_entries(value, "tools")):
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        match kind:
+            case None:
+                raise missing(f"tools[{place}].type")
+            case "function":
+                tools.append(_tool(entry.get("function"), f"tools[{place}].function", model))
+            case "custom":
+                tools.append(_custom(entry.get("custom"), f"tools[{place}].custom"))
+            case _:
+                raise unsupported(f"tools[{place}].type", kind, "'function' and 'custom'")
+    return tuple(tools)
+
+
+def functions_of(value: Any, model: str) -> tuple[Tool, ...]:
+    """The tools of the older dialect, which calls them functions."""
+    if value is None:
+        return ()
+    entries = enumerate(_entries(value, "functions"))
+    return tuple(_tool(entry, f"functions[{place}]", model) for place, entry in entries)
+
+
+def _entries(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise wrong_type(name, "an array of objects", value)
+    if not value:
+        raise invalid(name, "empty array. Expected an array with minimum length 1.")
+    if len(value) > OPENAI_MOST_TOOLS:
+        raise TOO_MANY.refusal(
+            f"Invalid '{name}': array too long. Expected an array with maximum length "
+            f"{OPENAI_MOST_TOOLS}, but got an array with length {len(value)} instead.",
+            param=name,
+            code="array_above_max_length",
+        )
+    return value
+
+
+def _tool(function: Any, place: str, model: str) -> Tool:
+    if not isinstance(function, dict):
+        raise missing(place)
+    name = check_name(function.get("name"), f"{place}.name")
+    schema = function.get("parameters")
+    if schema is None:
+        schema = {"type": "object", "properties": {}}
+    if not isinstance(schema, dict):
+        raise wrong_type(f"{place}.parameters", "an object", schema)
+    strict = function.get("strict")
+    if strict is not None and not isinstance(strict, bool):
+        raise wrong_type(f"{place}.strict", "a boolean", strict)
+    for problem, source in openai_schema.errors(schema, strict=strict is True):
+        raise _bad_schema(name, place, problem, source)
+    openai_schema.check_lookaround(schema, model, strict=strict is True, seen=False)
+    return Tool(name, str(function.get("description") or ""), schema, strict=strict is True)
+
+
+def _custom(custom: Any, place: str) -> Tool:
+    """A free-form tool; its grammar stands one level deeper than in the neutral form."""
+    if not isinstance(custom, dict):
+        raise missing(place)
+    name = check_name(custom.get("name"), f"{place}.name")
+    match custom.get("format", {"type": "text"}):
+        case {"type": "text"}:
+            form: dict[str, Any] = {"type": "text"}
+        case {"type": "grammar", "grammar": {"syntax": str() as syntax, "definition": str() as d}}:
+            if syntax not in ("lark", "regex"):
+                raise unsupported(f"{place}.format.grammar.syntax", syntax, "'lark' and 'regex'")
+            form = {"type": "grammar", "syntax": syntax, "definition": d}
+        case {"type": "grammar"}:
+            raise missing(f"{place}.format.grammar")
+        case other:
+            kind = other.get("type") if isinstance(other, dict) else other
+            raise unsupported(f"{place}.format.type", kind, "'text' and 'grammar'")
+    return Tool(name, str(custom.get("description") or ""), FREEFORM, format=form)
+
+
+def _bad_schema(name: str, place: str, sentence: str, source: Citation) -> BadRequest:
+    return source.refusal(
+        f"Invalid schema for function '{name}': {sentence}",
+        param=f"{place}.parameters",
+        code="invalid_function_parameters",
+    )
+
+
+def choice_of(value: Any, tools: Sequence[Tool], parallel: bool) -> ToolChoice:
+    """The choice that `tool_choice` makes among `tools`."""
+    if value is None:
+        return ToolChoice(parallel=parallel)
+    if not tools:
+        raise ASSUMED.refusal(
+            "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
+        )
+    match value:
+        case "auto" | "none" | "required":
+            return ToolChoice(value, parallel=parallel)
+        case {"type": "function", "function": {"name": str() as name}} | {
+            "type": "custom",
+            "custom": {"name": str() as name},
+        }:
+            _check_offered([name], tools)
+            return ToolChoice("tool", name, parallel=parallel)
+        case {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list() as allowed}}:
+            names = [_allowed_name(entry) for entry in allowed]
+            _check_offered(names, tools)
+            return ToolChoice(
+                "required" if mode == "required" else "auto",
+                allowed=tuple(names),
+                parallel=parallel,
+            )
+    text = value if isinstance(value, str) else compact(value)
+    raise unsupported("tool_choice", text, "'none', 'auto', and 'required'")
+
+
+def _allowed_name(entry: Any) -> str:
+    match entry:
+        case {"function": {"name": str() as name}} | {"custom": {"name": str() as name}}:
+            return name
+    raise missing("tool_choice.allowed_tools.tools[].function.name")
+
+
+def function_choice_of(value: Any, tools: Sequence[Tool]) -> ToolChoice:
+    """The choice of the older dialect: none, auto, or one by its name; one call in a turn."""
+    match value:
+        case None | "auto":
+            return ToolChoice(parallel=False)
+        case "none":
+            return ToolChoice("none", parallel=False)
+        case {"name": str() as name}:
+            _check_offered([name], tools)
+            return ToolChoice("tool", name, parallel=False)
+    raise unsupported("function_call", value, "'none' and 'auto'")
+
+
+def _check_offered(names: Iterable[str], tools: Sequence[Tool]) -> None:
+    for name in names:
+        if not any(tool.name == name for tool in tools):
+            raise ASSUMED.refusal(
+                f"Invalid value for 'tool_choice': function '{name}' is not in 'tools'.",
+                param="tool_choice",
+                code="invalid_value",
+            )

@@ -20,6 +20,8 @@ from app.protocols.encoder import (
     Ids,
     Names,
     Notes,
+    ProviderSupport,
+    foretell,
     message_members,
     no_tools_note,
     note_foreign,
@@ -32,7 +34,6 @@ from app.protocols.encoder import (
     wire_request,
 )
 from app.protocols.parameters import in_own_words
-from app.protocols.preflight import ProviderSupport, foretell
 
 PROTOCOL = "openai_responses"
 PATH = "/responses"

@@ -22,8 +22,8 @@ from app.engine.suggestions import past_result, suggest_result
 from app.render.arguments import as_typed, flat, flat_rows, rows_of
 from app.render.fragments import partial
 from app.schema import strict_json
-from app.schema.arguments import json_text
 from app.schema.form import Form, fields, value_of
+from app.schema.strict_json import json_text
 from app.schema.validate import schema_problems
 from app.web.forms import Body, as_json, body_of, wants
 from app.web.session.answers_view import (

@@ -22,8 +22,7 @@ from app.exchange.python.signature import face as python_face
 from app.exchange.python.signature import tool_from
 from app.executors.template import unfilled
 from app.protocols import rewrite
-from app.protocols.lint import acceptance_matrix, findings, merge_by_protocol
-from app.protocols.lint_weak import estimate_tokens
+from app.protocols.lint import acceptance_matrix, estimate_tokens, findings, merge_by_protocol
 from app.protocols.rewrite import Rewrite
 from app.render.filters import pretty
 from app.schema.outline import apply_action, apply_form, outline, row_at
