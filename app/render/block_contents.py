@@ -189,7 +189,7 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
     shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
-    values["laid_out"] = lay_out
+    values["layout"] = lay_out
     values["odds"] = odds(part.meta.get("logprobs"))
     return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
 

@@ -6,13 +6,13 @@ from app.core.events import Logged
 from app.render.replay_timeline import played, reel
 from tests.factories import START_MS, Log
 from tests.render.logs import STORIES
-from tests.render.test_replay import laid_out
+from tests.render.test_replay import layout
 from tests.tables import each_row
 
 
 @each_row("name", STORIES)
 def test_what_arrived_is_in_the_order_of_the_log_and_of_time(name: str) -> None:
-    found = laid_out(name)
+    found = layout(name)
     assert [one for one in found.arrivals if isinstance(one, Logged)] == STORIES[name]
     assert list(found.at) == sorted(found.at)
     assert len(found.seqs) == found.count + 1
@@ -20,7 +20,7 @@ def test_what_arrived_is_in_the_order_of_the_log_and_of_time(name: str) -> None:
 
 
 def test_an_event_is_found_by_its_number_and_its_time() -> None:
-    found = laid_out("waiting")
+    found = layout("waiting")
     for position, what in enumerate(found.arrivals, 1):
         if isinstance(what, Logged):
             assert found.of_seq(what.seq) == max(position, found.first)
@@ -44,13 +44,13 @@ def test_a_log_without_a_beginning_has_no_place() -> None:
 
 
 def test_errors_are_places_to_jump_to() -> None:
-    words = [mark.words for mark in laid_out("troubled").marks if mark.kind == "error"]
+    words = [mark.words for mark in layout("troubled").marks if mark.kind == "error"]
     assert len(words) == 1
     assert words[0].startswith("<script>")
 
 
 def test_a_place_knows_where_to_go_from_there() -> None:
-    found = laid_out("waiting")
+    found = layout("waiting")
     calls = [mark for mark in found.marks if mark.kind == "call"]
     place = played(found, calls[1].position)
     assert (place.before["call"], place.after["call"]) == (calls[0].seq, calls[2].seq)

@@ -66,7 +66,7 @@ def test_clocks_that_jump_back_do_no_harm() -> None:
     assert made["frames"]
 
 
-def laid_out(name: str) -> Reel:
+def layout(name: str) -> Reel:
     return reel("s1", STORIES[name], chunks(STORIES[name]))
 
 
@@ -96,7 +96,7 @@ def apply(page: Page, step: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_each_position_shows_exactly_what_had_come_until_then(name: str) -> None:
-    found, chance = laid_out(name), Random(name)
+    found, chance = layout(name), Random(name)
     player = Player(found, FIXED)
     page = Page(player.view(found.count))
     for _ in range(6):
@@ -115,7 +115,7 @@ def test_each_position_shows_exactly_what_had_come_until_then(name: str) -> None
 
 def test_a_jump_back_begins_at_a_fold_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.render.replay.KEPT_EVERY", 7)
-    found, chance = laid_out("side by side"), Random(6)
+    found, chance = layout("side by side"), Random(6)
     player = Player(found, FIXED)
     for _ in range(12):
         jump = chance.randint(found.first, found.count)
@@ -124,7 +124,7 @@ def test_a_jump_back_begins_at_a_fold_that_is_kept(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_step_is_one_arrival_that_shows_something() -> None:
-    found = laid_out("interleaved")
+    found = layout("interleaved")
     steps = list(Player(found, FIXED).frames(ENV, found.first, 0))
     assert [step["from"] for step in steps] == [found.first, *(step["to"] for step in steps[:-1])]
     assert steps[-1]["to"] == found.count
@@ -133,7 +133,7 @@ def test_a_step_is_one_arrival_that_shows_something() -> None:
 
 
 def test_the_index_says_where_to_jump_and_what_was_left_out() -> None:
-    found = laid_out("waiting")
+    found = layout("waiting")
     told = json.loads(json.dumps(index(found)))
     kinds = [mark[0] for mark in told["marks"]]
     assert kinds == ["prompt", "turn", "call", "call", "call", "turn"]

@@ -80,7 +80,7 @@ def found(severity: str, count: int, **more: str) -> list[Finding]:
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_is_refused_is_read_first_and_the_rest_is_folded(strict: bool) -> None:
     findings = found("refused", 2) + found("strict", 3, fix="strict") + found("ignored", 4)
-    first, folds = Judged(findings + found("weak", 9)).laid_out(strict)
+    first, folds = Judged(findings + found("weak", 9)).layout(strict)
     assert len(first) == MOST_FIRST
     assert [one.severity for one in first[:3]] == [
         "refused",

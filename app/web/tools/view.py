@@ -78,7 +78,7 @@ class Judged:
     problem: str = ""
     pointer: str = ""
 
-    def laid_out(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
+    def layout(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
         """The findings to be read first, and those that are folded: (title, fix, findings)."""
         first = [finding for finding in self.findings if counts(finding, strict)]
         folds = [("more of them", "", first[MOST_FIRST:])]
