@@ -1,1 +1,1 @@
-"""What answers a call. One file a kind, one line in `table`."""
+"""What answers a call: one module or package a kind of tool, one line in `registry`."""

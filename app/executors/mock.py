@@ -1,4 +1,4 @@
-"""An answer written beforehand, with the call's arguments put in (filling.py). Runs nothing.
+"""An answer written beforehand, with the call's arguments put in (`template.py`). Runs nothing.
 
 config has at least one of, and of several the first that applies is taken:
 `cases`: [{"when": {POINTER: test}, "result", "is_error"}], the first whose tests all hold; a test

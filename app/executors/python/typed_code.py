@@ -1,4 +1,4 @@
-"""Python typed in the page, run: the side of `sandboxed.py` that is in a process of its own.
+"""Python typed in the page, run: the side of `executor.py` that is in a process of its own.
 
 Loaded by `runner.py` as if it was a person's file, so it may import nothing of this program. The
 interpreter brings values of any size; here, where memory has a limit, they become text.
