@@ -153,7 +153,7 @@ def secrets_in(text: str, name: str = "") -> list[SecretSpan]:
         if spot.start < spot.end and 1 not in taken[spot.start : spot.end]:
             taken[spot.start : spot.end] = b"\1" * (spot.end - spot.start)
             found.append(spot)
-    return sorted(found, key=lambda one: one.start)
+    return sorted(found, key=lambda span: span.start)
 
 
 def names_key(name: str, value: str) -> bool:
@@ -201,7 +201,7 @@ def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
     if not _REFERENCE.search(value):
         yield SecretSpan(start, len(text), name, NAME)
         return
-    beside = _REFERENCE.sub(lambda one: " " * len(one[0]), text)
+    beside = _REFERENCE.sub(lambda reference: " " * len(reference[0]), text)
     for match in re.finditer(r"[^\s{}$:,;]{8,}", beside):
         if is_opaque(match[0]):
             yield SecretSpan(*match.span(), name, NAME)
@@ -221,7 +221,7 @@ def _by_prefix(text: str) -> Iterator[SecretSpan]:
 
 def _is_mixed(run: str) -> bool:
     """Whether letters and digits, or a long row of letters, make one run that is no word."""
-    digits = sum(one.isdigit() for one in run)
+    digits = sum(char.isdigit() for char in run)
     return len(run) >= 12 or (len(run) >= 8 and digits >= 2)
 
 
@@ -283,12 +283,14 @@ def _is_random(word: str) -> bool:
     if len(word) < LONG or _UUID.search(word) or re.search(r"[^A-Za-z0-9+/=._~%-]", word):
         return False
     if _HEX.fullmatch(word):
-        return any(one.isdigit() for one in word) and any(one.isalpha() for one in word[2:])
+        return any(letter.isdigit() for letter in word) and any(
+            letter.isalpha() for letter in word[2:]
+        )
     runs = _RUN.findall(word)
     longest = max(runs, key=len, default="")
     if len(set(longest)) < 8:
         return False
-    digits = any(one.isdigit() for one in longest)
+    digits = any(letter.isdigit() for letter in longest)
     if len(longest) >= LONG:
         return _length_of_pieces([longest]) < (3.3 if digits else 2.3)
     every = "".join(runs)

@@ -169,10 +169,10 @@ def _lighter(html: str, long: dict[str, int]) -> str:
     def place(text: str) -> int:
         return long.setdefault(text, len(long))
 
-    html = _IMAGE.sub(lambda one: f'{one[1]}data-image="{place(one[2])}"', html)
-    html = _COPY.sub(lambda one: f'{one[1]}="" data-copied="{place(one[2])}"', html)
-    html = _CODE.sub(lambda one: f'{one[1]} data-long="{place(one[2])}"></div>', html)
-    return _TEXT.sub(lambda one: f'><i data-long="{place(one[1])}"></i><', html)
+    html = _IMAGE.sub(lambda match: f'{match[1]}data-image="{place(match[2])}"', html)
+    html = _COPY.sub(lambda match: f'{match[1]}="" data-copied="{place(match[2])}"', html)
+    html = _CODE.sub(lambda match: f'{match[1]} data-long="{place(match[2])}"></div>', html)
+    return _TEXT.sub(lambda match: f'><i data-long="{place(match[1])}"></i><', html)
 
 
 def _request(sent: RequestSent) -> str:

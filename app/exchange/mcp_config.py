@@ -123,13 +123,13 @@ def server_entries(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
             ):
                 return list(value.items())
             if key == "mcpServers" and isinstance(value, list) and any(map(_is_server, value)):
-                return [(_server_name(one), one) for one in value]
+                return [(_server_name(server), server) for server in value]
     if isinstance(inner, Mapping) and any(map(_is_server, inner.values())):
         return list(inner.items())
     if _is_server(entry):
         return [(_server_name(entry), entry)]
-    alone = [(name, one) for name, one in entry.items() if name not in _BESIDE]
-    if alone and all(_is_server(one) for _, one in alone):
+    alone = [(name, server) for name, server in entry.items() if name not in _BESIDE]
+    if alone and all(_is_server(server) for _, server in alone):
         return alone
     return None
 
@@ -213,7 +213,7 @@ def _with_plain_command(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """`entry` with its command as one word: Zed has an object there, opencode a list of words."""
     match entry.get("command"):
         case {"path": path, **rest}:
-            entry = {**entry, **{str(key): one for key, one in rest.items()}, "command": path}
+            entry = {**entry, **{str(key): value for key, value in rest.items()}, "command": path}
         case [first, *words]:
             args = entry.get("args")
             entry = {**entry, "command": first, "args": [*words, *(args or [])]}

@@ -64,7 +64,7 @@ def _runs(session: Session) -> Iterator[list[Prompt | Turn]]:
     """A prompt with the turns that came of it."""
     run: list[Prompt | Turn] = []
     for item in session.items:
-        if isinstance(item, Prompt) and any(isinstance(one, Turn) for one in run):
+        if isinstance(item, Prompt) and any(isinstance(earlier, Turn) for earlier in run):
             yield run
             run = []
         run.append(item)
@@ -217,6 +217,6 @@ def _value(value: Any) -> dict[str, Any]:
         case float():
             return {"doubleValue": value}
         case list():
-            return {"arrayValue": {"values": [_value(one) for one in value]}}
+            return {"arrayValue": {"values": [_value(inner) for inner in value]}}
     # Half a character, which JSON may hold, is none in protobuf.
     return {"stringValue": str(value).encode("utf-8", "replace").decode("utf-8")}

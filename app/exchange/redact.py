@@ -88,13 +88,15 @@ def _secret_values(kept: SessionBundle) -> set[str]:
     def look(name: str, text: str) -> str:
         places = _by_name(name, text)
         found.update(
-            one for one in (text[start:end] for start, end in places) if is_long_opaque(one)
+            candidate
+            for candidate in (text[start:end] for start, end in places)
+            if is_long_opaque(candidate)
         )
         if text not in seen:
             seen.add(text)
-            for one in chain([text], decoded_texts(text)):
-                sure.update(one[start:end] for start, end in certain_spans(one))
-                maybe = (one[start:end] for start, end in secret_spans(one))
+            for candidate in chain([text], decoded_texts(text)):
+                sure.update(candidate[start:end] for start, end in certain_spans(candidate))
+                maybe = (candidate[start:end] for start, end in secret_spans(candidate))
                 found.update(value for value in maybe if is_long_opaque(value))
         return text
 
@@ -102,24 +104,32 @@ def _secret_values(kept: SessionBundle) -> set[str]:
         if not isinstance(logged.event, PartDelta):  # of which the whole is looked at, below
             with_texts(type(logged.event), logged.event, look, left=_OWN)
     streamed = _streams(kept.log).values()
-    joined = ("".join(_chunk_text(one) for one in part) for part in streamed)
+    joined = ("".join(_chunk_text(candidate) for candidate in part) for part in streamed)
     answers = (recording.data.decode("latin-1") for recording in kept.recordings.values())
     for text in (kept.title, *kept.tags, *joined, *answers):
         look("", text)
     ours = _own_words(kept)
-    found = {one for one in found if not any(word in one or one in word for word in ours)}
-    return {one for one in found | sure if len(one) >= SHORTEST and one.strip("*")}
+    found = {
+        candidate
+        for candidate in found
+        if not any(word in candidate or candidate in word for word in ours)
+    }
+    return {
+        candidate
+        for candidate in found | sure
+        if len(candidate) >= SHORTEST and candidate.strip("*")
+    }
 
 
 def _own_words(kept: SessionBundle) -> set[str]:
     """The names and hosts that the session's settings and requests need to be read again."""
     words: set[str] = set()
-    for _, one in kept.session.settings_at:
-        profile = one.profile
-        words |= {one.model, profile.model, profile.name, _host(profile.base_url)}
-        words |= {tool.name for tool in one.tools}
+    for _, item in kept.session.settings_at:
+        profile = item.profile
+        words |= {item.model, profile.model, profile.name, _host(profile.base_url)}
+        words |= {tool.name for tool in item.tools}
     sent = (logged.event for logged in kept.log)
-    words |= {_host(one.url) for one in sent if isinstance(one, RequestSent)}
+    words |= {_host(item.url) for item in sent if isinstance(item, RequestSent)}
     return {word for word in words if len(word) >= SHORTEST}
 
 
@@ -193,23 +203,23 @@ class _BundleRedactor:
         whole it shows only in the text that they make together."""
         changed: dict[int, PartDelta | CallProgressed] = {}
         for part in _streams(self.kept.log).values():
-            whole = "".join(_chunk_text(one) for one in part)
+            whole = "".join(_chunk_text(logged) for logged in part)
             masked, start = self._text("", whole), 0
             if masked == whole:
                 continue
-            for one in part:
-                old = _chunk_text(one)
+            for logged in part:
+                old = _chunk_text(logged)
                 text = masked[start : start + len(old)]
                 start += len(old)
                 if text != old:
-                    changed[one.seq] = _with_chunk_text(one, text)
+                    changed[logged.seq] = _with_chunk_text(logged, text)
         return changed
 
     def _recording(
-        self, one: Recording, frames: Mapping[Span, Sequence[Delta]]
+        self, recording: Recording, frames: Mapping[Span, Sequence[Delta]]
     ) -> tuple[Recording, int]:
         """Masked as a whole, whatever piece a byte came in, and in `frames` where deltas are."""
-        before = one.data
+        before = recording.data
         after = bytearray(before)
         for (start, end), deltas in frames.items():
             if any(spans for _, spans in deltas):
@@ -220,15 +230,15 @@ class _BundleRedactor:
         if self.shapes:
             data = _replace_spans(data, secret_spans(data.decode("latin-1")), b"*")
         if data == before:
-            return one, 0
+            return recording, 0
         new = _changed_spans(before, data)
-        marked = tuple(_merge_spans([*one.masked, *new]))
-        digest = hashlib.sha256(data).hexdigest() if one.sha256 else ""
+        marked = tuple(_merge_spans([*recording.masked, *new]))
+        digest = hashlib.sha256(data).hexdigest() if recording.sha256 else ""
         pieces, start = [], 0
-        for piece in one.pieces:
+        for piece in recording.pieces:
             pieces.append(RecordedChunk(piece.at_ms, data[start : start + len(piece.data)]))
             start += len(piece.data)
-        return replace(one, pieces=pieces, masked=marked, sha256=digest), len(new)
+        return replace(recording, pieces=pieces, masked=marked, sha256=digest), len(new)
 
 
 def _frame_deltas(
@@ -484,10 +494,10 @@ def certain_spans(text: str) -> list[Span]:
     return found
 
 
-def _is_credential(text: str, one: re.Match[str]) -> bool:
+def _is_credential(text: str, match: re.Match[str]) -> bool:
     """Whether "Bearer" or "Basic" means a header: a command-line tool may be basic, too."""
-    value = text[one.start("v") : one.end("v")]
-    if is_opaque(value) if one[0][:2] == "be" else is_long_opaque(value):
+    value = text[match.start("v") : match.end("v")]
+    if is_opaque(value) if match[0][:2] == "be" else is_long_opaque(value):
         return True
     try:
         return b":" in base64.b64decode(value, validate=True) and is_opaque(value)
@@ -495,15 +505,15 @@ def _is_credential(text: str, one: re.Match[str]) -> bool:
         return False
 
 
-def _is_code(one: re.Match[str]) -> bool:
+def _is_code(match: re.Match[str]) -> bool:
     """Whether what is assigned is a word, an address, or what a program reads it from: a name, a
     member of one, a call."""
-    value, text = one["v"], one.string
+    value, text = match["v"], match.string
     if _WORD.fullmatch(value) or "://" in value:
         return True
-    if text[one.start("v") - 1] in "\"'":
+    if text[match.start("v") - 1] in "\"'":
         return False
-    if _DOTTED.fullmatch(value) and text[one.end("v") : one.end("v") + 1] in ("(", "["):
+    if _DOTTED.fullmatch(value) and text[match.end("v") : match.end("v") + 1] in ("(", "["):
         return True
     return _NAME.fullmatch(value) is not None and not any(letter.isdigit() for letter in value)
 

@@ -31,7 +31,7 @@ def _values(body: bytes) -> Iterator[dict[str, Any]]:
     except (ValueError, RecursionError):
         pass
     else:
-        yield from (one for one in (whole if isinstance(whole, list) else [whole]))
+        yield from whole if isinstance(whole, list) else [whole]
         return
     data: list[str] = []
     for line in [*re.split(r"\r\n|\r|\n", text), ""]:
@@ -54,10 +54,10 @@ def comparable(value: Any) -> bool:
     like nothing, and without a number beyond all others."""
     rows = [(value, 0)]
     while rows:
-        one, depth = rows.pop()
-        if depth > DEEPEST or (isinstance(one, float) and not abs(one) < float("inf")):
+        item, depth = rows.pop()
+        if depth > DEEPEST or (isinstance(item, float) and not abs(item) < float("inf")):
             return False
-        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
         rows += [(each, depth + 1) for each in inner]
     return True
 
@@ -100,12 +100,12 @@ def _openai_chat(values: list[dict[str, Any]]) -> Iterator[Call]:
             said = choice.get("delta") or choice.get("message") or {}
             for place, call in enumerate(said.get("tool_calls") or []):
                 part = call.get("function") or call.get("custom") or {}
-                one = found.setdefault(call.get("index", place), {"name": "", "text": ""})
-                one["name"] += part.get("name") or ""
+                entry = found.setdefault(call.get("index", place), {"name": "", "text": ""})
+                entry["name"] += part.get("name") or ""
                 text = part.get("arguments") or part.get("input") or ""
-                one["text"] += text if isinstance(text, str) else json.dumps(text)
-    for one in found.values():
-        yield one["name"], _given(one["text"])
+                entry["text"] += text if isinstance(text, str) else json.dumps(text)
+    for entry in found.values():
+        yield entry["name"], _given(entry["text"])
 
 
 def _openai_responses(values: list[dict[str, Any]]) -> Iterator[Call]:

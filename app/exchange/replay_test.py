@@ -130,7 +130,7 @@ def write(kept: SessionBundle) -> ExportFile:
             notes.append(f"Turn {turn.number} is left out: the test cannot read its answer.")
             turns.remove(turn)
             continue
-        if [one for one, _ in found] != [call.name for call in turn.calls]:
+        if [called for called, _ in found] != [call.name for call in turn.calls]:
             notes.append(f"Turn {turn.number}: the test reads other calls than the session shows.")
         expected += [(called, _required(turn, called, given)) for called, given in found]
     reader = inspect.getsource(replay_read).partition("\nCall = ")
@@ -159,10 +159,10 @@ def _required(turn: Turn, name: str, given: Any) -> Mapping[str, Any] | str:
 
 
 def _request(turn: Turn) -> Mapping[str, str]:
-    one = asked(turn.request, turn.settings.profile, turn.number)
-    parts = url_parts(one.url)
+    exported = asked(turn.request, turn.settings.profile, turn.number)
+    parts = url_parts(exported.url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
-    return {"protocol": one.protocol, "path": path, "body": one.body}
+    return {"protocol": exported.protocol, "path": path, "body": exported.body}
 
 
 def _answer(kept: SessionBundle, turn: Turn) -> Mapping[str, Any]:

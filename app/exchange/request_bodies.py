@@ -96,7 +96,7 @@ def text_of(value: object) -> str:
         case str():
             return value
         case list():
-            pieces = (one.get("text") for one in value if isinstance(one, dict))
+            pieces = (entry.get("text") for entry in value if isinstance(entry, dict))
             return "\n\n".join(piece for piece in pieces if isinstance(piece, str))
     return ""
 
@@ -113,21 +113,21 @@ class RequestNotes:
     def note(self, sentence: str) -> None:
         self.notes[sentence] = None
 
-    def _piece(self, one: Body, by: Protocol) -> Content | None:
+    def _piece(self, body: Body, by: Protocol) -> Content | None:
         """Text or an image in any of the protocols' words; None for all else, and it is said."""
-        if isinstance(one.get("text"), str):
-            return Content(text=one["text"])
-        source, url = one.get("source"), one.get("image_url")
+        if isinstance(body.get("text"), str):
+            return Content(text=body["text"])
+        source, url = body.get("source"), body.get("image_url")
         if isinstance(source, dict) and source.get("type") == "base64":
             url = f"data:{source.get('media_type')};base64,{source.get('data')}"
         elif isinstance(url, dict):
             url = url.get("url")
-        elif isinstance(one.get("inlineData"), dict):
-            data = one["inlineData"]
+        elif isinstance(body.get("inlineData"), dict):
+            data = body["inlineData"]
             url = f"data:{data.get('mimeType')};base64,{data.get('data')}"
         image = image_of(url)
         if image is None:
-            kind = str(one.get("type") or next(iter(one), "empty"))[:40]
+            kind = str(body.get("type") or next(iter(body), "empty"))[:40]
             self.note(
                 f"A piece of kind {kind} is not shown, for only text and whole images are read; it "
                 f"is kept as it came and goes back to {by} alone."
@@ -186,10 +186,10 @@ _SHOWN = ("type", "text", "source", "image_url", "inlineData")
 """Members of a piece that a text or an image says."""
 
 
-def _other_members(one: Body) -> dict[str, Any]:
+def _other_members(body: Body) -> dict[str, Any]:
     """What stood beside a text or an image, as `own`."""
-    own = _rest(one, *_SHOWN)
-    if isinstance(url := one.get("image_url"), dict) and (inner := _rest(url, "url")):
+    own = _rest(body, *_SHOWN)
+    if isinstance(url := body.get("image_url"), dict) and (inner := _rest(url, "url")):
         own["image_url"] = inner
     return {"own": own} if own else {}
 
@@ -210,7 +210,7 @@ def _system_messages(messages: object) -> int:
 
 
 def _dicts(value: object) -> list[Body]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _rest(body: Body, *known: str) -> dict[str, Any]:
@@ -233,8 +233,8 @@ def _chat_setup(body: Body, reading: RequestNotes) -> RequestSetup:
         params["thinking"] = body["reasoning_effort"]
     known = (*words.values(), "reasoning_effort", "model", "messages", "tools", "tool_choice")
     system = [
-        text_of(one.get("content"))
-        for one in _dicts(body.get("messages"))[: _system_messages(body.get("messages"))]
+        text_of(message.get("content"))
+        for message in _dicts(body.get("messages"))[: _system_messages(body.get("messages"))]
     ]
     return RequestSetup(
         model=str(body.get("model") or ""),
@@ -268,34 +268,34 @@ def _chat_choice(body: Body, reading: RequestNotes) -> ToolChoice:
     return ToolChoice(parallel=parallel)
 
 
-def _name(one: Body) -> str:
+def _name(choice: Body) -> str:
     """The name in a choice, bare or one level deeper."""
-    inner = one.get(str(one.get("type")))
-    found = inner.get("name") if isinstance(inner, dict) else one.get("name")
+    inner = choice.get(str(choice.get("type")))
+    found = inner.get("name") if isinstance(inner, dict) else choice.get("name")
     return found if isinstance(found, str) else ""
 
 
 def _chat_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
-    for one in _dicts(body.get("messages"))[_system_messages(body.get("messages")) :]:
-        match one.get("role"):
+    for item in _dicts(body.get("messages"))[_system_messages(body.get("messages")) :]:
+        match item.get("role"):
             case "assistant":
-                called = "tool_calls" if one.get("tool_calls") else "stop"
+                called = "tool_calls" if item.get("tool_calls") else "stop"
                 calls = [
-                    {**call, "index": n} for n, call in enumerate(_dicts(one.get("tool_calls")))
+                    {**call, "index": n} for n, call in enumerate(_dicts(item.get("tool_calls")))
                 ]
-                message = {**one, "tool_calls": calls}  # told apart by more than an id, if need be
+                message = {**item, "tool_calls": calls}  # told apart by more than an id, if need be
                 choice = {"index": 0, "message": message, "finish_reason": called}
                 yield ImportedAnswer({"object": "chat.completion", "choices": [choice]})
             case "tool" | "function":
                 known = ("role", "content", "tool_call_id", "name")
                 content, form = reading.result(
-                    one.get("content"), "openai_chat", **_rest(one, *known)
+                    item.get("content"), "openai_chat", **_rest(item, *known)
                 )
-                id_, name = str(one.get("tool_call_id") or ""), str(one.get("name") or "")
+                id_, name = str(item.get("tool_call_id") or ""), str(item.get("name") or "")
                 yield ImportedResult(id_, name, content, form=form)
             case "user" | "system" | "developer" as role:
-                beside = _rest(one, "role", "content")
-                yield from reading.said(one.get("content"), "openai_chat", role, beside)
+                beside = _rest(item, "role", "content")
+                yield from reading.said(item.get("content"), "openai_chat", role, beside)
             case role:
                 reading.note(f"A message of the role {str(role)[:40]} was left out.")
 
@@ -334,17 +334,17 @@ def _claude_setup(body: Body, reading: RequestNotes) -> RequestSetup:
 
 
 def _claude_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
-    for one in _dicts(body.get("messages")):
-        content = one.get("content")
-        if one.get("role") == "assistant":
+    for message in _dicts(body.get("messages")):
+        content = message.get("content")
+        if message.get("role") == "assistant":
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
             called = any(block.get("type") == "tool_use" for block in _dicts(blocks))
             reason = "tool_use" if called else "end_turn"
             head = {"type": "message", "role": "assistant", "model": "", "id": "", "usage": {}}
             yield ImportedAnswer({**head, "content": _dicts(blocks), "stop_reason": reason})
             continue
-        role = "system" if one.get("role") == "system" else "user"
-        own = _rest(one, "role", "content")
+        role = "system" if message.get("role") == "system" else "user"
+        own = _rest(message, "role", "content")
         if isinstance(content, str):
             yield from reading.said(content, "anthropic", role, own)
             continue
@@ -369,7 +369,8 @@ def _responses_setup(body: Body, reading: RequestNotes) -> RequestSetup:
     more = ("tool_choice", "parallel_tool_calls", "stream", "store", "include")
     system = [text_of(body.get("instructions"))]
     system += [
-        text_of(one.get("content")) for one in _dicts(body.get("input"))[: _instruction_items(body)]
+        text_of(item.get("content"))
+        for item in _dicts(body.get("input"))[: _instruction_items(body)]
     ]
     if body.get("store") is True:
         reading.note("It asked the provider to keep the answer; here store is false.")
@@ -397,29 +398,29 @@ def _responses_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem
         yield from reading.said(given, "openai_responses")
         return
     output: list[Body] = []
-    for one in _dicts(given)[_instruction_items(body) :]:
-        kind, role = one.get("type", "message"), one.get("role")
+    for item in _dicts(given)[_instruction_items(body) :]:
+        kind, role = item.get("type", "message"), item.get("role")
         if kind in ("function_call_output", "custom_tool_call_output"):
             yield from _responses_answer(output)
-            beside = _rest(one, "type", "id", "status", "call_id", "output")
-            content, form = reading.result(one.get("output"), "openai_responses", **beside)
-            yield ImportedResult(str(one.get("call_id") or ""), "", content, form=form)
+            beside = _rest(item, "type", "id", "status", "call_id", "output")
+            content, form = reading.result(item.get("output"), "openai_responses", **beside)
+            yield ImportedResult(str(item.get("call_id") or ""), "", content, form=form)
         elif kind != "message" or role == "assistant":
-            output.append(_output_item(one))
+            output.append(_output_item(item))
         elif role in ("user", *_SYSTEM):
             yield from _responses_answer(output)
-            own = _rest(one, "type", "id", "status", "role", "content")
-            yield from reading.said(one.get("content"), "openai_responses", role, own)
+            own = _rest(item, "type", "id", "status", "role", "content")
+            yield from reading.said(item.get("content"), "openai_responses", role, own)
     yield from _responses_answer(output)
 
 
-def _output_item(one: Body) -> Body:
+def _output_item(item: Body) -> Body:
     """A message of the model as answers have it: with typed content."""
-    content = one.get("content")
-    if one.get("role") == "assistant" and isinstance(content, str):
+    content = item.get("content")
+    if item.get("role") == "assistant" and isinstance(content, str):
         pieces = [{"type": "output_text", "text": content, "annotations": []}]
-        return {**one, "type": "message", "content": pieces}
-    return {"type": "message", **one} if one.get("role") == "assistant" else one
+        return {**item, "type": "message", "content": pieces}
+    return {"type": "message", **item} if item.get("role") == "assistant" else item
 
 
 def _responses_answer(output: list[Body]) -> Iterator[ImportedAnswer]:
@@ -470,10 +471,12 @@ def _gemini_setup(body: Body, reading: RequestNotes) -> RequestSetup:
 
 
 def _gemini_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
-    for one in _dicts(body.get("contents")):
-        parts = _dicts(one.get("parts"))
-        if one.get("role") == "model":
-            yield ImportedAnswer({"candidates": [{"content": dict(one), "finishReason": "STOP"}]})
+    for content in _dicts(body.get("contents")):
+        parts = _dicts(content.get("parts"))
+        if content.get("role") == "model":
+            yield ImportedAnswer(
+                {"candidates": [{"content": dict(content), "finishReason": "STOP"}]}
+            )
             continue
         for part in parts:
             if isinstance(given := part.get("functionResponse"), dict):
@@ -518,21 +521,23 @@ def _ollama_setup(body: Body, reading: RequestNotes) -> RequestSetup:
 
 
 def _ollama_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
-    for one in _dicts(body.get("messages"))[_system_messages(body.get("messages")) :]:
-        match one.get("role"):
+    for message in _dicts(body.get("messages"))[_system_messages(body.get("messages")) :]:
+        match message.get("role"):
             case "assistant":
-                yield ImportedAnswer({"message": dict(one), "done": True, "done_reason": "stop"})
+                yield ImportedAnswer(
+                    {"message": dict(message), "done": True, "done_reason": "stop"}
+                )
             case "tool":
-                name = str(one.get("tool_name") or one.get("name") or "")
-                content, _ = reading.result(one.get("content"), "ollama")
+                name = str(message.get("tool_name") or message.get("name") or "")
+                content, _ = reading.result(message.get("content"), "ollama")
                 yield ImportedResult("", name, content)
             case "user" | "system" as role:
                 images = tuple(
                     Content("image", media_type="image/png", data=data)
-                    for data in one.get("images") or ()
+                    for data in message.get("images") or ()
                     if isinstance(data, str)
                 )
-                text = one.get("content")
+                text = message.get("content")
                 if images or (isinstance(text, str) and text.strip()):
                     yield ImportedMessage(text if isinstance(text, str) else "", images, role)
             case role:

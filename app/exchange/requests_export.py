@@ -204,13 +204,13 @@ def write_curl(kept: SessionBundle) -> ExportFile:
     """Every request of the session, one command each."""
     turns = sent_turns(kept.session)
     asked = [of_turn(turn, kept.base_url) for turn in turns]
-    notes = list(dict.fromkeys(note for one in asked for note in one.notes))
+    notes = list(dict.fromkeys(note for request in asked for note in request.notes))
     lines = [
         "#!/bin/sh",
-        *(f"# {comment_text(one)}" for one in (kept.title or "A session", *notes)),
+        *(f"# {comment_text(request)}" for request in (kept.title or "A session", *notes)),
     ]
-    for one in asked:
-        lines += ["", f"# Request {one.number}", curl_command(one)]
+    for request in asked:
+        lines += ["", f"# Request {request.number}", curl_command(request)]
     if not asked:
         lines.append("# Nothing was sent yet.")
     text = "\n".join(lines) + "\n"

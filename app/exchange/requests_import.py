@@ -124,11 +124,11 @@ def _read_lines(text: str) -> ImportedRequests:
 
 def _read_archive(value: Any) -> ImportedRequests:
     found = list(har_exchanges(value))[:MOST_ITEMS]
-    known = [one for one in found if _protocol(one.url, None) is not None]
+    known = [exchange for exchange in found if _protocol(exchange.url, None) is not None]
     if not known:
         raise Unreadable("No entry of this archive is a request to a chat API that is known here.")
     # Later requests of a run hold the earlier ones: the one with the longest body tells most.
-    last = max(known, key=lambda one: len(one.body))
+    last = max(known, key=lambda exchange: len(exchange.body))
     taken = known.index(last) + 1
     notes = [f"Of {len(known)} requests in the archive number {taken}, the longest, was taken."]
     kept = _request(last.url, last.body, last.headers, notes if len(known) > 1 else [])
@@ -161,7 +161,7 @@ def _request(
     made = list(items(value, reading))[:MOST_ITEMS]
     if not made:
         raise Unreadable("This request has no messages.")
-    if not any(isinstance(one, ImportedAnswer) for one in made) and not base_url:
+    if not any(isinstance(entry, ImportedAnswer) for entry in made) and not base_url:
         told.append(f"Taken for a request of {protocol}, by its form.")
     ready = setup(value, reading)
     if model:
@@ -239,7 +239,9 @@ def _member(value: object, name: str) -> dict[str, Any]:
 
 
 def _headers(value: object) -> dict[str, str]:
-    pairs = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    pairs = (
+        [header for header in value if isinstance(header, dict)] if isinstance(value, list) else []
+    )
     return {str(pair.get("name")).lower(): str(pair.get("value")) for pair in pairs}
 
 
@@ -309,7 +311,7 @@ def curl_commands(text: str) -> list[CurlCommand]:
     """The curl commands of `text`, in order; Unreadable with a sentence where one cannot be read,
     or where there is none."""
     if _CARETS.search(text):
-        text = re.sub(r"\^(\r?\n|.)", lambda one: " " if "\n" in one[1] else one[1], text)
+        text = re.sub(r"\^(\r?\n|.)", lambda match: " " if "\n" in match[1] else match[1], text)
     text, here = _without_heredoc(text)
     found, words = [], list[str]()
     for word in (*_words(text), "\n"):
@@ -449,7 +451,9 @@ def _double_quoted(text: str, start: int) -> tuple[str, int]:
     match = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL).match(text, start)
     if match is None:
         raise Unreadable("A quote is not closed; paste the whole command.")
-    inner = re.sub(r'\\([\\"$`\n])', lambda one: "" if one[1] == "\n" else one[1], match[0][:-1])
+    inner = re.sub(
+        r'\\([\\"$`\n])', lambda escape: "" if escape[1] == "\n" else escape[1], match[0][:-1]
+    )
     return inner, match.end()
 
 
@@ -583,8 +587,8 @@ def _add_answer(
         if told or not isinstance(event, Warned):
             _add(made, at_ms, event, Source(number, start, end) if told else None)
             check_size(made.session)
-    for one in doubled_ids(turn):
-        made.notes[f"Calls share the id {one[:60]!r}: their results are taken in order."] = None
+    for call_id in doubled_ids(turn):
+        made.notes[f"Calls share the id {call_id[:60]!r}: their results are taken in order."] = None
     made.open = {}
     for call in reversed(made.session.current_calls):
         made.open.setdefault(("id", call.provider_id), []).append(call)

@@ -525,8 +525,8 @@ def _request(
             lines += [f"headers={{{', '.join(given)}}}"] if given else []
             return dict(value), _made("ollama.Client", lines)
     known = SAID[asked.protocol].known
-    request = {name: one for name, one in value.items() if name in known}
-    extra = {name: one for name, one in value.items() if name not in known}
+    request = {name: value_ for name, value_ in value.items() if name in known}
+    extra = {name: value_ for name, value_ in value.items() if name not in known}
     if asked.protocol == "anthropic":
         extra.pop("stream", None)
     if extra:
@@ -561,7 +561,10 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
     tools = extra.get("tools")
     plain = all(
         tool.keys() == {"functionDeclarations"}
-        and all(one.keys() <= _DECLARED for one in _objects(tool["functionDeclarations"]))
+        and all(
+            declaration.keys() <= _DECLARED
+            for declaration in _objects(tool["functionDeclarations"])
+        )
         for tool in _objects(tools)
     )
     if plain and tools:
@@ -579,7 +582,7 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
 
 def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
     """The objects of a list; of anything else one object that is like none."""
-    whole = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    whole = isinstance(value, list) and all(isinstance(item, dict) for item in value)
     return value if whole else ({"no list of objects": value},)
 
 
@@ -627,7 +630,7 @@ def _chat_says(value: Mapping[str, Any]) -> bool:
     return (
         value.keys() <= SAID["ollama"].known
         and not value.get("tools")
-        and all(one.keys() <= _MESSAGE for one in _objects(value.get("messages", [])))
+        and all(message.keys() <= _MESSAGE for message in _objects(value.get("messages", [])))
         and None not in value.values()
     )
 
@@ -645,8 +648,8 @@ def literal(value: Any, depth: int = 0) -> str:
 
 def _items(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, dict):
-        for name, one in value.items():
-            yield f"{name!r}: {literal(one, depth)}"
+        for name, item in value.items():
+            yield f"{name!r}: {literal(item, depth)}"
     else:
-        for one in value:
-            yield literal(one, depth)
+        for item in value:
+            yield literal(item, depth)

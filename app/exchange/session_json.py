@@ -54,15 +54,15 @@ def _lines(kept: SessionBundle) -> Iterator[Mapping[str, Any]]:
     }
     yield {"playground": _VERSION, "session": about}
     yield from map(logged_data, kept.log)
-    for number, one in sorted(kept.recordings.items()):
+    for number, recording in sorted(kept.recordings.items()):
         start = 0
-        for piece in one.pieces:
+        for piece in recording.pieces:
             text = base64.b64encode(piece.data).decode("ascii")
             yield {"recording": number, "at_ms": piece.at_ms, "start": start, "bytes": text}
             start += len(piece.data)
-        if one.clean or one.masked or one.sha256:
-            spans = [list(span) for span in one.masked]
-            end = {"clean": one.clean, "masked": spans, "sha256": one.sha256}
+        if recording.clean or recording.masked or recording.sha256:
+            spans = [list(span) for span in recording.masked]
+            end = {"clean": recording.clean, "masked": spans, "sha256": recording.sha256}
             yield {"recording": number, **end}
 
 
@@ -138,14 +138,14 @@ class _SessionReader:
         if line.keys() != {"recording", "clean", "masked", "sha256"}:
             raise BadInput("the end of a recording has clean, masked and sha256.")
         pieces = self.pieces.get(number, [])
-        spans = tuple(_span(one, self.sizes.get(number, 0)) for one in line["masked"])
+        spans = tuple(_span(recording, self.sizes.get(number, 0)) for recording in line["masked"])
         digest = line["sha256"]
         if not isinstance(line["clean"], bool) or not isinstance(digest, str):
             raise BadInput("clean is true or false, and sha256 a text.")
-        one = Recording(number, pieces, line["clean"], spans, digest)
-        if digest and hashlib.sha256(one.data).hexdigest() != digest:
+        recording = Recording(number, pieces, line["clean"], spans, digest)
+        if digest and hashlib.sha256(recording.data).hexdigest() != digest:
             raise BadInput("the bytes are not those that this hash was made of.")
-        self.ended[number] = one
+        self.ended[number] = recording
 
     def _number(self, line: dict[str, Any]) -> int:
         number = line["recording"]
@@ -184,7 +184,7 @@ def read_event(line: dict[str, Any]) -> Logged:
     source = None
     if "source" in line:
         recording, start, end = line["source"]
-        if not all(type(one) is int for one in (recording, start, end)):
+        if not all(type(number) is int for number in (recording, start, end)):
             raise BadInput("its source is three whole numbers.")
         if not (0 < recording < 2**31 and 0 <= start <= end < 2**53):
             raise BadInput("its source is no span of a recording.")

@@ -56,8 +56,8 @@ def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool |
             said = f"A list here has more than {_MOST_ENTRIES:,} entries; bring a part of it."
             yield refused_tool({}, "", "", said)
         case list():
-            for one in value:
-                yield from read_tools(one, file, depth + 1)
+            for entry in value:
+                yield from read_tools(entry, file, depth + 1)
         case Mapping():
             yield from _read_object(value, file, depth)
         case _:
@@ -77,8 +77,8 @@ def _read_object(
     if told is not None:
         yield from mcp_config.read_servers(told)
     lists = [] if _is_named(entry) else [entry[key] for key in _HOLDERS if _holds(entry, key)]
-    for one in lists:
-        yield from read_tools(one, file, depth + 1)
+    for entries in lists:
+        yield from read_tools(entries, file, depth + 1)
     if isinstance(entry.get("toolSpec"), Mapping):
         yield from read_tools(entry["toolSpec"], file, depth + 1)
     elif is_namespace(entry):
@@ -234,7 +234,7 @@ def responses_tool(
     """`{"type": "function", "name", ...}`, or "custom" for free text; `space` is the namespace."""
     known = {**entry, "namespace": space} if space else entry
     extra = protocol_extra(known, "openai_responses", _RESPONSES_EXTRA)
-    plain = {name: one for name, one in entry.items() if name not in _RESPONSES_EXTRA}
+    plain = {name: value for name, value in entry.items() if name not in _RESPONSES_EXTRA}
     if entry.get("type") == "custom":
         form = entry.get("format")
         return _openai_custom(entry, plain, form, OPENAI_RESPONSES, "openai_responses", [], extra)
@@ -249,12 +249,12 @@ def is_namespace(entry: Mapping[str, Any]) -> bool:
 def namespace_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
     """`{"type": "namespace", "name", "description", "tools": [...]}`: its tools by their own names,
     which are those that calls have."""
-    space = {name: one for name, one in entry.items() if name not in ("type", "tools")}
-    for one in entry["tools"]:
-        if isinstance(one, Mapping) and one.get("type") in ("function", "custom"):
-            yield responses_tool(one, space)
+    space = {name: tool for name, tool in entry.items() if name not in ("type", "tools")}
+    for tool in entry["tools"]:
+        if isinstance(tool, Mapping) and tool.get("type") in ("function", "custom"):
+            yield responses_tool(tool, space)
         else:
-            called = one.get("name") if isinstance(one, Mapping) else ""
+            called = tool.get("name") if isinstance(tool, Mapping) else ""
             said = f"Only functions of the namespace {clipped(entry.get('name'))!r} can be brought."
             yield refused_tool(entry, OPENAI_RESPONSES, called, said, "openai_responses")
 
@@ -346,7 +346,7 @@ _GEMINI_HOSTED = (
 _GEMINI_ENTRY = {
     *GEMINI_LISTS,
     *_GEMINI_HOSTED,
-    *(re.sub("(?=[A-Z])", "_", one).lower() for one in _GEMINI_HOSTED),
+    *(re.sub("(?=[A-Z])", "_", name).lower() for name in _GEMINI_HOSTED),
 }
 _GEMINI_OUTPUTS = ("responseJsonSchema", "response_json_schema", "response")
 _GEMINI_EXTRA = ("behavior", "response", "responseJsonSchema")
@@ -375,7 +375,7 @@ def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
             said = f"{key!r} is run by Google itself; only functions can be brought."
             yield refused_tool(entry, GEMINI, key, said, "gemini")
         elif isinstance(value, list):
-            yield from (gemini_tool(one) for one in value)
+            yield from (gemini_tool(declaration) for declaration in value)
         else:
             yield refused_tool(entry, GEMINI, "", f"{key} is a list of functions.", "gemini")
 
@@ -482,17 +482,21 @@ def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
 def is_langchain(entry: Mapping[str, Any]) -> bool:
     """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema."""
     return "name" in entry and any(
-        isinstance(entry.get(one), Mapping) for one in _LANGCHAIN_SCHEMAS
+        isinstance(entry.get(name), Mapping) for name in _LANGCHAIN_SCHEMAS
     )
 
 
 def langchain_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """`{"name", "description", "args_schema": schema}`, or `args`: the properties alone."""
-    schemas = {one: entry[one] for one in _LANGCHAIN_SCHEMAS if isinstance(entry.get(one), Mapping)}
+    schemas = {
+        member: entry[member]
+        for member in _LANGCHAIN_SCHEMAS
+        if isinstance(entry.get(member), Mapping)
+    }
     key, schema = next(iter(schemas.items()))
     notes = note_left_out(entry, ("name", "description", *schemas))
     if key == "args" and not is_bare_schema(schema):
-        required = [name for name, one in schema.items() if not _has_default(one)]
+        required = [name for name, member in schema.items() if not _has_default(member)]
         schema = {"type": "object", "properties": dict(schema), "required": required}
         notes.append("`args` does not say what is required; what has no default is.")
     for word, own in (("title", entry.get("name")), ("description", entry.get("description"))):

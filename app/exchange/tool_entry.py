@@ -216,7 +216,7 @@ def _is_small(schema: Mapping[str, Any]) -> bool:
     for _, inner in all_subschemas(schema):
         if isinstance(inner, Mapping):
             least = (inner.get("minItems", 0), inner.get("minProperties", 0))
-            if "$ref" in inner or any(one > 1 for one in least):
+            if "$ref" in inner or any(count > 1 for count in least):
                 return False
     return len(json.dumps(schema)) <= _MOST_SAMPLE
 
@@ -225,7 +225,7 @@ def string_members(value: Any) -> dict[str, str] | None:
     """An object of texts, or None."""
     if not isinstance(value, Mapping):
         return None
-    return dict(value) if all(isinstance(one, str) for one in value.values()) else None
+    return dict(value) if all(isinstance(text, str) for text in value.values()) else None
 
 
 # -- Schemas of OpenAPI 3.0 and of programming languages, as JSON Schema -----------------------
@@ -274,15 +274,17 @@ def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
             if value != "TYPE_UNSPECIFIED":
                 made[key] = _lower_type(value)
         elif key == "type" and isinstance(value, list):
-            made[key] = [_lower_type(one) if isinstance(one, str) else one for one in value]
+            made[key] = [_lower_type(inner) if isinstance(inner, str) else inner for inner in value]
         elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
             made[key] = int(value)
         elif key in _ONE:
             made[key] = from_openapi_schema(value, depth + 1)
         elif key in _MANY and isinstance(value, list):
-            made[key] = [from_openapi_schema(one, depth + 1) for one in value]
+            made[key] = [from_openapi_schema(inner, depth + 1) for inner in value]
         elif key == "properties" and isinstance(value, Mapping):
-            made[key] = {name: from_openapi_schema(one, depth + 1) for name, one in value.items()}
+            made[key] = {
+                name: from_openapi_schema(inner, depth + 1) for name, inner in value.items()
+            }
         elif key not in _SILENT:
             made[key] = value
     _convert_exclusive(made)
@@ -301,16 +303,16 @@ def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any
             if _WRITTEN[value]:
                 made[key] = _WRITTEN[value]
         elif key == "type" and isinstance(value, list):
-            kinds = [one for one in value if isinstance(one, str) and _WRITTEN.get(one)]
+            kinds = [inner for inner in value if isinstance(inner, str) and _WRITTEN.get(inner)]
             changed |= {kind: _WRITTEN[kind] for kind in kinds}
-            made[key] = [_WRITTEN[one] if one in kinds else one for one in value]
+            made[key] = [_WRITTEN[inner] if inner in kinds else inner for inner in value]
         elif key in _ONE:
             made[key] = with_json_types(value, changed, depth + 1)
         elif key in _MANY and isinstance(value, list):
-            made[key] = [with_json_types(one, changed, depth + 1) for one in value]
+            made[key] = [with_json_types(inner, changed, depth + 1) for inner in value]
         elif key in _NAMED and isinstance(value, Mapping):
             made[key] = {
-                name: with_json_types(one, changed, depth + 1) for name, one in value.items()
+                name: with_json_types(inner, changed, depth + 1) for name, inner in value.items()
             }
         else:
             made[key] = value

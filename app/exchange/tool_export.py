@@ -121,14 +121,14 @@ def _answer_notes(tools: Sequence[Tool]) -> list[str]:
 def _write_mcp(tools: Sequence[Tool]) -> Text:
     listed = []
     for tool in tools:
-        one: dict[str, Any] = {"name": tool.name}
+        entry: dict[str, Any] = {"name": tool.name}
         if tool.description:
-            one["description"] = tool.description
-        one["inputSchema"] = dict(tool.parameters)
+            entry["description"] = tool.description
+        entry["inputSchema"] = dict(tool.parameters)
         for key, word in (("output_schema", "outputSchema"), ("annotations", "annotations")):
             if key in tool.config:
-                one[word] = tool.config[key]
-        listed.append(one)
+                entry[word] = tool.config[key]
+        listed.append(entry)
     return _pretty({"tools": listed}), [*_answer_notes(tools), *_lossy_notes(tools)]
 
 
@@ -270,7 +270,7 @@ def _wire_result(
 def _results_after_call(protocol: str, body: str) -> str:
     member = _HISTORY_MEMBERS[protocol]
     history = parse_json(body)[member]
-    call = max(place for place, one in enumerate(history) if _is_call(one))
+    call = max(place for place, message in enumerate(history) if _is_call(message))
     quoted = Quoted(body)
     pieces = [quoted.member(member, place) for place in range(call + 1, len(history))]
     return pieces[0] if len(pieces) == 1 else f"[{','.join(pieces)}]"

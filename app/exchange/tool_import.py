@@ -217,13 +217,17 @@ def _python(text: str, name: str) -> _ToolSource:
         functions = []
     if told:  # models are the schemas of these, and no tools by themselves
         functions = [function for function in functions if function.form["line"]]
-    by_name = {one.name: one for one in reversed(told) if one.tool is not None}
+    by_name = {entry.name: entry for entry in reversed(told) if entry.tool is not None}
     found, used = [], set()
     for function in functions:
         same = by_name.pop(function.name, None)
         found.append(_merge_schema(function, same))
         used.add(id(same))
-    rest = [one for one in told if id(one) not in used and (one.tool is not None or not functions)]
+    rest = [
+        entry
+        for entry in told
+        if id(entry) not in used and (entry.tool is not None or not functions)
+    ]
     return _ToolSource("Python", [*found, *rest], listed.notes)
 
 
@@ -267,18 +271,22 @@ def _collect(was: _ToolSource, asked: _ImportRequest) -> ImportedTools:
     notes = [*was.notes, *filter(None, asked.parts.values())]
     more, again = False, _Duplicates()
     found = iter(was.found)
-    for one in found:
-        if isinstance(one, ImportedTool) and asked.pick is not None and _key(one) not in asked.pick:
+    for item in found:
+        if (
+            isinstance(item, ImportedTool)
+            and asked.pick is not None
+            and _key(item) not in asked.pick
+        ):
             continue
-        if isinstance(one, ImportedTool) and again.has(one):
+        if isinstance(item, ImportedTool) and again.has(item):
             continue
-        full = tools if isinstance(one, ImportedTool) else servers
+        full = tools if isinstance(item, ImportedTool) else servers
         if more := len(full) == asked.most:
-            others = [] if was.choices else [one, *found]
+            others = [] if was.choices else [item, *found]
             choices = tuple(islice(was.choices or _choices([*tools, *others]), MOST_TOOLS))
             notes.append(f"Only the first {asked.most:,} are read; pick the ones you want.")
             break
-        tools.append(one) if isinstance(one, ImportedTool) else servers.append(one)
+        tools.append(item) if isinstance(item, ImportedTool) else servers.append(item)
     notes += again.notes()
     kinds = sorted({found.kind for found in tools if found.kind} | {"MCP servers" for _ in servers})
     said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
@@ -301,11 +309,13 @@ class _Duplicates:
     same: int = 0
     empty: int = 0
 
-    def has(self, one: ImportedTool) -> bool:
+    def has(self, tool: ImportedTool) -> bool:
         """Whether it was there before; of cases without functions one speaks for all."""
-        if one.kind != CASE:
+        if tool.kind != CASE:
             return False
-        key = json.dumps(one.form, sort_keys=True) if one.tool is not None else one.problem and ""
+        key = (
+            json.dumps(tool.form, sort_keys=True) if tool.tool is not None else tool.problem and ""
+        )
         if key not in self.seen:
             self.seen.add(key)
             return False
@@ -330,7 +340,7 @@ def _key(found: ImportedTool) -> str:
 
 
 def _choices(found: Iterable[ImportedTool | ImportedServer]) -> Iterator[ToolChoiceItem]:
-    for one in found:
-        if isinstance(one, ImportedTool):
-            described = one.tool.description if one.tool else one.problem
-            yield ToolChoiceItem(_key(one), one.name, clipped(described.partition("\n")[0], 160))
+    for item in found:
+        if isinstance(item, ImportedTool):
+            described = item.tool.description if item.tool else item.problem
+            yield ToolChoiceItem(_key(item), item.name, clipped(described.partition("\n")[0], 160))

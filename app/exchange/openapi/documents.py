@@ -144,7 +144,7 @@ class Schemas:
                     for key, value in schema.items()
                 }
             case list():
-                return [self._refs_named(one, refs) for one in schema]
+                return [self._refs_named(inner, refs) for inner in schema]
         return schema
 
     def _pointer(self, ref: str) -> str:
@@ -162,16 +162,16 @@ class Schemas:
         todo = [(schema, False)]
         while todo:
             match todo.pop():
-                case (Mapping() as one, by_name):
-                    if isinstance(one.get("$ref"), str) and not by_name:
-                        found.add(self._refs[one["$ref"].rpartition("/")[2]])
+                case (Mapping() as inner, by_name):
+                    if isinstance(inner.get("$ref"), str) and not by_name:
+                        found.add(self._refs[inner["$ref"].rpartition("/")[2]])
                     todo += [
                         (value, not by_name and key in _NAMED)
-                        for key, value in one.items()
+                        for key, value in inner.items()
                         if by_name or key not in _VALUES
                     ]
                 case (list() as several, _):
-                    todo += [(one, False) for one in several]
+                    todo += [(inner, False) for inner in several]
         return found
 
 
@@ -331,11 +331,13 @@ def operation_of(
     made = {
         **operation,
         "parameters": [
-            _converted_parameter(one) for (where, _), one in given.items() if where in _PLACES
+            _converted_parameter(parameter)
+            for (where, _), parameter in given.items()
+            if where in _PLACES
         ],
     }
-    body = next((one for (where, _), one in given.items() if where == "body"), None)
-    fields = [one for (where, _), one in given.items() if where == "formData"]
+    body = next((parameter for (where, _), parameter in given.items() if where == "body"), None)
+    fields = [parameter for (where, _), parameter in given.items() if where == "formData"]
     if body is not None:
         made["requestBody"] = {
             "required": body.get("required") is True,
@@ -351,8 +353,8 @@ _PLACES = ("path", "query", "header")
 
 def _swagger_parameters(schemas: Schemas, holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     listed = holder.get("parameters")
-    for one in listed if isinstance(listed, list) else ():
-        parameter = schemas.target(one)
+    for entry in listed if isinstance(listed, list) else ():
+        parameter = schemas.target(entry)
         if isinstance(parameter, Mapping):
             yield parameter
 

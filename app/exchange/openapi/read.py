@@ -176,7 +176,7 @@ def _name(operation: Mapping[str, Any], path: str, method: str) -> str:
 
 def _description(operation: Mapping[str, Any]) -> str:
     told = [operation.get(key) for key in ("summary", "description")]
-    texts = [one.strip() for one in told if isinstance(one, str) and one.strip()]
+    texts = [text.strip() for text in told if isinstance(text, str) and text.strip()]
     return "\n\n".join(dict.fromkeys(texts))
 
 
@@ -252,8 +252,8 @@ def _parameters(
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
     for holder in (item, operation):
         listed = holder.get("parameters")
-        for one in listed if isinstance(listed, list) else ():
-            parameter = schemas.target(one)
+        for entry in listed if isinstance(listed, list) else ():
+            parameter = schemas.target(entry)
             if isinstance(parameter, Mapping):
                 found[str(parameter.get("in")), str(parameter.get("name"))] = parameter
     for (where, name), parameter in found.items():
@@ -313,8 +313,8 @@ def _is_object(schemas: Schemas, schema: Any) -> bool:
     schema = schemas.followed(schema)
     if not isinstance(schema, Mapping):
         return False
-    several = [one for word in ("anyOf", "oneOf") for one in schema.get(word, ())]
-    told = [_types(one) for one in (schema, *map(schemas.followed, several))]
+    several = [alternative for word in ("anyOf", "oneOf") for alternative in schema.get(word, ())]
+    told = [_types(alternative) for alternative in (schema, *map(schemas.followed, several))]
     return any("object" in types for types in told)
 
 
@@ -373,14 +373,14 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
             for word in _WHOLE
             if flat.get(word) and flat[word] is not True
         ]
-        for name, one in flat["properties"].items():
-            told = schemas.followed(one)
+        for name, prop in flat["properties"].items():
+            told = schemas.followed(prop)
             if isinstance(told, Mapping) and told.get("readOnly") is True:
                 continue
-            tool.properties[name] = one
+            tool.properties[name] = prop
             tool.required += [name] if name in required else []
         tool.body = way
-        nested = [name for name, one in flat["properties"].items() if _is_object(schemas, one)]
+        nested = [name for name, prop in flat["properties"].items() if _is_object(schemas, prop)]
         if way == "form" and nested:
             said = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
             tool.notes.append(f"An object is sent as JSON within the form: {clipped(said)}.")
@@ -430,10 +430,10 @@ def _secured(
         if not isinstance(way, Mapping):
             continue
         named = [_header(document, schemas.target(schemes.get(name)), str(name)) for name in way]
-        if all(named) and len({one[0].lower() for one in named if one}) == len(named):
+        if all(named) and len({scheme[0].lower() for scheme in named if scheme}) == len(named):
             for header, value in filter(None, named):
                 _give_key(header, value, tool)
-            names = re.findall(r"\$\{(\w+)\}", " ".join(one[1] for one in named if one))
+            names = re.findall(r"\$\{(\w+)\}", " ".join(scheme[1] for scheme in named if scheme))
             tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
             return
     tool.notes.append("How it is secured cannot be said by a header; it is sent without a key.")

@@ -79,7 +79,7 @@ def written(tool: Tool, *, in_docstring: bool) -> str:
         described = schema.get("description")
         if in_docstring and isinstance(described, str) and _one_line(described):
             told[_identifier(name)] = described
-            schema = {key: one for key, one in schema.items() if key != "description"}
+            schema = {key: value for key, value in schema.items() if key != "description"}
         required = name in needed
         default, schema = _default(schema, required=required)
         hint = writing_hint(writing, schema, name, 0)
@@ -97,7 +97,7 @@ def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
         return "Any"
     ref = schema.get("$ref")
     if is_local(ref):
-        rest = {key: one for key, one in schema.items() if key != "$ref"}
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
         named = resolve(writing.root, str(ref))
         inner = {**named, **rest} if isinstance(named, Mapping) else {}
         return writing_hint(writing, inner, str(ref).rpartition("/")[2] or name, depth + 1)
@@ -118,8 +118,8 @@ def _core(
 ) -> tuple[str, tuple[str, ...]]:
     """The hint without its `Field`, and the keywords that it says beside type and members."""
 
-    def inner(one: Any) -> str:
-        return writing_hint(writing, one, name, depth + 1)
+    def inner(part: Any) -> str:
+        return writing_hint(writing, part, name, depth + 1)
 
     match schema:
         case {"enum": [_, *_] as values}:
@@ -127,9 +127,9 @@ def _core(
         case {"const": value}:
             return f"Literal[{_literal(value)}]", ()
         case {"anyOf": [_, *_] as several}:
-            return " | ".join(inner(one) for one in several), ()
+            return " | ".join(inner(part) for part in several), ()
         case {"type": [_, *_] as kinds}:
-            rest = {key: one for key, one in schema.items() if key in ("format", "items")}
+            rest = {key: part for key, part in schema.items() if key in ("format", "items")}
             return " | ".join(inner({"type": kind, **rest}) for kind in kinds), ()
         case {"type": "array", "prefixItems": [_, *_] as items}:
             return f"tuple[{', '.join(map(inner, items))}]", ("minItems", "maxItems")
@@ -179,7 +179,7 @@ def _default(schema: Mapping[str, Any], *, required: bool) -> tuple[str, Mapping
         return "", schema
     if schema.get("default") is None:
         return "None", schema
-    rest = {key: one for key, one in schema.items() if key != "default"}
+    rest = {key: value for key, value in schema.items() if key != "default"}
     return _literal(schema["default"]), rest
 
 
@@ -284,7 +284,7 @@ def face(tool: Tool) -> Face:
         return Face(source, ("A free-form tool takes text: Python shows it as one argument.",))
     sources = [written(tool, in_docstring=where) for where in (True, False)]
     faces = [Face(source, tuple(_losses(tool, _read(source)))[:MOST_LOSSES]) for source in sources]
-    return min(faces, key=lambda one: len(one.lossy))
+    return min(faces, key=lambda candidate: len(candidate.lossy))
 
 
 def tool_from(source: str, tool: Tool) -> Tool:
@@ -338,9 +338,9 @@ def _parameters(
     return made
 
 
-def _same_members(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    names = list(one.get("properties", {})) == list(other.get("properties", {}))
-    return names and one == other
+def _same_members(schema: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    names = list(schema.get("properties", {})) == list(other.get("properties", {}))
+    return names and schema == other
 
 
 # What is lost.
@@ -406,10 +406,10 @@ class _Plain:
         ref = schema.get("$ref")
         if is_local(ref):
             named = resolve(self.root, str(ref))
-            rest = {key: one for key, one in schema.items() if key != "$ref"}
+            rest = {key: member for key, member in schema.items() if key != "$ref"}
             if isinstance(named, Mapping):
                 return self.of({**named, **rest}, depth + 1)
-        made = {key: self.inside(key, one, depth) for key, one in schema.items()}
+        made = {key: self.inside(key, member, depth) for key, member in schema.items()}
         if "const" in made and "enum" not in made:
             made["enum"] = [made.pop("const")]
         match made:
@@ -428,11 +428,11 @@ class _Plain:
             case "required", list():
                 return sorted(value, key=str)
             case "properties", Mapping():
-                return {name: self.of(one, depth + 1) for name, one in value.items()}
+                return {name: self.of(inner, depth + 1) for name, inner in value.items()}
             case "items" | "additionalProperties", Mapping():
                 return self.of(value, depth + 1)
             case "anyOf" | "prefixItems", list():
-                return [self.of(one, depth + 1) for one in value]
+                return [self.of(inner, depth + 1) for inner in value]
         return value
 
 

@@ -202,7 +202,7 @@ class Types:
             case "Optional":
                 return _union([self.schema(inside, depth + 1), {"type": "null"}])
             case "Union":
-                return _union([self.schema(one, depth + 1) for one in several])
+                return _union([self.schema(part, depth + 1) for part in several])
             case "Literal":
                 values = [said for known, said in map(self._literal, several) if known]
                 return _enum(values) if len(values) == len(several) else self._unknown("Literal")
@@ -224,12 +224,12 @@ class Types:
 
     def _generic(self, node: ast.ClassDef, several: Sequence[ast.expr], depth: int) -> Schema:
         """A class with types in place of its variables."""
-        names = [getattr(one, "name", "") for one in getattr(node, "type_params", ())]
+        names = [getattr(parameter, "name", "") for parameter in getattr(node, "type_params", ())]
         for base in node.bases:
             match base:
                 case ast.Subscript(value=value, slice=inside) if last_name(value) == "Generic":
                     listed = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-                    names = [last_name(one) for one in listed]
+                    names = [last_name(parameter) for parameter in listed]
         before = self.aliases
         self.aliases = {**before, **dict(zip(names, several, strict=False))}
         try:
@@ -251,8 +251,8 @@ class Types:
 
     def _tuple(self, several: Sequence[ast.expr], depth: int) -> Schema:
         match several:
-            case [one, ast.Constant(value=last)] if last is ...:
-                return {"type": "array", "items": self.schema(one, depth + 1)}
+            case [part, ast.Constant(value=last)] if last is ...:
+                return {"type": "array", "items": self.schema(part, depth + 1)}
         items = [self.schema(expr, depth + 1) for expr in several]
         count = len(items)
         return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
@@ -302,9 +302,9 @@ def _is_json(value: Any) -> bool:
         case float():
             return value == value and abs(value) != float("inf")
         case list():
-            return all(_is_json(one) for one in value)
+            return all(_is_json(member) for member in value)
         case dict():
-            return all(isinstance(key, str) and _is_json(one) for key, one in value.items())
+            return all(isinstance(key, str) and _is_json(member) for key, member in value.items())
     return False
 
 
@@ -316,9 +316,9 @@ def is_record(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
     """Whether a class is a list of typed members: by a base of its own or of one that it is made
     from, or by @dataclass."""
     line = _ancestors(node, classes)
-    marks = [mark for one in line for mark in one.decorator_list]
+    marks = [mark for class_ in line for mark in class_.decorator_list]
     calls = [mark.func if isinstance(mark, ast.Call) else mark for mark in marks]
-    bases = [last_name(base) for one in line for base in one.bases]
+    bases = [last_name(base) for class_ in line for base in class_.bases]
     return any(last_name(mark) == "dataclass" for mark in calls) or any(
         base in _RECORDS for base in bases
     )
@@ -406,7 +406,7 @@ def _union(schemas: list[Schema]) -> Schema:
     flat: list[Schema] = []
     for schema in schemas:
         inner = schema["anyOf"] if list(schema) == ["anyOf"] else [schema]
-        flat += [one for one in inner if one not in flat]
+        flat += [part for part in inner if part not in flat]
     if {} in flat or len(flat) == 1:
         return {} if {} in flat else flat[0]
     kinds = [schema.get("type") for schema in flat if list(schema) == ["type"]]
@@ -451,22 +451,22 @@ class Function:
 def tools(source: str, file: str = "") -> Iterator[ImportedTool]:
     """Every function of `source`; `file` is the absolute path it stands at, where that is known."""
     found = functions(source)
-    for one in found:
-        notes = list(one.notes)
-        pieces = ToolParts(one.name, one.description, one.parameters, notes=notes)
-        if file.startswith("/") and one.line:
-            if one.decorator:
+    for function in found:
+        notes = list(function.notes)
+        pieces = ToolParts(function.name, function.description, function.parameters, notes=notes)
+        if file.startswith("/") and function.line:
+            if function.decorator:
                 notes.append(
-                    f"It is decorated by @{one.decorator}; name an interpreter that has what the "
-                    "file imports."
+                    f"It is decorated by @{function.decorator}; name an interpreter that has what"
+                    " the file imports."
                 )
-            config = {"file": file, "function": one.function}
+            config = {"file": file, "function": function.function}
             pieces = replace(pieces, answered_by="python", config=config)
-        elif one.line:
+        elif function.line:
             notes.append("To have it run, name the absolute path of its file in the editor.")
-        form = {"name": one.name, "function": one.function, "line": one.line}
+        form = {"name": function.name, "function": function.function, "line": function.line}
         tool = build_tool(form, KIND, pieces)
-        yield replace(tool, tool=None, problem=one.problem) if one.problem else tool
+        yield replace(tool, tool=None, problem=function.problem) if function.problem else tool
 
 
 def functions(source: str) -> list[Function]:
@@ -666,7 +666,9 @@ class _Told:
             return
         if not read.params and not read.returns and not read.raises:
             return
-        parts = [one for one in (read.short_description, read.long_description) if one]
+        parts = [
+            paragraph for paragraph in (read.short_description, read.long_description) if paragraph
+        ]
         self.description = "\n\n".join(parts)
         for param in read.params:
             if param.description:

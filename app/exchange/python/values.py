@@ -247,12 +247,12 @@ class _Values:
                 return self._schema(last_name(owner or node), node)
             case "strip" | "lstrip" | "rstrip", [] if owner is not None:
                 return self._text(_STRIPS[name], owner, depth)
-            case "dedent" | "cleandoc", [one]:
-                return self._text(_STRIPS[name], one, depth)
-            case "loads", [one]:
-                return self._parsed(self.of(one, depth + 1), node)
-            case "list" | "tuple" | "dict", [one] if not node.keywords:
-                return self.of(one, depth + 1)
+            case "dedent" | "cleandoc", [argument]:
+                return self._text(_STRIPS[name], argument, depth)
+            case "loads", [argument]:
+                return self._parsed(self.of(argument, depth + 1), node)
+            case "list" | "tuple" | "dict", [argument] if not node.keywords:
+                return self.of(argument, depth + 1)
             case _, [] if _makes_object(name):
                 return self._keywords(node, depth)
         return self._refuse(node)
