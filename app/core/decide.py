@@ -301,9 +301,9 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denie
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.said}” was written after this call was made, so it asks."
     if call.taken_back:
-        return "You took the decision on this call back; what becomes of it is for you to say."
+        return "You took the decision on this call back. It needs a new decision."
     if call.stopped_by:
-        return "A rule stopped the run here; what becomes of the call is for you to say."
+        return "A rule stopped the run here. The call needs your decision."
     if changed := unbound(rule, call):
         return changed
     if rule.proposed and rule.action == "run" and (_was_denied(session, call) or denied(call)):

@@ -143,7 +143,7 @@ def host_left_open(rule: Rule) -> str:
     for test in rule.when.values():
         start = test.get("prefix") if isinstance(test, Mapping) else None
         if isinstance(start, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*", start):
-            return f"Other hosts begin with {_value(start)}, too; end it with /."
+            return f"Other hosts also begin with {_value(start)}. End the prefix with /."
     return ""
 
 
@@ -174,14 +174,23 @@ def unbound(rule: Rule, call: Call) -> str:
         return ""
     before = rule.bound.get(call.name)
     if before is None:
-        return f"The rule “{rule.said}” was written before there was this tool, so it asks."
+        return f"The rule “{rule.said}” was added before this tool, so the call needs approval."
     if before != content(call.tool, call.code):
-        return f"{call.name} has changed since the rule “{rule.said}” was written, so it asks."
+        return (
+            f"{call.name} has changed since the rule “{rule.said}” was added, so the call needs "
+            "approval."
+        )
     return ""
 
 
 def rule_text(rule: Rule) -> str:
     """What the rule says, in words: `run get_weather where /city is "Paris"`."""
+    done = {"stop": "stop the run at"}.get(rule.action, rule.action)
+    return f"{done} {target(rule)}"
+
+
+def target(rule: Rule) -> str:
+    """What the rule is about, without its action: `get_weather where /city is "Paris"`."""
     who = "every tool" if rule.tool == "*" else _plain(rule.tool)
     if rule.read_only:
         who = "read-only tools" if rule.tool == "*" else f"{who} where it is read-only"
@@ -191,8 +200,7 @@ def rule_text(rule: Rule) -> str:
     tests = " and ".join(_test(pointer, test) for pointer, test in rule.when.items())
     fault = next((known.title for known in FAULTS if known.name == rule.fault), rule.fault)
     with_fault = f", staged: {fault}" if fault else ""
-    done = {"stop": "stop the run at"}.get(rule.action, rule.action)
-    return f"{done} {who}{' where ' + tests if tests else ''}{with_fault}"
+    return f"{who}{' where ' + tests if tests else ''}{with_fault}"
 
 
 def _test(pointer: str, test: Any) -> str:
@@ -205,9 +213,9 @@ def _test(pointer: str, test: Any) -> str:
         case {"prefix": start, **rest} if not rest:
             return f"{place} begins with {_value(start)}"
         case {"glob": pattern, **rest} if not rest:
-            return f"{place} fits {_value(pattern)}"
+            return f"{place} matches {_value(pattern)}"
         case {"one_of": list() | tuple() as options, **rest} if not rest:
-            return f"{place} is one of {', '.join(map(_value, options))}"
+            return f"{place} in [{', '.join(map(_value, options))}]"
     return f"{place} is {_value(test)}"
 
 
@@ -225,9 +233,9 @@ def _value(value: Any) -> str:
 def pointer_fault(pointer: str) -> str:
     """Why `pointer` is no JSON pointer, as a sentence; "" where it is one."""
     if pointer and not pointer.startswith("/"):
-        return f"{pointer!r} is no JSON pointer: one begins with /, as in /city."
+        return f"{pointer!r} is not a JSON pointer. Begin it with /, such as /city."
     if re.search(r"~(?![01])", pointer):
-        return f"{pointer!r} is no JSON pointer: ~ is written ~0, and / within a name ~1."
+        return f"{pointer!r} is not a JSON pointer. Write ~ as ~0 and / within a name as ~1."
     return "" if len(steps_of(pointer)) <= 64 else "A JSON pointer has at most 64 steps here."
 
 

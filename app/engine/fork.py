@@ -291,8 +291,9 @@ async def _looked(engine: Engine, session_id: str) -> None:
                 await sessions.wait(position, sessions.list_version, LOOK_S)
     except TimeoutError:
         raise Conflict(
-            "Who answers this call could not be asked in time. Fork without a decision: the call "
-            "then waits for you there."
+            "The executor of this call did not answer in time. Fork without a decision, then "
+            "decide "
+            "the call in the fork."
         ) from None
 
 

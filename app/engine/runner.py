@@ -510,7 +510,10 @@ def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
             yield from ([command] for command in alike)
 
 
-TAKEN_BACK = "You took it back before it began, so it waits for you; no rule decides it now."
+TAKEN_BACK = (
+    "You took the decision back before the call started. It needs your approval; no rule decides "
+    "it now."
+)
 
 _NOT_SAVED = "This answer could not be saved to its end; the program's log says why."
 

@@ -5,7 +5,8 @@ From the session alone: of rules it knows what the log says of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ class Fact:
 
 
 def waits_for(session: Session, turn: Turn, call: Call) -> str:
-    """What `call` waits for besides the person, as a sentence; "" where nothing holds it back.
+    """What `call` waits for besides the user, as a sentence; "" where nothing holds it back.
 
     Of a call that is not decided yet it is what it will wait for then.
     """
@@ -67,8 +68,8 @@ def _beyond(session: Session, turn: Turn, call: Call) -> str:
 def _blocking_words(turn: Turn, call: Call) -> str:
     doing = {
         "proposed": "is being checked",
-        "waiting": "waits for you",
-        "interrupted": "was running when the server stopped and waits for you",
+        "waiting": f"needs {need(call)}",
+        "interrupted": "was running when the server stopped and needs a decision",
         "decided": "waits itself",
         "running": "runs",
     }
@@ -78,6 +79,29 @@ def _blocking_words(turn: Turn, call: Call) -> str:
 def _named(turn: Turn, call: Call) -> str:
     number = next(place for place, other in enumerate(turn.calls, 1) if other is call)
     return f"{call.name[:80]} ({number} of {len(turn.calls)})"
+
+
+def answered_by_user(call: Call) -> bool:
+    """Whether there is nothing to run: only an answer, or a denial, ends the call."""
+    return call.tool is None or call.tool.answered_by == "person"
+
+
+def need(call: Call) -> str:
+    """What an undecided call needs from the user: `approval`, `an answer` of a tool that the user
+    answers, `a decision` after the server stopped while it ran."""
+    if call.status == "interrupted":
+        return "a decision"
+    return "an answer" if answered_by_user(call) else "approval"
+
+
+def needs(calls: Sequence[Call]) -> str:
+    """What undecided calls need, counted: `2 calls need approval · 1 call needs an answer`."""
+    counts = Counter(map(need, calls))
+    return " · ".join(
+        f"{plural(counts[what], 'call')} {'needs' if counts[what] == 1 else 'need'} {what}"
+        for what in ("approval", "an answer", "a decision")
+        if counts[what]
+    )
 
 
 def behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call]:
@@ -114,7 +138,7 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
     if call.cut is not None:
         yield from _before(call, call.cut)
     elif decided is None:
-        yield Fact("asks", call.asks or "No rule was about it when it was checked, so it asks you.")
+        yield Fact("asks", call.asks or "No rule matched. Waiting for your approval.")
     if decided is not None:
         yield Fact("decided", _decided(decided), call.decided_ms)
     yield Fact("checked", checked(call), call.checked_ms)
@@ -135,9 +159,13 @@ def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
     still = call.decided is None
     yield Fact("before", _decided(cut), call.decided_ms if still else None)
     began = call.started_ms if still else None
-    yield Fact("cut", "It was running when the server stopped; what it had done stands.", began)
+    yield Fact(
+        "cut",
+        "It was running when the server stopped. What it had done by then is not undone.",
+        began,
+    )
     if call.status == "interrupted":
-        yield Fact("asks", "A call that was cut asks you, whatever the rules say.")
+        yield Fact("asks", "An interrupted call needs your decision; rules do not apply to it.")
 
 
 def _decided(decided: CallDecided) -> str:
@@ -146,36 +174,34 @@ def _decided(decided: CallDecided) -> str:
         by = f"The rule “{decided.rule}” {done}." if decided.rule else f"A rule {done}."
     else:
         how = " with edited arguments" if decided.arguments is not None else " on this card"
-        anyway = ", although the schema is not satisfied" if decided.anyway else ""
+        anyway = ", although the arguments do not match the schema" if decided.anyway else ""
         bare = ", without the sandbox" if decided.lift else ""
         by = f"You {done}{how}{anyway}{bare}."
     row = fault(decided.fault) if decided.fault else None
-    return (
-        f"{by} Staged on purpose: {row.title if row else decided.fault}." if decided.fault else by
-    )
+    return f"{by} Simulated fault: {row.title if row else decided.fault}." if decided.fault else by
 
 
 def checked(call: Call) -> str:
     """What the check said, in a sentence or two."""
     kinds = [problem.kind for problem in call.problems]
     if "unknown_tool" in kinds:
-        said = "There is no such tool."
+        said = "Unknown tool."
     elif "malformed" in kinds:
-        said = "The arguments are no sound JSON object."
+        said = "The arguments are not a valid JSON object."
     elif faults := kinds.count("schema"):
-        said = f"Sound JSON; the schema is not satisfied ({plural(faults, 'fault')})."
+        said = f"Valid JSON; {plural(faults, 'schema error')}."
     else:
-        said = "Sound JSON; the schema is satisfied."
-    return f"{said} There was a caution." if "caution" in kinds else said
+        said = "Valid JSON that matches the schema."
+    return f"{said} There was a warning." if "caution" in kinds else said
 
 
 def _alone(call: Call) -> str:
     over = call.status == "done"
     if call.parallel_safe:
-        return f"It {'could' if over else 'may'} run beside other calls that say so."
+        return f"It {'could' if over else 'may'} run in parallel with other parallel-safe calls."
     if over:
-        return "It ran alone: nothing beside it, and nothing after it before it was done."
-    return "It runs alone: nothing beside it, and nothing after it before it is done."
+        return "It ran alone; later calls waited until it was done."
+    return "It runs alone; later calls wait until it is done."
 
 
 def _waited(turn: Turn, call: Call) -> str:
@@ -192,8 +218,8 @@ def _waited(turn: Turn, call: Call) -> str:
             last = other if last is None or ended >= (last.ended_ms or 0) else last
     took = call.started_ms - call.decided_ms
     if last is not None:
-        return f"{duration(took)} for {_named(turn, last)} to be done."
-    return f"{duration(took)} for a place." if took >= NOTABLE_MS else ""
+        return f"{duration(took)} for {_named(turn, last)} to finish."
+    return f"{duration(took)} for a free slot." if took >= NOTABLE_MS else ""
 
 
 NOTABLE_MS = 250
@@ -205,11 +231,11 @@ def _ended(call: Call, took_ms: int) -> str:
     what = "an error" if result is not None and result.is_error else "a result"
     staged = result is not None and result.staged
     if staged and not (call.decided and call.decided.fault):
-        return f"After {duration(took_ms)}, with {what} made up by the mock."
+        return f"After {duration(took_ms)}, with {what} simulated by the mock."
     if staged:
-        real = " What the tool itself returned is kept beside it." if call.real else ""
-        return f"After {duration(took_ms)}; what the model read is staged.{real}"
-    return f"After {duration(took_ms)}, with {what} of the tool itself."
+        real = " The tool's own result is kept." if call.real else ""
+        return f"After {duration(took_ms)}; the model read a simulated fault.{real}"
+    return f"After {duration(took_ms)}, with {what} from the tool."
 
 
 # A call while it runs, in its turn or in the background, and what it printed. The numbers are those

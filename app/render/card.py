@@ -16,7 +16,15 @@ from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
 from app.core.session import Call, Session, Turn
 from app.core.tools import Tool, ToolResult
 from app.render.arguments import Edit, FieldRow, LayoutToken, edits, fixed, lay_out, rows_of
-from app.render.call_status import Fact, behind_words, task_of, waits_for, why
+from app.render.call_status import (
+    Fact,
+    answered_by_user,
+    behind_words,
+    need,
+    task_of,
+    waits_for,
+    why,
+)
 from app.render.filters import duration, exposed_count, is_padded
 from app.render.replay_timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
@@ -207,9 +215,13 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
         case "proposed":
             return "not decided", ""
         case "waiting":
-            return ("waiting for you", "waiting") if _decidable(view, call) else ("not decided", "")
+            return (
+                (f"needs {need(call)}", "waiting")
+                if _decidable(view, call)
+                else ("not decided", "")
+            )
         case "interrupted":
-            return "was running when the server stopped", "waiting"
+            return f"needs {need(call)}", "waiting"
         case "decided":
             return "queued", "live"
         case "running":
@@ -305,7 +317,7 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
     if not view.acts or not _decidable(view, call):
         return None
     sound = may_run(turn, call)
-    person = _by_person(call)
+    person = answered_by_user(call)
     again = call.status == "interrupted"
     lead: Lead = "answer" if person else "edit" if call.unsatisfied or not sound else "run"
     return Offer(
@@ -323,11 +335,7 @@ def _room(view: View, turn: Turn, call: Call) -> Room | None:
     if not view.acts or turn.failure is not None or call.status not in ("streaming", "proposed"):
         return None
     safe = call.tool is not None and call.tool.parallel_safe
-    return Room(not safe and call is not turn.calls[0], _by_person(call))
-
-
-def _by_person(call: Call) -> bool:
-    return call.tool is None or call.tool.answered_by == "person"
+    return Room(not safe and call is not turn.calls[0], answered_by_user(call))
 
 
 def _confined(tool: Tool | None) -> bool:
@@ -344,7 +352,7 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
     if call.status == "proposed" and turn.open:
         return "You can decide when the answer has ended."
     if turn.failure is not None and call.status != "done":
-        return "The answer was cut, so this call is only to be read."
+        return "The answer was cut off, so this call cannot be decided."
     if view.replay or not view.live or call.status not in ("proposed", "waiting", "interrupted"):
         return ""
     if view.session.stopped and turn is view.session.last_item:
@@ -352,12 +360,15 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
     if call.status == "proposed":
         return ""
     if call.status == "interrupted":
-        return "It may have had its effect before: run it again only where that does no harm."
+        return (
+            "It was running when the server stopped and may have had an effect. Run it again only "
+            "if that is safe."
+        )
     if turn.end is not None and not turn.runnable:
         return f"The answer ended by {turn.end.reason}: edit the call, answer it or deny it."
     if not call.part.complete:
         return (
-            "This call did not arrive whole and may not be what the model wrote: "
+            "This call is incomplete and may differ from what the model wrote: "
             "edit it, answer it or deny it."
         )
     return _unseen_hint(turn, call)

@@ -251,7 +251,7 @@ _WORDS: Mapping[SegmentKind, str] = {
     "text": "text",
     "arguments": "writes its arguments",
     "tool": "runs",
-    "person": "waits for you",
+    "person": "waiting for your decision",
 }
 
 

@@ -13,6 +13,7 @@ from app.core.decide import doubled_ids, may_run_unseen
 from app.core.session import Call, Session, SessionState
 from app.core.settings import Settings
 from app.render import paging
+from app.render.call_status import needs
 from app.render.filters import clip, one_line, plural
 from app.render.limits import paused_words
 from app.render.paging import Shown, Upto, calls_of, query_of, spelled
@@ -117,25 +118,20 @@ class View:
 
 
 def state_words(session: Session) -> str:
-    """What the session is doing or needs, for the head: `2 calls wait for you`."""
+    """What the session is doing or needs, for the head: `2 calls need approval`."""
     match session.state:
         case "running":
             return _running_words(session)
         case "paused":
             return paused_words(session.paused)
         case "waiting":
-            return calls_for_you(len(session.waiting))
+            return needs(session.waiting)
         case "failed":
             return "failed"
         case "interrupted":
             return "stopped" if session.stopped else "interrupted"
         case "idle":
             return "done" if session.turns else "new"
-
-
-def calls_for_you(count: int) -> str:
-    """`1 call waits for you`."""
-    return f"{plural(count, 'call')} {'waits' if count == 1 else 'wait'} for you"
 
 
 def _running_words(session: Session) -> str:
@@ -150,11 +146,10 @@ def _running_words(session: Session) -> str:
             return {"thinking": "thinking", "call": "calling a tool"}.get(part.kind, "streaming")
         return "streaming" if turn.parts else "waiting for the model"
     running = [call.name for call in turn.calls if call.status == "running"]
-    waiting = len(session.waiting)
     words = f"running {running[0]}" if len(running) == 1 else f"{len(running)} calls run"
     if not running:
         words = "working"
-    return f"{words} · {calls_for_you(waiting)}" if waiting else words
+    return f"{words} · {needs(session.waiting)}" if session.waiting else words
 
 
 def busy_words(session: Session) -> str:

@@ -37,7 +37,7 @@ def test_two_models_live(server: Server, new_tab: NewTab) -> None:
     one, two = (tab.page.frame_locator("iframe").nth(place) for place in (0, 1))
     state(one, "waiting", 1)
     state(two, "waiting", 1)
-    expect(tab.find("#besidehead")).to_contain_text("2 calls wait for you")
+    expect(tab.find("#besidehead")).to_contain_text("2 calls need your decision")
     expect(tab.page).to_have_title("(2) Side by side · playground")
     expect(tab.find("#dock button")).to_be_disabled()
 

@@ -56,7 +56,7 @@ def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None
     expect(tab.find("#session-rules h2")).to_be_focused()
     tab.find("#rule-add > summary").click()
     tab.find("#rule-action-ask + span").click()
-    enter(tab.find("#rule-form").get_by_role("button", name="Write the rule"))
+    enter(tab.find("#rule-form").get_by_role("button", name="Add rule"))
     expect(tab.find("#session-rules .rule")).to_have_count(1)
     expect(tab.find("#rule-add > summary")).to_be_focused()
 

@@ -113,7 +113,7 @@ def test_a_tool_is_made_broken_mended_tried_and_used_by_keyboard(
     keys.type("Use book_table, please.")
     keys.press("Control+Enter")
     card = tab.find(".card").first
-    expect(card).to_contain_text("waiting for you")
+    expect(card).to_contain_text("needs approval")
     expect(card).to_contain_text("book_table")
     reach(page, ".card button[data-key=a]", "Shift+Tab")
     keys.press("Enter")

@@ -135,7 +135,7 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
     ("decided", [*ONE, run("1.0")], {}, "any more"),
     ("stopped", [*ONE, RunStopped()], {}, "Continue"),
     ("stopped by a rule", [*ONE, RunStopped("x", "1.0"), RunResumed()], {"action": "deny"},
-     "for you to say"),
+     "needs your decision"),
 ]  # fmt: skip
 
 

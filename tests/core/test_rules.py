@@ -181,7 +181,7 @@ def test_other_code_and_a_newer_tool_ask() -> None:
     assert "docs has changed" in unbound(rule, one)
     one.code = "abc"
     assert unbound(rule, one) == ""
-    assert "before there was this tool" in unbound(rule, made(MAIL))
+    assert "before this tool" in unbound(rule, made(MAIL))
     assert unbound(replace(rule, bound=None), made(MAIL)) == ""
     assert unbound(rule, made("gone")) == ""
 
@@ -207,10 +207,10 @@ SAID: list[tuple[Rule, str]] = [
     (Rule("a", "run", when={"/city": "Paris"}), 'run a where /city is "Paris"'),
     (Rule("a", "run", when={"/n": 3, "/m": None}), "run a where /n is 3 and /m is null"),
     (Rule("a", "run", when={"/p": {"prefix": "x"}}), 'run a where /p begins with "x"'),
-    (Rule("a", "run", when={"/p": {"glob": "*x"}}), 'run a where /p fits "*x"'),
-    (Rule("a", "run", when={"/p": {"one_of": [1, "x"]}}), 'run a where /p is one of 1, "x"'),
+    (Rule("a", "run", when={"/p": {"glob": "*x"}}), 'run a where /p matches "*x"'),
+    (Rule("a", "run", when={"/p": {"one_of": [1, "x"]}}), 'run a where /p in [1, "x"]'),
     (Rule("a", "run", when={"": {"equals": {}}}), "run a where the arguments are {}"),
-    (Rule("a", "run", when={"": {"one_of": [1]}}), "run a where the whole is one of 1"),
+    (Rule("a", "run", when={"": {"one_of": [1]}}), "run a where the whole in [1]"),
     (Rule("a", "answer", fault="error"), "answer a, staged: an error"),
     # What is odd is said, too, and nothing reads as words of ours.
     (Rule("every tool", "run"), 'run "every tool"'),

@@ -118,7 +118,7 @@ def test_after_continue_the_call_that_stopped_it_is_for_the_person_alone() -> No
     # Whatever the rules say by then.
     assert next_commands(again, (Rule("*", "deny"),)) == [ruled("deny", rule="deny every tool")]
     said = obstacle(again, again.turns[0], again.call("1.1"), Rule("*", "run"))
-    assert "for you to say" in said
+    assert "needs your decision" in said
     assert next_commands(session(*events, run("1.1"), *ran("1.1")), rules) == [by_rule]
 
 
@@ -243,7 +243,7 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
     ("bound", ONE, rule("run", **BOUND), ""),
     ("bound to another content", ONE, rule("run", **OTHER), "get_weather has changed"),
     ("an answer, too", ONE, rule("answer", **OTHER), "get_weather has changed"),
-    ("bound to none", ONE, rule("run", bound={}), "before there was this tool"),
+    ("bound to none", ONE, rule("run", bound={}), "before this tool"),
     ("a denial is bound to nothing", ONE, rule("deny", **OTHER), ""),
     ("nor is a stop", ONE, rule("stop", **OTHER), ""),
     ("other code", [*ONE[:-1], CallChecked("1.0", digest="digest", code="x")],

@@ -40,21 +40,21 @@ def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[Rul
     ("choice", "there", "words", "line"),
     [
         (RuleChoice(), (), "Rule 1 of this session: run get_weather",
-         "It decides this call at once, and 1 that waits: 1.2."),
+         "It decides this call now, and 1 waiting call: 1.2."),
         (RuleChoice(exact=True), (),
          'Rule 1 of this session: run get_weather where the arguments are {"city": "Paris"}',
-         "It decides this call at once, and no other that waits."),
+         "It decides this call now, and no other waiting call."),
         (RuleChoice("deny", scope="always"), (), "Rule 1 for always: deny get_weather",
-         "In other sessions it decides the calls that come after it."),
+         "In other sessions it decides new calls only."),
         (RuleChoice("deny"), (), "Rule 1 of this session: deny get_weather",
-         "It holds for every tool of this name, whatever becomes of it."),
+         "It applies to every tool of this name, also after changes."),
         (RuleChoice(), (), "Rule 1 of this session: run get_weather",
-         "It holds as long as the definition and the code of get_weather stay as they are; "
-         "where they change, it asks again."),
+         "It applies while the definition and the code of get_weather are unchanged. "
+         "After a change, calls need approval again."),
         (RuleChoice(), (Rule("*", "ask", words="mine"),), "Rule 1 of this session: run get_weather",
-         "It is asked before the rule “mine”."),
+         "It is checked before the rule “mine”."),
         (RuleChoice(), (Rule("other", "deny"),), "Rule 2 of this session: run get_weather",
-         "It is asked after the 1 rule that stands there."),
+         "It is checked after the 1 rule before it."),
     ],
 )  # fmt: skip
 def test_a_rule_is_shown_before_it_is_written(
@@ -122,17 +122,17 @@ def test_the_rule_that_decided_a_call_is_told_as_it_stands() -> None:
     rule = Rule("get_weather", "run", words="mine", id="r2", when={"/city": {"prefix": "Pa"}})
     found = about(session, call, (), (READS, rule))
     assert found.words == (
-        "Rule 2 for always, as it stands now: “mine”, which says: "
+        "Rule 2 for always, as it is now: “mine”: "
         'run get_weather where /city begins with "Pa"'
     )
     assert found.tests == (('/city begins with "Pa"', '"Paris"'),)
-    assert about(session, call, (), (READS,)).words.startswith("This rule does not stand any more")
+    assert about(session, call, (), (READS,)).words.startswith("This rule was deleted")
     person = two().add(CallDecided("1.1", "run", digest=DIGEST)).session()
     assert about(person, person.call("1.1"), (READS,), ()).words == "You decided it, and no rule."
     log.add(CallStarted("1.1", 1), CallInterrupted("1.1"))
     session = log.session()
     cut = about(session, session.call("1.1"), (rule,), ())
-    assert cut.why == "No rule decides a call that was cut; it asks you."
+    assert cut.why == "Rules do not apply to an interrupted call; it needs your decision."
 
 
 def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> None:
@@ -155,7 +155,7 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
         "",
     )
     asks = about(session, call, (Rule("*", "ask", id="r3"),), ())
-    assert (asks.why, asks.renew) == ("It asks.", "")
+    assert (asks.why, asks.renew) == ("The rule asks for approval.", "")
 
 
 @each_row(

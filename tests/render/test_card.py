@@ -104,7 +104,7 @@ def test_a_call_of_a_cut_answer_is_only_to_be_read() -> None:
     log.add(ResponseFailed("interrupted", "The bytes stopped."))
     shown = card_of(log, "1.0")
     assert shown.offer is None
-    assert "only to be read" in shown.hint
+    assert "cannot be decided" in shown.hint
 
 
 def test_long_arguments_are_shown_whole_when_they_are_expanded() -> None:
@@ -271,7 +271,7 @@ def test_the_card_says_why_a_call_is_left_to_the_person() -> None:
     half = answered("calls", {"complete": False})
     twins = answered("calls", {"provider_id": "a"}, {"provider_id": "a"})
     unknown = answered("other", {})
-    assert "did not arrive whole" in card_of(half, "1.0").hint
+    assert "is incomplete" in card_of(half, "1.0").hint
     assert offered(half, call_id="1.0") == "edit: edit"
     assert "the same id" in card_of(twins, "1.0").hint
     assert "no rule runs this call" in card_of(unknown, "1.0").hint

@@ -200,7 +200,7 @@ def test_the_list_beside_the_bar_is_short() -> None:
         (Segment("tool", 0, 9, "b", 1240, "get_weather", "1.2", open=True),
          "get_weather runs, call 1.2, 1.24 s so far"),
         (Segment("person", 0, 3000, "b", 65_000, "ask_me", "1.3"),
-         "ask_me waits for you, call 1.3, 1 min 05 s"),
+         "ask_me waiting for your decision, call 1.3, 1 min 05 s"),
         (Segment("arguments", 0, 9, "b", 9, "add_event", "1.3"),
          "add_event writes its arguments, call 1.3, 9 ms"),
         (Segment("tool", 0, 9, "b", 9, "web_search"), "web_search calls, 9 ms"),

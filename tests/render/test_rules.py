@@ -72,9 +72,9 @@ def test_how_a_value_is_read(test: str, text: str, value: Any) -> None:
 @each_row(
     ("tests", "said"),
     [
-        ([TestLine("", "equals", "x")], "Say where 'x' should stand"),
-        ([TestLine("/a", "equals", "")], "Say what /a is compared with"),
-        ([TestLine("/a", "equals", "1"), TestLine("/a", "glob", "2")], "two tests for /a"),
+        ([TestLine("", "equals", "x")], "Name the argument to compare with 'x'"),
+        ([TestLine("/a", "equals", "")], "Enter a value to compare /a with"),
+        ([TestLine("/a", "equals", "1"), TestLine("/a", "glob", "2")], "Duplicate test for /a"),
     ],
 )
 def test_half_a_test_is_refused(tests: list[TestLine], said: str) -> None:
@@ -104,12 +104,12 @@ def test_what_a_binding_says() -> None:
     assert [row.number for row in rows] == [5, 6, 7, 8]
     assert [row.last for row in rows] == [False, False, False, True]
     assert [row.holds for row in rows] == [
-        "holds for a and b",
-        "holds for 0, 1, 2, 3, 4 and 4 more tools",
-        "holds for no tool now",
+        "applies to a and b",
+        "applies to 0, 1, 2, 3, 4 and 4 more tools",
+        "applies to no tool now",
         "",
     ]
-    said = "changed since: c, asks; newer than the rule: d, asks; not there now: e"
+    said = "changed since, needs approval: c; added since, needs approval: d; not available: e"
     assert [row.asks for row in rows] == [said, "", "", ""]
     assert [row.stale for row in rows] == [True, False, False, False]
 
@@ -132,17 +132,17 @@ def test_what_a_binding_says() -> None:
 def test_a_rule_that_never_decides_is_told(first: Rule, rule: Rule, shadowed: bool) -> None:
     told = preview_rule(rule, 2, rule_rows([first], [None]), ["a"])
     assert told.said.startswith("Rule 2: run ")
-    assert any("never decides" in note for note in told.notes) is shadowed
+    assert any("has no effect" in note for note in told.notes) is shadowed
 
 
 def test_words_that_lie_stand_beside_what_the_rule_says() -> None:
     told = preview_rule(Rule("a", "run", words="deny everything"), 1, (), [])
     assert told.said == "Rule 1: deny everything"
-    assert told.notes[-1] == "In its own words: run a."
+    assert told.notes[-1] == "Without the note: run a."
     rows = rule_rows([Rule("a", "run", words="deny everything", id="1")], [{}])
     page = rules_page(ENV, RulesPage([RuleList("/rules", rows)]))
     assert "deny everything" in page
-    assert "says: run a" in page
+    assert "Rule: run a" in page
 
 
 def test_markup_and_hidden_characters_are_text() -> None:

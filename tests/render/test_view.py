@@ -19,8 +19,11 @@ from tests.tables import each_row
         (Log().start(), "new"),
         (Log().start().prompt(), "starting"),
         (Log().start().prompt().request(), "waiting for the model"),
-        (turn_with_calls(("get_weather", {})), "1 call waits for you"),
-        (turn_with_calls(("get_weather", {}), ("ask_me", {})), "2 calls wait for you"),
+        (turn_with_calls(("get_weather", {})), "1 call needs approval"),
+        (
+            turn_with_calls(("get_weather", {}), ("ask_me", {})),
+            "1 call needs approval · 1 call needs an answer",
+        ),
         (turn_with_calls(("get_weather", {})).add(RunStopped()), "stopped"),
         (turn_with_calls(("get_weather", {})).add(RunPaused("restart")), "paused by a restart"),
         (Log().start().prompt().request().end("stop"), "done"),

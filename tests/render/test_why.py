@@ -60,20 +60,20 @@ ONE = "get_weather (1 of 3)"
     ("log", "number", "said"),
     [
         (three(), 1, ""),
-        (three(), 2, f"If you run it, it waits for {ONE}, which waits for you."),
-        (three(), 3, f"If you run it, it waits for {ONE}, which waits for you."),
+        (three(), 2, f"If you run it, it waits for {ONE}, which needs approval."),
+        (three(), 3, f"If you run it, it waits for {ONE}, which needs approval."),
         (three("123"), 3, ""),
-        (three("12"), 3, f"If you run it, it waits for {ONE}, which waits for you."),
+        (three("12"), 3, f"If you run it, it waits for {ONE}, which needs approval."),
         (three().add(*started(1)), 2, f"If you run it, it waits for {ONE}, which runs."),
-        (three().add(decided(2)), 2, f"Waits for {ONE}, which waits for you."),
-        (three().add(decided(2)), 3, f"If you run it, it waits for {ONE}, which waits for you."),
+        (three().add(decided(2)), 2, f"Waits for {ONE}, which needs approval."),
+        (three().add(decided(2)), 3, f"If you run it, it waits for {ONE}, which needs approval."),
         (three().add(*started(1), decided(2)), 2, f"Waits for {ONE}, which runs."),
         (three().add(*started(1), ended(1), decided(3)), 3,
-         "Waits for get_weather (2 of 3), which waits for you."),
+         "Waits for get_weather (2 of 3), which needs approval."),
         (three().add(*started(1), ended(1), decided(2), decided(3)), 3,
          "Waits for get_weather (2 of 3), which waits itself."),
         (three().add(*started(1), CallInterrupted("1.1"), decided(2)), 2,
-         f"Waits for {ONE}, which was running when the server stopped and waits for you."),
+         f"Waits for {ONE}, which was running when the server stopped and needs a decision."),
         (three("123", max_parallel=2).add(*started(1, 2), decided(3)), 3,
          "Waits for its turn: at most 2 calls at once."),
         (three("123", max_calls_per_turn=2).add(decided(3)), 3,
@@ -132,7 +132,7 @@ def facts(log: Log, number: int = 1) -> dict[str, str]:
         (decided(1), "You ran it on this card."),
         (decided(1, arguments="{}"), "You ran it with edited arguments."),
         (decided(1, anyway=True),
-         "You ran it on this card, although the schema is not satisfied."),
+         "You ran it on this card, although the arguments do not match the schema."),
         (decided(1, lift=True), "You ran it on this card, without the sandbox."),
         (decided(1, by="rule", rule="read-only tools"), "The rule “read-only tools” ran it."),
         (decided(1, by="rule", rule="no", decision="deny"), "The rule “no” denied it."),
@@ -146,22 +146,22 @@ def test_who_decided(event: CallDecided, said: str) -> None:
 
 def test_what_was_staged_is_told() -> None:
     log = three().add(decided(1, fault="error"), CallStarted("1.1", 1))
-    assert "Staged on purpose: " in facts(log)["decided"]
+    assert "Simulated fault: " in facts(log)["decided"]
     result = replace(text_result("no"), staged=True)
     log.add(CallEnded("1.1", result, real=text_result("yes")))
-    assert "what the model read is staged. What the tool itself returned" in facts(log)["ended"]
+    assert "the model read a simulated fault. The tool's own result" in facts(log)["ended"]
 
 
 @each_row(
     ("problems", "said"),
     [
-        ((), "Sound JSON; the schema is satisfied."),
-        ((Problem("note", "x"),), "Sound JSON; the schema is satisfied."),
-        ((Problem("caution", "x"),), "Sound JSON; the schema is satisfied. There was a caution."),
+        ((), "Valid JSON that matches the schema."),
+        ((Problem("note", "x"),), "Valid JSON that matches the schema."),
+        ((Problem("caution", "x"),), "Valid JSON that matches the schema. There was a warning."),
         ((Problem("schema", "x"), Problem("schema", "y")),
-         "Sound JSON; the schema is not satisfied (2 faults)."),
-        ((Problem("malformed", "x"),), "The arguments are no sound JSON object."),
-        ((Problem("unknown_tool", "x"),), "There is no such tool."),
+         "Valid JSON; 2 schema errors."),
+        ((Problem("malformed", "x"),), "The arguments are not a valid JSON object."),
+        ((Problem("unknown_tool", "x"),), "Unknown tool."),
     ],
 )  # fmt: skip
 def test_what_the_check_said(problems: tuple[Problem, ...], said: str) -> None:
@@ -173,10 +173,10 @@ def test_how_long_it_waited_and_for_what() -> None:
     log = three().add(decided(2), *started(1))
     log.now_ms += 3_000
     log.add(ended(1), CallStarted("1.2", 1))
-    assert facts(log, 2)["waited"] == "3.04 s for get_weather (1 of 3) to be done."
+    assert facts(log, 2)["waited"] == "3.04 s for get_weather (1 of 3) to finish."
     safe = three("123").add(*started(1), decided(2))
     safe.now_ms += 400
-    assert facts(safe.add(CallStarted("1.2", 1)), 2)["waited"] == "410 ms for a place."
+    assert facts(safe.add(CallStarted("1.2", 1)), 2)["waited"] == "410 ms for a free slot."
     assert "waited" not in facts(three().add(*started(1)))
 
 
@@ -185,7 +185,7 @@ def test_a_second_attempt_says_so() -> None:
     assert facts(log)["started"].startswith("Attempt 2: it was interrupted before. It runs alone")
     done = facts(log.add(ended(1)))
     assert "It ran alone" in done["started"]
-    assert done["ended"] == "After 10 ms, with a result of the tool itself."
+    assert done["ended"] == "After 10 ms, with a result from the tool."
 
 
 def test_after_a_crash_it_is_told_who_ran_it_and_that_no_rule_decides_now() -> None:
@@ -197,7 +197,9 @@ def test_after_a_crash_it_is_told_who_ran_it_and_that_no_rule_decides_now() -> N
     assert found["before"].text == "The rule “read-only tools” ran it."
     assert found["before"].at_ms == session.call("1.1").decided_ms is not None
     assert found["cut"].at_ms == session.call("1.1").started_ms is not None
-    assert found["asks"].text == "A call that was cut asks you, whatever the rules say."
+    assert (
+        found["asks"].text == "An interrupted call needs your decision; rules do not apply to it."
+    )
     again = facts(log.add(decided(1), CallStarted("1.1", 2)))
     assert again["before"] == "The rule “read-only tools” ran it."
     assert again["decided"] == "You ran it on this card."
@@ -207,7 +209,7 @@ def test_after_a_crash_it_is_told_who_ran_it_and_that_no_rule_decides_now() -> N
 def test_a_mock_made_its_result_up_and_nobody_staged_it() -> None:
     log = three().add(*started(1))
     log.add(CallEnded("1.1", replace(text_result("no"), staged=True)))
-    assert facts(log)["ended"] == "After 10 ms, with a result made up by the mock."
+    assert facts(log)["ended"] == "After 10 ms, with a result simulated by the mock."
 
 
 def test_a_call_that_was_taken_back_says_so() -> None:
@@ -216,7 +218,7 @@ def test_a_call_that_was_taken_back_says_so() -> None:
 
 
 def test_a_call_that_waits_says_why_it_asks() -> None:
-    assert facts(three())["asks"] == "No rule was about it when it was checked, so it asks you."
+    assert facts(three())["asks"] == "No rule matched. Waiting for your approval."
     said = "get_weather has changed since the rule “x” was written, so it asks."
     log = turn_with_calls(("get_weather", {}), checked=False)
     log.add(CallChecked("1.1", digest=DIGEST, asks=said))

@@ -229,7 +229,7 @@ async def test_the_form_says_what_it_was_drawn_from(engine: Any) -> None:
     for base, shown in (("1", first), ("4", first), ("5", second), ("99", second), ("", second)):
         assert shown_settings(session, Body({"base": base})) == shown
     for base in ("0", "-1", "x", "1" * 16):
-        with pytest.raises(BadInput, match="load the page again"):
+        with pytest.raises(BadInput, match="Reload the page"):
             shown_settings(session, Body({"base": base}))
 
 

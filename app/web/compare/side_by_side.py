@@ -427,7 +427,7 @@ def _worked(run: Sequence[Turn]) -> str:
 
 
 def status_line(lanes: Sequence[Lane]) -> str:
-    """All of them in one line: `2 run · 3 calls wait for you`."""
+    """All of them in one line: `2 run · 3 calls need your decision`."""
     return " · ".join(_status_words(lanes)) or "nothing runs"
 
 
@@ -438,7 +438,7 @@ def _status_words(lanes: Sequence[Lane]) -> Iterator[str]:
     if running:
         yield f"{running} {'runs' if running == 1 else 'run'}"
     if waiting:
-        yield f"{plural(waiting, 'call')} {'waits' if waiting == 1 else 'wait'} for you"
+        yield f"{plural(waiting, 'call')} {'needs' if waiting == 1 else 'need'} your decision"
     if paused:
         yield f"{paused} paused"
 

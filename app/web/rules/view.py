@@ -28,6 +28,7 @@ from app.core.rules import (
     first_match,
     host_left_open,
     rule_text,
+    target,
     unbound,
 )
 from app.core.serialization import to_data
@@ -37,22 +38,22 @@ from app.render.filters import plural
 from app.schema import strict_json
 
 WORDS: Mapping[Action, tuple[str, str]] = {
-    "run": ("runs", "ran"),
-    "answer": ("answers", "live"),
-    "deny": ("denies", "failed"),
-    "ask": ("asks", "waiting"),
-    "stop": ("stops the run", "failed"),
+    "run": ("Run", "ran"),
+    "answer": ("Answer", "live"),
+    "deny": ("Deny", "failed"),
+    "ask": ("Ask", "waiting"),
+    "stop": ("Stop the run", "failed"),
 }
 """By a rule's action: the word, and the class of the pill."""
 
 TEMPLATES: Mapping[str, tuple[str, Rule]] = {
     "read_only": ("Run read-only tools", Rule("*", "run", read_only=True)),
     "workspace": (
-        "Run what only reads the workspace",
+        "Run read-only workspace tools",
         Rule("*", "run", source="workspace", read_only=True),
     ),
     "shell": ("Deny run_shell", Rule("run_shell", "deny", text="No shell commands here.")),
-    "servers": ("Ask at every tool of a server", Rule("*", "ask", source="mcp")),
+    "servers": ("Ask for every MCP tool", Rule("*", "ask", source="mcp")),
 }
 """By name: the words on the button, and what it fills the form with."""
 
@@ -75,8 +76,13 @@ class RuleRow:
     holding: Mapping[str, str] | None = None
 
     @property
+    def target(self) -> str:
+        """The rule without its action, which the pill says: `read-only tools`."""
+        return target(self.rule)
+
+    @property
     def sentence(self) -> str:
-        """What it says, whatever words a person gave it."""
+        """The whole rule, whatever note the user gave it."""
         return rule_text(self.rule)
 
     @property
@@ -85,16 +91,16 @@ class RuleRow:
         names = self._names("same")
         if self.holding is None or self.rule.action not in LETS_THROUGH:
             return ""
-        return f"holds for {_listed(names)}" if names else "holds for no tool now"
+        return f"applies to {_listed(names)}" if names else "applies to no tool now"
 
     @property
     def asks(self) -> str:
         """For which tools it asks although it is about them, and why."""
         changed, new, gone = (_listed(self._names(name)) for name in ("changed", "new", "gone"))
         said = (
-            f"changed since: {changed}, asks" if changed else "",
-            f"newer than the rule: {new}, asks" if new else "",
-            f"not there now: {gone}" if gone else "",
+            f"changed since, needs approval: {changed}" if changed else "",
+            f"added since, needs approval: {new}" if new else "",
+            f"not available: {gone}" if gone else "",
         )
         return "; ".join(words for words in said if words)
 
@@ -240,14 +246,14 @@ def _when(tests: Iterable[TestLine]) -> dict[str, Any]:
             continue
         if not typed:
             raise BadInput(
-                f"Say where {test_line.value[:80]!r} should stand, as in /city; "
-                f"{WHOLE} is all of it."
+                f"Name the argument to compare with {test_line.value[:80]!r}, such as /city; "
+                f"{WHOLE} stands for all arguments."
             )
         if not test_line.value:
-            raise BadInput(f'Say what {typed} is compared with; an empty text is written "".')
+            raise BadInput(f'Enter a value to compare {typed} with; write an empty string as "".')
         pointer = "" if typed == WHOLE else typed
         if pointer in when:
-            raise BadInput(f"There are two tests for {typed}; make one of them.")
+            raise BadInput(f"Duplicate test for {typed}. Keep one.")
         value = read_value(test_line.test, test_line.value)
         when[pointer] = {test_line.test: value}
     return when
@@ -323,19 +329,22 @@ def preview_rule(
     notes, behind = [note for note in (*notes, host_left_open(rule)) if note], None
     if rule.action in LETS_THROUGH:
         if covered:
-            notes.append(f"Holds for {_listed(covered)} as now; what changes or comes later asks.")
+            notes.append(
+                f"Applies to {_listed(covered)} as defined now; changed or new tools need approval."
+            )
         else:
-            notes.append("It is about no tool that is there now, so it asks until it is renewed.")
+            notes.append("No current tool matches. Calls need approval until the rule is renewed.")
     for row in before:
         earlier = row.rule
         if earlier.enabled and not earlier.when and _about_all_of(earlier, rule):
             notes.append(
-                f"Rule {row.number} comes first and is about the same: this never decides."
+                f"Rule {row.number} comes first and matches the same calls, so this rule has "
+                "no effect."
             )
             behind = row
             break
     if rule.words:
-        notes.append(f"In its own words: {rule_text(rule)}.")
+        notes.append(f"Without the note: {rule_text(rule)}.")
     found = places(named.parameters) if named is not None else ()
     return RulePreview(f"Rule {number}: {rule.said}", tuple(notes), "", behind, found)
 
@@ -400,8 +409,8 @@ def _values(page: RulesPage) -> dict[str, Any]:
         "tests": {
             "equals": "is",
             "prefix": "begins with",
-            "glob": "fits",
-            "one_of": "is one of",
+            "glob": "matches",
+            "one_of": "in",
         },
     }
 
@@ -467,21 +476,19 @@ def _rule_lines(
     lines = []
     if choice.action == "run":
         lines.append(
-            f"It holds as long as the definition and the code of {call.name} stay as they are; "
-            "where they change, it asks again."
+            f"It applies while the definition and the code of {call.name} are unchanged. "
+            "After a change, calls need approval again."
         )
-        lines.append("What needs a second look still asks: a broken schema, a caution, a crash.")
+        lines.append("Calls with a schema error, a warning or a crash still need approval.")
     else:
-        lines.append("It holds for every tool of this name, whatever becomes of it.")
+        lines.append("It applies to every tool of this name, also after changes.")
     if proposal.place < len(there):
-        lines.append(f"It is asked before the rule “{there[proposal.place].said}”.")
+        lines.append(f"It is checked before the rule “{there[proposal.place].said}”.")
     elif there:
-        lines.append(f"It is asked after {'the' if len(there) == 1 else 'all'} "
-                     f"{plural(len(there), 'rule')} that stand{'s' if len(there) == 1 else ''} "
-                     "there.")  # fmt: skip
+        lines.append(f"It is checked after the {plural(len(there), 'existing rule')}.")
     lines.append(_at_once(session, call, proposal))
     if choice.scope == "always":
-        lines.append("In other sessions it decides the calls that come after it.")
+        lines.append("In other sessions it decides new calls only.")
     return lines
 
 
@@ -492,9 +499,9 @@ def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
     if call.id not in proposal.decides:
         return "It decides this call as soon as its turn comes."
     if not others:
-        return "It decides this call at once, and no other that waits."
-    waiting = f"{len(others)} that {'waits' if len(others) == 1 else 'wait'}"
-    return f"It decides this call at once, and {waiting}: {named}{more}."
+        return "It decides this call now, and no other waiting call."
+    waiting = f"{plural(len(others), 'waiting call')}"
+    return f"It decides this call now, and {waiting}: {named}{more}."
 
 
 def print_of(choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]) -> str:
@@ -530,15 +537,17 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
             return About("You decided it, and no rule.")
         rule = next((rule for rule in rules if rule.id and rule.id == decided.rule_id), None)
         if rule is None:
-            return About("This rule does not stand any more; what it decided stays.")
+            return About("This rule was deleted. Its decisions stay.")
         return About(_standing(rule, own, always), _tests(rule, call))
     rule = first_match(rules, call)
     if rule is None:
         return About("No rule is about this call now.")
     if rule.action == "ask":
-        return About(_standing(rule, own, always), _tests(rule, call), "It asks.")
+        return About(
+            _standing(rule, own, always), _tests(rule, call), "The rule asks for approval."
+        )
     if call.cut is not None:
-        said = "No rule decides a call that was cut; it asks you."
+        said = "Rules do not apply to an interrupted call; it needs your decision."
         return About(_standing(rule, own, always), _tests(rule, call), said)
     hindrance = obstacle(session, session.turns[call.turn - 1], call, rule)
     renew = _renewal(session, call, rule) if unbound(rule, call) else ""
@@ -555,8 +564,8 @@ def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
     scope: Scope = "session" if rule in own else "always"
     place = (own if rule in own else always).index(rule)
     said = rule_text(rule)
-    named = f"“{rule.words}”, which says: {said}" if rule.words and rule.words != said else said
-    return f"{_numbered(place, scope)}, as it stands now: {named}"
+    named = f"“{rule.words}”: {said}" if rule.words and rule.words != said else said
+    return f"{_numbered(place, scope)}, as it is now: {named}"
 
 
 def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
@@ -565,7 +574,7 @@ def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
     except (ValueError, RecursionError):
         return ()
     return tuple(
-        (rule_text(Rule(call.name, when={pointer: test})).partition(" where ")[2],
+        (target(Rule(call.name, when={pointer: test})).partition(" where ")[2],
          _value(value_at(values, pointer)))
         for pointer, test in rule.when.items()
     )  # fmt: skip
@@ -589,7 +598,7 @@ def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
 
 def _wide(rule: Rule) -> str:
     done = {"run": "auto-run", "answer": "auto-answer"}[rule.action]
-    return f"{done} {rule_text(rule).partition(' ')[2].split(', staged')[0]}"
+    return f"{done} {target(rule).split(', staged')[0]}"
 
 
 def _others(count: int, more: bool) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from app.web.session.view import (
 from app.web.site import Site
 
 THINKING_BUDGET = 4096
-STALE = "This form cannot be told any more; load the page again."
+STALE = "This form is out of date. Reload the page."
 
 Save = Callable[[Mapping[str, Any], Settings], Awaitable[Settings]]
 """Settings changed by data in the words of docs/contract.md."""

@@ -23,7 +23,7 @@ from app.render.limits import LIFTED, bounds, limit_text
 from app.render.paging import CARDS, end_of
 from app.render.view import View
 from app.render.wire_rows import SHOWN
-from app.web.session.wire_view import SHORT_NAMES, NextRequest, ShownCode
+from app.web.session.wire_view import NAMES, SHORT_NAMES, NextRequest, ShownCode
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         wire_late=around.wire_late,
         forked=around.forked,
         unconfirmed=around.unconfirmed,
-        groups=around.groups or [("Profiles", around.profiles)],
+        groups=around.groups or [("Providers", around.profiles)],
         models=around.models,
         wires=[(name, SHORT_NAMES.get(name, name)) for name in around.wires],
         wire=around.wire,
@@ -96,6 +96,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         raw=Markup(around.raw),
         own=around.own,
         form=setup_form(view.settings),
+        provider_line=provider_line(view.settings.profile),
         bounds=bounds(view.session, around.unpriced),
         session_id=view.session.id,
     )
@@ -151,10 +152,11 @@ def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
         keys=around.keys,
         offered=offered_tools(around.library, view.settings),
         unconfirmed=around.unconfirmed,
-        groups=around.groups or [("Profiles", around.profiles)],
+        groups=around.groups or [("Providers", around.profiles)],
         models=around.models,
         request=around.own,
         form=setup_form(view.settings),
+        provider_line=provider_line(view.settings.profile),
         bounds=bounds(view.session, around.unpriced),
         session_id=view.session.id,
     )
@@ -185,6 +187,12 @@ class SetupForm:
     texts: Mapping[str, str]
     ticks: Mapping[str, bool]
     lists: Mapping[str, tuple[str, ...]]
+
+
+def provider_line(profile: Profile) -> str:
+    """What stands below the provider: its protocol, and where its requests go."""
+    place = "built-in simulator" if profile.simulated else profile.base_url
+    return f"{NAMES.get(profile.protocol, profile.protocol)} protocol, {place}"
 
 
 def setup_form(settings: Settings) -> SetupForm:

@@ -334,7 +334,7 @@ def text_of(tool: Tool, typed: TypedArguments) -> tuple[str, tuple[Problem, ...]
 
 
 NEW = "Give the tool a name, and it can be tried here."
-BROKEN = "What stands in the editor is no tool yet; mend it, and it can be tried here."
+BROKEN = "This is not a valid tool yet. Fix the errors to try it."
 
 
 async def first_panel(site: Site, tool: Tool | None, name: str = "") -> TryPanel:

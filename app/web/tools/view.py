@@ -22,7 +22,7 @@ from app.core.tools import Content, Tool, ToolResult
 from app.protocols.lint import Finding, ToolAcceptance
 from app.render.arguments import LAYOUT_LIMIT, FieldRow, LayoutToken, flat_rows, lay_out
 from app.render.card import Tone
-from app.render.filters import duration, pretty, size
+from app.render.filters import duration, plural, pretty, size
 from app.render.fragments import partial
 from app.schema.outline import TYPES, OutlineRow
 from app.store.library import LibraryEntry, Version
@@ -81,18 +81,17 @@ class Judged:
     def layout(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
         """The findings to be read first, and those that are folded: (title, fix, findings)."""
         first = [finding for finding in self.findings if counts(finding, strict)]
-        folds = [("more of them", "", first[MOST_FIRST:])]
-        for severity, title in (
-            ("strict", "that strict mode would refuse; strict is off"),
-            ("ignored", "that are accepted and not obeyed"),
-        ):
+        hidden = first[MOST_FIRST:]
+        folds = [(f"{len(hidden)} more", "", hidden)]
+        for severity, title in (("strict", "strict-mode issue"), ("ignored", "keyword")):
             rest = [
                 finding
                 for finding in self.findings
                 if finding.severity == severity and finding not in first
             ]
             fix = next((finding.fix for finding in rest if finding.fix), "")
-            folds.append((title, fix, rest))
+            words = f"{plural(len(rest), title)}{' ignored' if severity == 'ignored' else ''}"
+            folds.append((words, fix, rest))
         return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
 
 

@@ -76,7 +76,7 @@ async def test_the_rule_is_shown_then_written_and_decides_the_call(
     assert undone.status_code == 200
     assert (await script.get(listed)).json() == []
     assert (await call_of(script, path))["status"] == "done"
-    assert "does not stand any more" in (await script.get(f"{here}/rule")).json()["said"]
+    assert "was deleted" in (await script.get(f"{here}/rule")).json()["said"]
     again = await script.post(f"{here}/always", json=body)
     assert again.status_code == 422
     assert "does not wait" in again.json()["error"]

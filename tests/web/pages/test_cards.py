@@ -186,7 +186,7 @@ async def test_nobody_waits_for_the_session_while_its_page_is_drawn(
 
     monkeypatch.setattr(session_pages, name, drawing)
     async with BlockingPortal() as portal:
-        assert "wait for you" in await served.page(path) or name == "block"
+        assert "need approval" in await served.page(path) or name == "block"
     assert held == [False]
     assert live.session.stopped
 

@@ -133,7 +133,7 @@ async def test_the_page_without_a_script(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         asked = Asked(engine)
         empty = (await asked.get("/rules", PAGE)).body.decode()
-        assert "Every call asks you." in empty
+        assert "Every call needs your approval." in empty
         assert '<a href="/rules" aria-current="page">Rules</a>' in empty
         filled = (await asked.get("/rules?template=shell", PAGE)).body.decode()
         assert "<b>Rule 1: deny run_shell</b>" in filled
@@ -175,7 +175,7 @@ async def test_what_is_refused_stays_in_the_form(tmp_path: Path) -> None:
         told = await asked.post("/rules", half, PAGE)
         page = told.body.decode()
         assert told.status == 422
-        assert "Say what /a is compared with" in page
+        assert "Enter a value to compare /a with" in page
         assert 'value="/a"' in page
         assert "No sums.</textarea>" in page
         for path in ("/rules", "/rules/look"):
@@ -191,10 +191,10 @@ async def test_a_changed_tool_is_shown_and_renewed(tmp_path: Path) -> None:
         asked = Asked(engine)
         await engine.library.save(tool, 1)
         rule = data(await asked.post("/rules", {"tool": "mine", "action": "run"}, JSON))
-        assert b"holds for mine" in (await asked.get("/rules", PAGE)).body
+        assert b"applies to mine" in (await asked.get("/rules", PAGE)).body
         await engine.library.save(Tool(**{**vars(tool), "description": "Two."}), 2)
         page = (await asked.get("/rules", PAGE)).body.decode()
-        assert "changed since: mine, asks" in page
+        assert "changed since, needs approval: mine" in page
         assert f'action="/rules/{rule["id"]}/renew"' in page
         renewed = await asked.post(f"/rules/{rule['id']}/renew", {}, JSON)
         assert data(renewed)["bound"] == {"mine": "same"}
@@ -332,7 +332,10 @@ async def test_undo_says_where_the_rule_stands_now(tmp_path: Path) -> None:
             told = await asked.post(f"/rules/{rule['id']}/restore", {"x": ""}, *headers)
             where = told.header("location") if told.status == 303 else data(told)["note"]
             assert said in str(where)
-        assert "The rule is back, after" in (await asked.get("/rules?moved=1", PAGE)).body.decode()
+        assert (
+            "The rule was restored, below"
+            in (await asked.get("/rules?moved=1", PAGE)).body.decode()
+        )
 
 
 async def test_undo_of_a_rule_for_always_stays_on_the_page_of_the_session(tmp_path: Path) -> None:

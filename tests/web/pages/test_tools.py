@@ -185,13 +185,13 @@ async def test_another_hand_is_not_overwritten_unseen(page: httpx.AsyncClient, g
 
 async def test_a_new_tool_is_neither_praised_nor_blamed(page: httpx.AsyncClient) -> None:
     shown = (await page.get("/tools")).text
-    assert "Nothing to say against it" not in shown
+    assert "No issues" not in shown
     assert "note failed" not in shown
     assert "Give the tool a name, and it can be tried here." in shown
     await kept(page, "now_broken")
     typed = {**FORM, "name": "now_broken", "original": "now_broken", "parameters": "{"}
     refused = (await page.post("/tools", data=typed)).text
-    assert "no tool yet; mend it" in refused
+    assert "not a valid tool yet" in refused
     assert "Give the tool a name" not in refused
     look = {**FORM, "name": "", "parameters": "{}", "try_tool": "", "do": "look"}
     told = (await page.post("/tools/try", data=look, headers={"hx-request": "true"})).text
