@@ -122,8 +122,7 @@ def test_the_rule_that_decided_a_call_is_told_as_it_stands() -> None:
     rule = Rule("get_weather", "run", words="mine", id="r2", when={"/city": {"prefix": "Pa"}})
     found = about(session, call, (), (READS, rule))
     assert found.words == (
-        "Rule 2 for always, as it is now: “mine”: "
-        'run get_weather where /city begins with "Pa"'
+        'Rule 2 for always, as it is now: “mine”: run get_weather where /city begins with "Pa"'
     )
     assert found.tests == (('/city begins with "Pa"', '"Paris"'),)
     assert about(session, call, (), (READS,)).words.startswith("This rule was deleted")

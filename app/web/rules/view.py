@@ -485,7 +485,7 @@ def _rule_lines(
     if proposal.place < len(there):
         lines.append(f"It is checked before the rule “{there[proposal.place].said}”.")
     elif there:
-        lines.append(f"It is checked after the {plural(len(there), 'existing rule')}.")
+        lines.append(f"It is checked after the {plural(len(there), 'rule')} before it.")
     lines.append(_at_once(session, call, proposal))
     if choice.scope == "always":
         lines.append("In other sessions it decides new calls only.")
