@@ -107,7 +107,7 @@ def _response(turn: Turn, recording: Recording | None) -> dict[str, Any]:
         "cookies": [],
         "headers": _headers(headers),
         "content": _content(data, kind or "application/octet-stream"),
-        "redirectURL": _redirected(status, headers),
+        "redirectURL": _redirect_url(status, headers),
         "headersSize": -1,
         "bodySize": len(data),
     }
@@ -116,7 +116,7 @@ def _response(turn: Turn, recording: Recording | None) -> dict[str, Any]:
     return response
 
 
-def _redirected(status: int, headers: Mapping[str, str]) -> str:
+def _redirect_url(status: int, headers: Mapping[str, str]) -> str:
     """Where an answer of 3xx points to, as it says it; "" for all others."""
     places = (value for name, value in headers.items() if name.lower() == "location")
     return next(places, "") if 300 <= status < 400 else ""

@@ -62,7 +62,7 @@ def write(kept: SessionBundle) -> ExportFile:
     long: dict[str, int] = {}
     payload = {
         "page": {
-            name: _lighter(block(look.env, view, name), long)
+            name: _without_repeats(block(look.env, view, name), long)
             for name in ("head", "flow", "pause", "wire")
         },
         "duration": found.clock.duration,
@@ -93,7 +93,7 @@ def write(kept: SessionBundle) -> ExportFile:
         styles=Markup(look.styles),
         script=Markup(look.script),
         data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
-        lines=_packed(session_json.write_session(kept).data),
+        lines=_compress(session_json.write_session(kept).data),
     )
     name = file_name(kept.title, "html")
     return ExportFile(name, "text/html", html.encode("utf-8", "replace"))
@@ -127,7 +127,7 @@ def is_page(data: bytes) -> bool:
     return start.startswith((b"<!doctype html", b"<html"))
 
 
-def _packed(lines: bytes) -> str:
+def _compress(lines: bytes) -> str:
     """For who imports the page again; what would be too large for that is left out."""
     if len(lines) > session_json.MAX_BYTES:
         return ""
@@ -139,7 +139,7 @@ def _frames(made: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[lis
     stands: dict[str, str] = {}
     frames: list[list[Any]] = []
     for frame in made:
-        html = "".join(_new(_lighter(frame["html"], long), stands))
+        html = "".join(_new(_without_repeats(frame["html"], long), stands))
         if html or frame["grow"] or not frames:
             frames.append([frame["at"], html, frame["grow"]])
     return frames
@@ -162,7 +162,7 @@ def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
         yield piece[0]
 
 
-def _lighter(html: str, long: dict[str, int]) -> str:
+def _without_repeats(html: str, long: dict[str, int]) -> str:
     """`html` with what is long named by its place in `long`: each is in the file once, however
     often its block is drawn, for the compression does not look back that far."""
 

@@ -17,7 +17,7 @@ from app.core.servers import Replaced, Server
 from app.exchange.config_secrets import Variables, secrets_in, variable
 from app.exchange.tool_entry import (
     ImportedServer,
-    clipped,
+    clip,
     legal_name,
     note_left_out,
     string_members,
@@ -171,7 +171,7 @@ def read_servers(told: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]:
                 raise _InvalidServer("This is no object with a command or a url; it was left out.")
             server = _server(name, _with_plain_command(entry), reading)
         except _InvalidServer as error:
-            yield ImportedServer(None, clipped(name), tuple(reading.notes), str(error))
+            yield ImportedServer(None, clip(name), tuple(reading.notes), str(error))
             continue
         replaced = tuple(reading.replaced)
         yield ImportedServer(server, server.name, tuple(reading.notes), replaced=replaced)
@@ -226,7 +226,7 @@ def _server(name: str, entry: Mapping[str, Any], reading: _ServerReader) -> Serv
     if not reading.name:
         raise _InvalidServer("Its name has no letter or digit; give it another in the file.")
     if not NAME.fullmatch(name):
-        reading.notes.append(f"Its name was {clipped(name)!a}; here it is {reading.name}.")
+        reading.notes.append(f"Its name was {clip(name)!a}; here it is {reading.name}.")
     command = _text(entry, "command")
     urls = [_text(entry, key) for key in _URLS if entry.get(key)]
     if bool(command) == bool(urls):
@@ -310,7 +310,7 @@ def _folder(text: str, reading: _ServerReader) -> str:
     """The working directory, where it does not count from a project that is not known here."""
     if text and not text.startswith(("/", "~/")):
         reading.notes.append(
-            f"Its folder {clipped(text)!a} was left out: it counts from a project or is of another"
+            f"Its folder {clip(text)!a} was left out: it counts from a project or is of another"
             " system. Write it as an absolute path on the server's page."
         )
         return ""
@@ -357,7 +357,7 @@ def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
         raise _InvalidServer("env is an object of texts; put each value in quotes.")
     if len(told) > MOST_WORDS:
         raise _InvalidServer(f"env has more than {MOST_WORDS} variables; bring a part of them.")
-    if empty := [clipped(name, 40) for name, value in told.items() if value is None]:
+    if empty := [clip(name, 40) for name, value in told.items() if value is None]:
         reading.notes.append(f"{', '.join(empty[:8])} had no value and was left out.")
     given = {name: _as_text(value) for name, value in told.items() if value is not None}
     names = entry.get("env_vars") or []
@@ -367,7 +367,7 @@ def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:
             raise _InvalidServer(
-                f"{clipped(name)!a} in env is no variable that can be set; correct it."
+                f"{clip(name)!a} in env is no variable that can be set; correct it."
             )
         made[name] = reading.hidden(_normalize_variables(value, reading, name), name, "env", name)
     return made
@@ -383,7 +383,7 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
     made = {}
     for name, value in given.items():
         if not _HEADER.fullmatch(name) or len(value) > MOST_TEXT:
-            raise _InvalidServer(f"{clipped(name)!a} is no header that can be sent; correct it.")
+            raise _InvalidServer(f"{clip(name)!a} is no header that can be sent; correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise _InvalidServer(f"The header {name} holds a character that no header may hold.")
         made[name] = reading.hidden(
@@ -396,6 +396,6 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
         *([("Authorization", "Bearer ", bearer)] if isinstance(bearer, str) else []),
     ]:
         if not _VARIABLE.fullmatch(from_env) or not _HEADER.fullmatch(name):
-            raise _InvalidServer(f"{clipped(from_env)!a} is no name of a variable; correct it.")
+            raise _InvalidServer(f"{clip(from_env)!a} is no name of a variable; correct it.")
         made[name] = f"{scheme}${{{from_env}}}"
     return made

@@ -75,7 +75,7 @@ def redact_session(
     """`kept` without `secrets`; with `shapes` also without what looks like one, wherever else that
     stands in it. Applying it twice changes nothing."""
     known = Redactor([*secrets, *(_secret_values(kept) if shapes else ())])
-    return _BundleRedactor(kept, known, shapes).done()
+    return _SessionRedactor(kept, known, shapes).done()
 
 
 def _secret_values(kept: SessionBundle) -> set[str]:
@@ -142,7 +142,7 @@ def _by_name(name: str, text: str) -> list[Span]:
 
 
 @dataclass
-class _BundleRedactor:
+class _SessionRedactor:
     """One pass over all that is kept."""
 
     kept: SessionBundle

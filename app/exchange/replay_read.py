@@ -62,7 +62,7 @@ def comparable(value: Any) -> bool:
     return True
 
 
-def _given(said: Any) -> Any:
+def _parse_arguments(said: Any) -> Any:
     """Arguments as an object, or their text where they are none that is `comparable`."""
     try:
         text = said.strip() if isinstance(said, str) else None
@@ -78,7 +78,7 @@ def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:
     if len(values) == 1 and "content" in values[0]:
         for part in values[0]["content"]:
             if part.get("type") == "tool_use":
-                yield part["name"], _given(part.get("input"))
+                yield part["name"], _parse_arguments(part.get("input"))
         return
     open_parts: dict[Any, tuple[str, Any, list[str]]] = {}
     for value in values:
@@ -90,7 +90,10 @@ def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:
             case "content_block_delta" if index in open_parts:
                 open_parts[index][2].append(value["delta"].get("partial_json", ""))
     for name, given, pieces in open_parts.values():
-        yield name, _given("".join(pieces)) if "".join(pieces) else _given(given)
+        yield (
+            name,
+            _parse_arguments("".join(pieces)) if "".join(pieces) else _parse_arguments(given),
+        )
 
 
 def _openai_chat(values: list[dict[str, Any]]) -> Iterator[Call]:
@@ -105,7 +108,7 @@ def _openai_chat(values: list[dict[str, Any]]) -> Iterator[Call]:
                 text = part.get("arguments") or part.get("input") or ""
                 entry["text"] += text if isinstance(text, str) else json.dumps(text)
     for entry in found.values():
-        yield entry["name"], _given(entry["text"])
+        yield entry["name"], _parse_arguments(entry["text"])
 
 
 def _openai_responses(values: list[dict[str, Any]]) -> Iterator[Call]:
@@ -116,9 +119,9 @@ def _openai_responses(values: list[dict[str, Any]]) -> Iterator[Call]:
     )
     for item in items:
         if item.get("type") == "function_call":
-            yield item["name"], _given(item.get("arguments"))
+            yield item["name"], _parse_arguments(item.get("arguments"))
         elif item.get("type") == "custom_tool_call":
-            yield item["name"], _given({"input": item.get("input", "")})
+            yield item["name"], _parse_arguments({"input": item.get("input", "")})
 
 
 def _gemini(values: list[dict[str, Any]]) -> Iterator[Call]:
@@ -126,14 +129,14 @@ def _gemini(values: list[dict[str, Any]]) -> Iterator[Call]:
         for candidate in (value.get("candidates") or [])[:1]:
             for part in (candidate.get("content") or {}).get("parts") or []:
                 if call := part.get("functionCall"):
-                    yield call.get("name", ""), _given(call.get("args"))
+                    yield call.get("name", ""), _parse_arguments(call.get("args"))
 
 
 def _ollama(values: list[dict[str, Any]]) -> Iterator[Call]:
     for value in values:
         for call in (value.get("message") or {}).get("tool_calls") or []:
             part = call.get("function") or {}
-            yield part.get("name", ""), _given(part.get("arguments"))
+            yield part.get("name", ""), _parse_arguments(part.get("arguments"))
 
 
 READERS: dict[str, Callable[[list[dict[str, Any]]], Iterator[Call]]] = {

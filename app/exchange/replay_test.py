@@ -16,7 +16,7 @@ from app.core.session import Turn
 from app.exchange import replay_read
 from app.exchange.bundle import ExportFile, SessionBundle, comment_text, file_name, one_line
 from app.exchange.replay_read import calls_of
-from app.exchange.requests_export import asked
+from app.exchange.requests_export import export_request
 from app.exchange.sdk_script import literal
 from app.protocols.base import url_parts
 
@@ -132,7 +132,7 @@ def write(kept: SessionBundle) -> ExportFile:
             continue
         if [called for called, _ in found] != [call.name for call in turn.calls]:
             notes.append(f"Turn {turn.number}: the test reads other calls than the session shows.")
-        expected += [(called, _required(turn, called, given)) for called, given in found]
+        expected += [(called, _required_arguments(turn, called, given)) for called, given in found]
     reader = inspect.getsource(replay_read).partition("\nCall = ")
     parts = [
         HEAD.format(title=title, name=name),
@@ -146,7 +146,7 @@ def write(kept: SessionBundle) -> ExportFile:
     return ExportFile(name, "text/x-python", data, tuple(notes))
 
 
-def _required(turn: Turn, name: str, given: Any) -> Mapping[str, Any] | str:
+def _required_arguments(turn: Turn, name: str, given: Any) -> Mapping[str, Any] | str:
     """The arguments that the tool's schema requires; all of them where it says nothing, and their
     text where they are no object."""
     if not isinstance(given, dict):
@@ -159,7 +159,7 @@ def _required(turn: Turn, name: str, given: Any) -> Mapping[str, Any] | str:
 
 
 def _request(turn: Turn) -> Mapping[str, str]:
-    exported = asked(turn.request, turn.settings.profile, turn.number)
+    exported = export_request(turn.request, turn.settings.profile, turn.number)
     parts = url_parts(exported.url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     return {"protocol": exported.protocol, "path": path, "body": exported.body}

@@ -134,7 +134,7 @@ class RequestNotes:
             )
         return image
 
-    def said(
+    def messages(
         self, value: object, by: Protocol, word: str = "user", own: Body | None = None
     ) -> Iterator[ImportedMessage]:
         """What a message says, and how it was written where more than that would be lost; `own` is
@@ -295,7 +295,7 @@ def _chat_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
                 yield ImportedResult(id_, name, content, form=form)
             case "user" | "system" | "developer" as role:
                 beside = _rest(item, "role", "content")
-                yield from reading.said(item.get("content"), "openai_chat", role, beside)
+                yield from reading.messages(item.get("content"), "openai_chat", role, beside)
             case role:
                 reading.note(f"A message of the role {str(role)[:40]} was left out.")
 
@@ -346,7 +346,7 @@ def _claude_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
         role = "system" if message.get("role") == "system" else "user"
         own = _rest(message, "role", "content")
         if isinstance(content, str):
-            yield from reading.said(content, "anthropic", role, own)
+            yield from reading.messages(content, "anthropic", role, own)
             continue
         blocks = _dicts(content)
         for block in blocks:
@@ -356,7 +356,7 @@ def _claude_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
                 given, form = reading.result(block.get("content"), "anthropic", **beside)
                 yield ImportedResult(id_, "", given, failed, form)
         rest = [block for block in blocks if block.get("type") != "tool_result"]
-        yield from reading.said(rest, "anthropic", role, own)
+        yield from reading.messages(rest, "anthropic", role, own)
 
 
 # OpenAI Responses ------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ def _instruction_items(body: Body) -> int:
 def _responses_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
     given = body.get("input")
     if isinstance(given, str):
-        yield from reading.said(given, "openai_responses")
+        yield from reading.messages(given, "openai_responses")
         return
     output: list[Body] = []
     for item in _dicts(given)[_instruction_items(body) :]:
@@ -410,7 +410,7 @@ def _responses_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem
         elif role in ("user", *_SYSTEM):
             yield from _responses_answer(output)
             own = _rest(item, "type", "id", "status", "role", "content")
-            yield from reading.said(item.get("content"), "openai_responses", role, own)
+            yield from reading.messages(item.get("content"), "openai_responses", role, own)
     yield from _responses_answer(output)
 
 
@@ -487,7 +487,7 @@ def _gemini_items(body: Body, reading: RequestNotes) -> Iterator[ImportedItem]:
                 form = {"protocol": "gemini", "own": beside} if beside else {}
                 yield ImportedResult(id_, name, (Content(text=text), *shown), failed, form)
         rest = [part for part in parts if "functionResponse" not in part]
-        yield from reading.said(rest, "gemini")
+        yield from reading.messages(rest, "gemini")
 
 
 def _gemini_result(response: object) -> tuple[str, bool]:

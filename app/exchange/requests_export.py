@@ -67,7 +67,7 @@ class ExportedRequest:
     def value(self) -> dict[str, Any] | None:
         """The body as a JSON object, None where it is none."""
         try:
-            found = json.loads(self.body, parse_constant=_no_number)
+            found = json.loads(self.body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
@@ -82,11 +82,11 @@ class ExportedRequest:
     @property
     def key_header(self) -> str:
         """The name of the header that holds the key, "" where none does."""
-        found = (name for name, value in self.headers.items() if keyed(value, self.key_name))
+        found = (name for name, value in self.headers.items() if holds_key(value, self.key_name))
         return next(found, "")
 
 
-def asked(
+def export_request(
     sent: RequestSent, profile: Profile, number: int = 0, simulator: str = SIMULATOR
 ) -> ExportedRequest:
     """`sent` by `profile`, as it is sent again from elsewhere; `simulator` is where that stands."""
@@ -120,9 +120,9 @@ def asked(
     )
 
 
-def of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> ExportedRequest:
+def request_of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> ExportedRequest:
     """What `turn` sent; `base_url` is where the simulator's server is."""
-    return asked(turn.request, turn.settings.profile, turn.number, base_url + "/sim")
+    return export_request(turn.request, turn.settings.profile, turn.number, base_url + "/sim")
 
 
 def sent_turns(session: Session) -> list[Turn]:
@@ -130,13 +130,13 @@ def sent_turns(session: Session) -> list[Turn]:
     return [turn for turn in session.turns if not turn.dropped and turn.request.body]
 
 
-def keyed(value: str, key_name: str) -> bool:
+def holds_key(value: str, key_name: str) -> bool:
     """Whether a header's value is the key of that name, alone or as a bearer."""
     found = _KEY.fullmatch(value)
     return found is not None and bool(key_name) and found[1] == key_name
 
 
-def base(asked: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
+def package_base(asked: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
     """(base URL, query, what its path says by name) for the official package of its protocol;
     None where the path is not the one that the package asks."""
     parts = url_parts(asked.url)
@@ -147,7 +147,7 @@ def base(asked: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
     return f"{parts.scheme}://{parts.netloc}{before}", parts.query, found.groupdict()
 
 
-def before(session: Session, turn: Turn) -> Session:
+def session_before(session: Session, turn: Turn) -> Session:
     """A copy of `session` as it stood when `turn` was sent."""
     place = next(i for i, item in enumerate(session.items) if item.seq == turn.seq)
     ended = {name: task for name, task in session.tasks.items() if task.ended_seq < turn.seq}
@@ -156,17 +156,17 @@ def before(session: Session, turn: Turn) -> Session:
     )
 
 
-def written(
+def encode_request(
     session: Session, protocol: Protocol, turn: Turn | None, profile: Profile | None = None
 ) -> WireRequest:
     """The request of `turn` (None: one after all there is) as `protocol` says it.
 
     BadInput where no request can be made of it.
     """
-    past = session if turn is None else before(session, turn)
+    past = session if turn is None else session_before(session, turn)
     settings = past.settings
     assert settings is not None
-    own = profile or plain(protocol)
+    own = profile or default_profile(protocol)
     choice = settings.tool_choice if turn is None else turn.request.choice
     model = settings.model or settings.profile.model
     if settings.profile.protocol != protocol:
@@ -178,13 +178,13 @@ def written(
     return replace(request, notes=(*notes, *more, *request.notes))
 
 
-def plain(protocol: Protocol) -> Profile:
+def default_profile(protocol: Protocol) -> Profile:
     """The vendor's own row of a protocol."""
     names = {"openai_chat": "openai", "openai_responses": "openai-responses"}
     return SHIPPED[names.get(protocol, protocol)].profile
 
 
-def _no_number(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
@@ -203,7 +203,7 @@ _UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 def write_curl(kept: SessionBundle) -> ExportFile:
     """Every request of the session, one command each."""
     turns = sent_turns(kept.session)
-    asked = [of_turn(turn, kept.base_url) for turn in turns]
+    asked = [request_of_turn(turn, kept.base_url) for turn in turns]
     notes = list(dict.fromkeys(note for request in asked for note in request.notes))
     lines = [
         "#!/bin/sh",
@@ -231,7 +231,7 @@ def curl_command(asked: ExportedRequest) -> str:
     if asked.streams:
         words.append("--no-buffer")
     for name, value in asked.headers.items():
-        if keyed(value, asked.key_name):
+        if holds_key(value, asked.key_name):
             bare = value.partition("$")[0]
             words.append(f'-H {shell_quote(f"{name}: {bare}")}"${asked.key_name}"')
         else:
@@ -269,7 +269,7 @@ def write_openai(kept: SessionBundle) -> ExportFile:
     assert settings is not None
     own = settings.profile if settings.profile.protocol == "openai_chat" else None
     try:
-        request = written(session, "openai_chat", None, own)
+        request = encode_request(session, "openai_chat", None, own)
     except BadInput as error:
         return ExportFile(name, "application/x-ndjson", b"", (str(error),))
     body = json.loads(request.body)
@@ -295,10 +295,10 @@ def write_anthropic(kept: SessionBundle) -> ExportFile:
     last = turns[-1] if turns else None
     if last is not None and last.request.protocol == "anthropic":
         data = last.request.body.encode("utf-8", "replace")
-        notes = tuple(note for note in of_turn(last).notes if "simulator" not in note)
+        notes = tuple(note for note in request_of_turn(last).notes if "simulator" not in note)
         return ExportFile(name, "application/json", data, notes)
     try:
-        request = written(kept.session, "anthropic", last)
+        request = encode_request(kept.session, "anthropic", last)
     except BadInput as error:
         return ExportFile(name, "application/json", b"{}\n", (str(error),))
     settings = kept.session.settings

@@ -14,13 +14,13 @@ from typing import Any
 from app.core.session import Prompt, Session, Turn
 from app.exchange.bundle import ExportFile, SessionBundle, comment_text, file_name
 from app.exchange.replay_read import comparable
-from app.exchange.requests_export import ExportedRequest, base, of_turn, sent_turns
+from app.exchange.requests_export import ExportedRequest, package_base, request_of_turn, sent_turns
 
 # -- What is the same in every script of a protocol --------------------------------------------
 
 
 @dataclass(frozen=True)
-class Said:
+class ScriptTemplate:
     """`known` are the arguments of the package's call; the rest of a body goes by `extra_body`."""
 
     package: str
@@ -31,7 +31,7 @@ class Said:
     known: frozenset[str]
 
 
-_ANTHROPIC = Said(
+_ANTHROPIC = ScriptTemplate(
     "anthropic",
     "import anthropic",
     '''
@@ -84,7 +84,7 @@ def go_on(request, answer, results):
     ),
 )
 
-_CHAT = Said(
+_CHAT = ScriptTemplate(
     "openai",
     "import json\n\nimport openai",
     '''
@@ -173,7 +173,7 @@ def go_on(request, answer, results):
     ),
 )
 
-_RESPONSES = Said(
+_RESPONSES = ScriptTemplate(
     "openai",
     "import json\n\nimport openai",
     '''
@@ -247,7 +247,7 @@ def _read(response):
     ]
 '''
 
-_GEMINI = Said(
+_GEMINI = ScriptTemplate(
     "google-genai",
     "from google import genai\nfrom google.genai import types",
     '''
@@ -296,7 +296,7 @@ def _calls(parts):
     return [(call.id, call.name, dict(call.args or {})) for call in found]
 """
 
-_OLLAMA = Said(
+_OLLAMA = ScriptTemplate(
     "ollama",
     "import ollama",
     '''
@@ -386,7 +386,7 @@ for _ in range(10):
     REQUEST = go_on(REQUEST, answer, results)
 '''
 
-SAID: Mapping[str, Said] = {
+TEMPLATES: Mapping[str, ScriptTemplate] = {
     "anthropic": _ANTHROPIC,
     "openai_chat": _CHAT,
     "openai_responses": _RESPONSES,
@@ -431,8 +431,8 @@ def write(kept: SessionBundle) -> ExportFile:
     if turn is None:
         text = '"""Nothing was sent yet."""\n'
         return ExportFile(name, "text/x-python", text.encode(), ("Nothing was sent yet.",))
-    asked = of_turn(turn, kept.base_url)
-    text, notes = source(asked, recorded(kept.session, turn), kept.title)
+    asked = request_of_turn(turn, kept.base_url)
+    text, notes = source(asked, recorded_results(kept.session, turn), kept.title)
     return ExportFile(name, "text/x-python", text.encode("utf-8", "replace"), notes)
 
 
@@ -440,8 +440,8 @@ def source(
     asked: ExportedRequest, results: Mapping[str, Sequence[str]], title: str = ""
 ) -> tuple[str, tuple[str, ...]]:
     """(the file, sentences on what it does otherwise). `results` are texts by the tool's name."""
-    value, said = asked.value, SAID.get(asked.protocol)
-    found = base(asked)
+    value, said = asked.value, TEMPLATES.get(asked.protocol)
+    found = package_base(asked)
     if value is None or said is None or found is None or not comparable(value):
         why = "This request has no form in an official Python package; curl can send it."
         return f'"""{why}"""\n', (why,)
@@ -475,12 +475,12 @@ def _first_of_last_run(session: Session) -> Turn | None:
     for item in reversed(session.items):
         if isinstance(item, Prompt) and first is not None:
             break
-        if isinstance(item, Turn) and item.seq in turns and of_turn(item).value is not None:
+        if isinstance(item, Turn) and item.seq in turns and request_of_turn(item).value is not None:
             first = item
     return first
 
 
-def recorded(session: Session, turn: Turn) -> Mapping[str, Sequence[str]]:
+def recorded_results(session: Session, turn: Turn) -> Mapping[str, Sequence[str]]:
     """The texts that the tools gave from `turn` to the next prompt, by name and in order."""
     found: dict[str, list[str]] = {}
     for item in session.items:
@@ -523,15 +523,15 @@ def _request(
             bearer = [f'"Authorization": "Bearer " + {key}']
             given = [*(bearer if key else []), *(f"{n!r}: {v!r}" for n, v in headers.items())]
             lines += [f"headers={{{', '.join(given)}}}"] if given else []
-            return dict(value), _made("ollama.Client", lines)
-    known = SAID[asked.protocol].known
+            return dict(value), _client_code("ollama.Client", lines)
+    known = TEMPLATES[asked.protocol].known
     request = {name: value_ for name, value_ in value.items() if name in known}
     extra = {name: value_ for name, value_ in value.items() if name not in known}
     if asked.protocol == "anthropic":
         extra.pop("stream", None)
     if extra:
         request["extra_body"] = extra
-    word = "auth_token" if asked.protocol == "anthropic" and _bearer(asked) else "api_key"
+    word = "auth_token" if asked.protocol == "anthropic" and _has_bearer(asked) else "api_key"
     lines = [f"{word}={key or repr('none')}", f"base_url={literal(url)}"]
     if query:
         pairs = dict(pair.partition("=")[::2] for pair in query.split("&"))
@@ -539,14 +539,14 @@ def _request(
     if headers:
         lines.append(f"default_headers={literal(headers)}")
     name = "anthropic.Anthropic" if asked.protocol == "anthropic" else "openai.OpenAI"
-    return request, _made(name, lines)
+    return request, _client_code(name, lines)
 
 
-def _bearer(asked: ExportedRequest) -> bool:
+def _has_bearer(asked: ExportedRequest) -> bool:
     return asked.key_header.lower() == "authorization"
 
 
-def _made(name: str, lines: Sequence[str]) -> str:
+def _client_code(name: str, lines: Sequence[str]) -> str:
     inner = "".join("    " + line.replace("\n", "\n    ") + ",\n" for line in lines)
     return f"client = {name}(\n{inner})"
 
@@ -607,11 +607,11 @@ def _gemini_client(
             "Vertex takes the credentials of gcloud: gcloud auth application-default login"
         )
         lines = ["vertexai=True", f"project={project[1]!r}", f"location={project[2]!r}"]
-        return _made("genai.Client", lines)
+        return _client_code("genai.Client", lines)
     if headers:
         options["headers"] = dict(headers)
     key = _key(asked) or repr("none")
-    return _made("genai.Client", [f"api_key={key}", f"http_options={literal(options)}"])
+    return _client_code("genai.Client", [f"api_key={key}", f"http_options={literal(options)}"])
 
 
 def _before(asked: ExportedRequest, value: Mapping[str, Any]) -> str:
@@ -621,14 +621,14 @@ def _before(asked: ExportedRequest, value: Mapping[str, Any]) -> str:
         case "gemini":
             return GEMINI_READ
         case "ollama":
-            return OLLAMA_READ + "\n" + (OLLAMA_CHAT if _chat_says(value) else OLLAMA_RAW)
+            return OLLAMA_READ + "\n" + (OLLAMA_CHAT if _chat_sends_all(value) else OLLAMA_RAW)
     return ""
 
 
-def _chat_says(value: Mapping[str, Any]) -> bool:
+def _chat_sends_all(value: Mapping[str, Any]) -> bool:
     """Whether the package's chat() sends all of `value`: its types drop what they do not know."""
     return (
-        value.keys() <= SAID["ollama"].known
+        value.keys() <= TEMPLATES["ollama"].known
         and not value.get("tools")
         and all(message.keys() <= _MESSAGE for message in _objects(value.get("messages", [])))
         and None not in value.values()

@@ -25,7 +25,7 @@ from app.exchange.tool_entry import (
     ImportedTool,
     ToolParts,
     build_tool,
-    clipped,
+    clip,
     from_openapi_schema,
     legal_name,
     note_left_out,
@@ -97,7 +97,7 @@ def is_case(entry: Mapping[str, Any]) -> bool:
 def _read_case(
     entry: Mapping[str, Any], file: str, depth: int
 ) -> Iterator[ImportedTool | ImportedServer]:
-    called = clipped(entry.get("id")) or "the case"
+    called = clip(entry.get("id")) or "the case"
     functions = entry.get("function")
     listed = [functions] if isinstance(functions, Mapping) else functions
     if not isinstance(listed, list):
@@ -151,7 +151,7 @@ def _read_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
         return schema_tool(entry, posixpath.basename(file).partition(".")[0])
     if "name" in entry and ("parameters" in entry or "description" in entry):
         return old_openai_function(entry)
-    keys = ", ".join(clipped(key, 40) for key in list(entry)[:8]) or "nothing"
+    keys = ", ".join(clip(key, 40) for key in list(entry)[:8]) or "nothing"
     said = f"This is in no form of a tool that is known here: it has {keys}."
     return refused_tool(entry, "", entry.get("name") or entry.get("title"), said)
 
@@ -167,13 +167,13 @@ def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
     if kind in ("function", "custom"):
         said = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
         return refused_tool(entry, "", "", said)
-    said = f"A tool of the type {clipped(kind)!r} is run by its provider; it cannot be brought."
+    said = f"A tool of the type {clip(kind)!r} is run by its provider; it cannot be brought."
     return refused_tool(entry, "", entry.get("name") or kind, said)
 
 
 def own_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
     """A tool in our own form; the paths of a Python tool count from the file it stands in."""
-    found = ImportedTool(None, clipped(entry.get("name")), entry, "", OWN_FORM)
+    found = ImportedTool(None, clip(entry.get("name")), entry, "", OWN_FORM)
     try:
         tool = check_tool(with_absolute_paths(entry, file))
     except BadTool as error:
@@ -255,7 +255,7 @@ def namespace_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
             yield responses_tool(tool, space)
         else:
             called = tool.get("name") if isinstance(tool, Mapping) else ""
-            said = f"Only functions of the namespace {clipped(entry.get('name'))!r} can be brought."
+            said = f"Only functions of the namespace {clip(entry.get('name'))!r} can be brought."
             yield refused_tool(entry, OPENAI_RESPONSES, called, said, "openai_responses")
 
 

@@ -56,7 +56,7 @@ class ImportedServer:
 
 
 @dataclass(frozen=True)
-class ToolChoiceItem:
+class ToolListItem:
     """A tool of a text that holds too many to read them all: it is read when `key` is picked.
     `summary` is one line of what it does, `group` its heading in the text, or ""."""
 
@@ -79,7 +79,7 @@ class ImportedTools:
     problem: str = ""
     notes: tuple[str, ...] = ()
     more: bool = False
-    choices: tuple[ToolChoiceItem, ...] = ()
+    choices: tuple[ToolListItem, ...] = ()
     parts: tuple[str, ...] = ()
 
 
@@ -110,7 +110,7 @@ def build_tool(
     entry: Mapping[str, Any], kind: str, pieces: ToolParts, protocol: str = ""
 ) -> ImportedTool:
     """The tool that `pieces` make, checked as one that is typed."""
-    found = ImportedTool(None, clipped(pieces.name), entry, protocol, kind)
+    found = ImportedTool(None, clip(pieces.name), entry, protocol, kind)
     notes = list(pieces.notes)
     try:
         name = _legal(pieces.name, notes)
@@ -118,7 +118,7 @@ def build_tool(
             "name": name,
             "description": "" if pieces.description is None else pieces.description,
             **_parameters(pieces.parameters, notes),
-            **_answered(pieces, name, notes),
+            **_executor(pieces, name, notes),
             **{key: value for key, value in pieces.rest.items() if value is not None},
         }
         tool = check_tool(data)
@@ -137,13 +137,13 @@ def refused_tool(
     entry: Mapping[str, Any], kind: str, name: Any, problem: str, protocol: str = ""
 ) -> ImportedTool:
     """An entry that is understood and cannot be taken."""
-    return ImportedTool(None, clipped(name), entry, protocol, kind, (), problem)
+    return ImportedTool(None, clip(name), entry, protocol, kind, (), problem)
 
 
 def note_left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") -> list[str]:
     """A note of the members that have no place in our own form."""
     known = set(known)
-    names = [clipped(key, 40) for key in entry if key not in known]
+    names = [clip(key, 40) for key in entry if key not in known]
     if not names:
         return []
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
@@ -158,7 +158,7 @@ def protocol_extra(
     return {protocol: found} if found else None
 
 
-def clipped(value: Any, most: int = 80) -> str:
+def clip(value: Any, most: int = 80) -> str:
     """A name for a sentence; whatever it was, it is short text."""
     text = value if isinstance(value, str) else ""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -178,7 +178,7 @@ def _legal(name: Any, notes: list[str]) -> str:
     if not legal:
         said = "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
         raise BadTool(said, "/name")
-    notes.append(f"Its name was {clipped(name)!a}; that is no legal name, so it is {legal}.")
+    notes.append(f"Its name was {clip(name)!a}; that is no legal name, so it is {legal}.")
     return legal
 
 
@@ -196,7 +196,7 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
     return {"parameters": parameters}
 
 
-def _answered(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
+def _executor(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
     if pieces.answered_by:
         return {"answered_by": pieces.answered_by, "config": dict(pieces.config)}
     notes.append(UNANSWERED)

@@ -33,8 +33,8 @@ from app.exchange.tool_entry import (
     ImportedServer,
     ImportedTool,
     ImportedTools,
-    ToolChoiceItem,
-    clipped,
+    ToolListItem,
+    clip,
     refused_tool,
 )
 
@@ -61,7 +61,7 @@ class _ToolSource:
     kind: str
     found: Iterable[ImportedTool | ImportedServer]
     notes: Sequence[str] = ()
-    choices: Iterable[ToolChoiceItem] | None = None
+    choices: Iterable[ToolListItem] | None = None
 
 
 @dataclass(frozen=True)
@@ -201,8 +201,8 @@ def _notebook(value: Any) -> _ToolSource:
 def _python(text: str, name: str) -> _ToolSource:
     """The functions of a file, and the tools among its values: of one name they are one, with the
     function to run and the schema that was written for it."""
-    tree = source.parsed(text)
-    listed = values.listed(tree)
+    tree = source.parse_module(text)
+    listed = values.list_tools(tree)
     told = [
         tool
         for _, value in listed.tools
@@ -267,7 +267,7 @@ def _each_line(text: str, name: str) -> Iterator[ImportedTool | ImportedServer]:
 def _collect(was: _ToolSource, asked: _ImportRequest) -> ImportedTools:
     tools: list[ImportedTool] = []
     servers: list[ImportedServer] = []
-    choices: tuple[ToolChoiceItem, ...] = ()
+    choices: tuple[ToolListItem, ...] = ()
     notes = [*was.notes, *filter(None, asked.parts.values())]
     more, again = False, _Duplicates()
     found = iter(was.found)
@@ -339,8 +339,8 @@ def _key(found: ImportedTool) -> str:
     return found.name
 
 
-def _choices(found: Iterable[ImportedTool | ImportedServer]) -> Iterator[ToolChoiceItem]:
+def _choices(found: Iterable[ImportedTool | ImportedServer]) -> Iterator[ToolListItem]:
     for item in found:
         if isinstance(item, ImportedTool):
             described = item.tool.description if item.tool else item.problem
-            yield ToolChoiceItem(_key(item), item.name, clipped(described.partition("\n")[0], 160))
+            yield ToolListItem(_key(item), item.name, clip(described.partition("\n")[0], 160))

@@ -15,7 +15,7 @@ from app.engine import export_session
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import import_session
 from app.exchange.formats import EXPORTS
-from app.exchange.requests_export import written
+from app.exchange.requests_export import encode_request
 from tests.engine.running import running
 from tests.exchange.test_agents import CLAUDE_CODE, OPENCODE, same
 from tests.exchange.test_requests_import import CHAT, CLAUDE
@@ -88,14 +88,14 @@ async def test_a_request_of_an_agent_is_kept_forked_and_exported(tmp_path: Path)
         first = await import_session(engine, json.dumps(CLAUDE_CODE).encode())
         whole = await export_session.read_bundle(engine, first)
         assert whole.title.startswith("<reminder>")
-        sent = json.loads(written(whole.session, "anthropic", None).body)
+        sent = json.loads(encode_request(whole.session, "anthropic", None).body)
         assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
         again = await import_session(engine, EXPORTS["jsonl"].write(whole).data)
         copy = await export_session.read_bundle(engine, again)
         assert [one.event for one in copy.log] == [one.event for one in whole.log]
         child = await fork(engine, again, ForkPlace(), go=False)
         own = (await export_session.read_bundle(engine, child)).session
-        sent = json.loads(written(own, "anthropic", None).body)
+        sent = json.loads(encode_request(own, "anthropic", None).body)
         assert sent["system"] == CLAUDE_CODE["system"]
         said = [one["role"] for one in sent["messages"]]
         assert said == [one["role"] for one in CLAUDE_CODE["messages"]]

@@ -14,7 +14,7 @@ from app.core.reducer import fold
 from app.core.serialization import from_data
 from app.core.settings import PROTOCOLS, Profile, Protocol, Settings
 from app.core.tools import Tool, ToolChoice, ToolResult, text_result
-from app.exchange.requests_export import written
+from app.exchange.requests_export import encode_request
 from app.exchange.requests_import import ImportedSession, read_requests, session_from_request
 from app.protocols.registry import codec
 from tests.tables import each_row
@@ -358,7 +358,7 @@ def test_what_an_agent_sent_is_sent_again_as_it_was(protocol: Protocol) -> None:
 def test_another_protocol_says_all_it_can_and_names_the_rest(
     protocol: Protocol, other: Protocol
 ) -> None:
-    request = written(brought(protocol).session, other, None)
+    request = encode_request(brought(protocol).session, other, None)
     notes, body = " ".join(request.notes), request.body.decode()
     assert [name for name in OWN[protocol].split() if name not in notes] == []
     own = {*OWN[protocol].split()} - {"image_url", "detail", "toolConfig", "generationConfig"}
@@ -410,7 +410,7 @@ def test_a_piece_whose_text_is_none_is_sent_as_it_came() -> None:
         json.dumps({"messages": [{"role": "user", "content": said}]})
     ).requests
     made = session_from_request(request, Profile("p", "openai_chat", "https://x"), "s", 5)
-    sent = json.loads(written(made.session, "openai_chat", None).body)
+    sent = json.loads(encode_request(made.session, "openai_chat", None).body)
     assert sent["messages"] == [{"role": "user", "content": said}]
 
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from app.exchange.requests_export import MOST_WORD, curl_command, of_turn, shell_quote, write_curl
+from app.exchange.requests_export import (
+    MOST_WORD,
+    curl_command,
+    request_of_turn,
+    shell_quote,
+    write_curl,
+)
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.exchange.conftest import Heard
 from tests.served import NO_TLS
@@ -65,7 +71,7 @@ NASTY = (
     ],
 )  # fmt: skip
 def test_any_body_goes_as_it_is(body: str) -> None:
-    one = replace(of_turn(weather("anthropic").session.turns[0]), body=body)
+    one = replace(request_of_turn(weather("anthropic").session.turns[0]), body=body)
     text = curl_command(one)
     assert text.replace("\n", "").isprintable() or "\t" in body
     words = run(text)

@@ -20,7 +20,7 @@ from app.core.reducer import fold
 from app.exchange import replay_test, requests_export, sdk_script
 from app.exchange.bundle import RecordedChunk, SessionBundle
 from app.exchange.formats import EXPORTS
-from app.exchange.requests_export import of_turn
+from app.exchange.requests_export import request_of_turn
 from app.render.wire_rows import Section
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.tables import each_row
@@ -106,7 +106,7 @@ def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
             assert not [word for word in code_of(made) if "evil" in word], (text, write)
             assert shape(made.encode()) == wanted
         for turn in kept.session.turns:
-            asked = of_turn(turn)
+            asked = request_of_turn(turn)
             odd = (f"Left out: {text}.", *asked.notes)
             made, _ = sdk_script.source(replace(asked, notes=odd), {text: [text]}, text)
             assert not [word for word in code_of(made) if "evil" in word], text
@@ -138,7 +138,7 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
 )
 @each_row("protocol", PROTOCOLS)
 def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
-    one = of_turn(weather(protocol).session.turns[0])
+    one = request_of_turn(weather(protocol).session.turns[0])
     text, _ = sdk_script.source(
         replace(one, body=json.dumps(body).replace("Infinity", "1e999")), {}
     )
@@ -169,7 +169,7 @@ def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
 
 def test_curl_takes_an_address_as_it_stands() -> None:
     turn = addressed("http://a/{b}[1]").session.turns[0]
-    one = of_turn(turn)
+    one = request_of_turn(turn)
     assert requests_export.curl_command(replace(one, url="http://a/{b}[1]")).startswith(
         "curl -g 'http://a/{b}"
     )

@@ -4,7 +4,13 @@ from dataclasses import replace
 
 from app.core.events import RequestSent
 from app.core.settings import Profile
-from app.exchange.requests_export import asked, base, before, of_turn, written
+from app.exchange.requests_export import (
+    encode_request,
+    export_request,
+    package_base,
+    request_of_turn,
+    session_before,
+)
 from app.protocols.registry import CODECS
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.simulator.talking import accepted
@@ -17,24 +23,28 @@ SENT = RequestSent(1, "openai_chat", "POST", "https://x.test/v1/chat/completions
 def test_a_turn_is_written_again_as_it_was_sent(protocol: str) -> None:
     kind = weather(protocol)
     for turn, body in zip(kind.session.turns, kind.bodies, strict=True):
-        again = written(kind.session, turn.settings.profile.protocol, turn, kind.settings.profile)
+        again = encode_request(
+            kind.session, turn.settings.profile.protocol, turn, kind.settings.profile
+        )
         assert again.body.decode() == turn.request.body
-        assert of_turn(turn).value == body
-        assert of_turn(turn).streams
+        assert request_of_turn(turn).value == body
+        assert request_of_turn(turn).streams
 
 
 @each_row("other", PROTOCOLS)
 def test_every_other_protocol_takes_it(other: str) -> None:
     kind = weather("anthropic" if other != "anthropic" else "gemini")
     protocol = next(name for name in PROTOCOLS if name == other)
-    sent = written(kind.session, protocol, kind.session.turns[-1])  # type: ignore[arg-type]
+    sent = encode_request(kind.session, protocol, kind.session.turns[-1])  # type: ignore[arg-type]
     assert accepted(other, sent).request.messages[-1].role == "results"
     assert set(CODECS) == set(PROTOCOLS)
 
 
 def test_what_came_before_a_turn_is_all_there_is() -> None:
     session = weather("anthropic").session
-    assert [type(item).__name__ for item in before(session, session.turns[0]).items] == ["Prompt"]
+    assert [type(item).__name__ for item in session_before(session, session.turns[0]).items] == [
+        "Prompt"
+    ]
 
 
 @each_row(
@@ -49,24 +59,26 @@ def test_what_came_before_a_turn_is_all_there_is() -> None:
     ],
 )
 def test_the_base_is_what_stands_before(protocol: str, url: str, found: str | None) -> None:
-    one = asked(replace(SENT, protocol=protocol, url=url), Profile("p", "ollama", "https://x.test"))
-    told = base(one)
+    one = export_request(
+        replace(SENT, protocol=protocol, url=url), Profile("p", "ollama", "https://x.test")
+    )
+    told = package_base(one)
     assert (told and told[0]) == found
 
 
 def test_only_the_profiles_own_variable_is_a_key() -> None:
     profile = Profile("p", "openai_chat", "https://x.test", key_name="X_API_KEY")
     headers = {"authorization": "Bearer $X_API_KEY", "a": "$HOME", "b": "x\r\ny", "c": "abc*****"}
-    one = asked(replace(SENT, headers=headers), profile)
+    one = export_request(replace(SENT, headers=headers), profile)
     assert one.key_header == "authorization"
     assert set(one.headers) == {"authorization", "a", "c"}
     assert [note.split()[0:2] for note in one.notes] == [["A", "header"], ["The", "header"]]
-    assert asked(replace(SENT, headers={"a": "$HOME"}), profile).key_header == ""
-    assert asked(SENT, replace(profile, key_name="X;id")).key_name == ""
+    assert export_request(replace(SENT, headers={"a": "$HOME"}), profile).key_header == ""
+    assert export_request(SENT, replace(profile, key_name="X;id")).key_name == ""
 
 
 def test_a_body_that_is_no_object_has_no_value() -> None:
     profile = Profile("p", "openai_chat", "https://x.test")
-    assert [asked(replace(SENT, body=b), profile).value for b in ("", "[]", '{"a":NaN}')] == [
-        None
-    ] * 3
+    assert [
+        export_request(replace(SENT, body=b), profile).value for b in ("", "[]", '{"a":NaN}')
+    ] == [None] * 3

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from app.exchange.requests_export import of_turn
-from app.exchange.sdk_script import SAID, literal, source, write
+from app.exchange.requests_export import request_of_turn
+from app.exchange.sdk_script import TEMPLATES, literal, source, write
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.exchange.conftest import Heard
 
@@ -66,7 +66,7 @@ def test_a_request_with_a_history_is_the_same_body(
 ) -> None:
     kind = weather(protocol, params={"temperature": 1, "max_tokens": 900, "thinking": True})
     last = kind.session.turns[-1]
-    text, _ = source(of_turn(last), {}, 'A title\n"""\nimport os\\')
+    text, _ = source(request_of_turn(last), {}, 'A title\n"""\nimport os\\')
     play(text, heard, monkeypatch)
     assert same(heard.bodies()[0]) == kind.bodies[-1]
 
@@ -82,11 +82,11 @@ def test_the_words_of_each_package_are_its_own() -> None:
     import openai
     from openai.resources.responses import Responses
 
-    assert SAID["anthropic"].known <= names(anthropic.resources.Messages.create)
-    assert SAID["anthropic"].known <= names(anthropic.resources.Messages.stream)
-    assert SAID["openai_chat"].known <= names(openai.resources.chat.Completions.create)
-    assert SAID["openai_responses"].known <= names(Responses.create)
-    assert SAID["ollama"].known <= names(ollama.Client.chat)
+    assert TEMPLATES["anthropic"].known <= names(anthropic.resources.Messages.create)
+    assert TEMPLATES["anthropic"].known <= names(anthropic.resources.Messages.stream)
+    assert TEMPLATES["openai_chat"].known <= names(openai.resources.chat.Completions.create)
+    assert TEMPLATES["openai_responses"].known <= names(Responses.create)
+    assert TEMPLATES["ollama"].known <= names(ollama.Client.chat)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_literal_is_the_value(value: Mapping[str, Any]) -> None:
 
 
 def test_what_has_no_form_says_so() -> None:
-    one = of_turn(weather("anthropic").session.turns[0])
+    one = request_of_turn(weather("anthropic").session.turns[0])
     for odd in (replace(one, body="[]"), replace(one, url="https://x.test/else")):
         text, notes = source(odd, {})
         assert "curl" in notes[0]

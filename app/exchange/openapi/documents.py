@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from app.exchange.parsers import MOST_VALUES, Unreadable, json_value, yaml_value
-from app.exchange.tool_entry import clipped, from_openapi_schema, legal_name
+from app.exchange.tool_entry import clip, from_openapi_schema, legal_name
 from app.schema.schema_checks import MAX_SCHEMA_BYTES
 
 MOST_ALL = 3 * 1024 * 1024
@@ -32,7 +32,7 @@ HELD = "x-files"
 """The member of a document of several files that holds the others by their names."""
 
 
-class Outside(ValueError):
+class UnresolvedRef(ValueError):
     """A ref that is not followed, or too much of them. `str` is a sentence."""
 
     def __init__(self, sentence: str, *, refers: bool = False) -> None:
@@ -40,7 +40,7 @@ class Outside(ValueError):
         self.refers = refers
 
 
-def _as_written(ref: str) -> str:
+def _original_ref(ref: str) -> str:
     """A ref as the document of several files has it."""
     name, _, pointer = ref.removeprefix(f"#/{HELD}/").partition("/")
     if not ref.startswith(f"#/{HELD}/"):
@@ -67,7 +67,7 @@ class Schemas:
             if not (isinstance(value, Mapping) and isinstance(value.get("$ref"), str)):
                 return value
             value = self._at(value["$ref"])
-        raise Outside("Its refs go round in a circle; correct the document.")
+        raise UnresolvedRef("Its refs go round in a circle; correct the document.")
 
     def rewritten(self, schema: Any) -> Any:
         """`schema` as JSON Schema whose refs point into $defs."""
@@ -95,11 +95,11 @@ class Schemas:
             found[ref], refs, size = self._converted(ref)
             bytes_ += size
             if bytes_ > MAX_SCHEMA_BYTES:
-                raise Outside("What its schemas refer to is too large for a tool.")
+                raise UnresolvedRef("What its schemas refer to is too large for a tool.")
             todo += sorted(refs)
         self._used += bytes_
         if self._used > MOST_ALL:
-            raise Outside("The document is too large to be read whole; bring a part of it.")
+            raise UnresolvedRef("The document is too large to be read whole; bring a part of it.")
         if not schema["required"]:
             schema = {key: value for key, value in schema.items() if key != "required"}
         defs = {self._names[ref]: found[ref] for ref in sorted(found)}
@@ -107,8 +107,8 @@ class Schemas:
 
     def _at(self, ref: str) -> Any:
         if not ref.startswith("#/"):
-            said = f"It refers to {clipped(ref or '#')!a}, outside of it; nothing is fetched."
-            raise Outside(said, refers=True)
+            said = f"It refers to {clip(ref or '#')!a}, outside of it; nothing is fetched."
+            raise UnresolvedRef(said, refers=True)
         here: Any = self._document
         for step in ref[2:].split("/"):
             step = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -117,8 +117,8 @@ class Schemas:
             elif isinstance(here, list) and step.isascii() and step.isdigit():
                 here = here[int(step[:6])] if int(step[:6]) < len(here) else None
             else:
-                said = f"There is nothing at {clipped(_as_written(ref))!a}; correct the document."
-                raise Outside(said, refers=True)
+                said = f"There is nothing at {clip(_original_ref(ref))!a}; correct the document."
+                raise UnresolvedRef(said, refers=True)
         return here
 
     def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:
@@ -300,7 +300,7 @@ def is_swagger(document: Mapping[str, Any]) -> bool:
     return str(document.get("swagger", "")).startswith("2")
 
 
-def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
+def convert_swagger(document: Mapping[str, Any]) -> dict[str, Any]:
     """`document` with its servers and ways to secure it as OpenAPI 3 says them. Its operations
     are converted one by one by `operation_of`."""
     schemes = _mapping(document.get("securityDefinitions"))
@@ -314,7 +314,7 @@ def as_openapi(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def operation_of(
+def convert_operation(
     document: Mapping[str, Any],
     schemas: Schemas,
     item: Mapping[str, Any],
@@ -331,7 +331,7 @@ def operation_of(
     made = {
         **operation,
         "parameters": [
-            _converted_parameter(parameter)
+            _convert_parameter(parameter)
             for (where, _), parameter in given.items()
             if where in _PLACES
         ],
@@ -359,7 +359,7 @@ def _swagger_parameters(schemas: Schemas, holder: Mapping[str, Any]) -> Iterator
             yield parameter
 
 
-def _converted_parameter(given: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_parameter(given: Mapping[str, Any]) -> dict[str, Any]:
     made = {key: value for key, value in given.items() if key not in _SCHEMA}
     made["schema"] = {key: given[key] for key in _SCHEMA if key in given}
     if given.get("type") == "array" and given.get("in") == "query":

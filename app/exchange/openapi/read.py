@@ -15,13 +15,19 @@ from typing import Any
 from urllib.parse import quote
 
 from app.exchange.config_secrets import variable
-from app.exchange.openapi.documents import Outside, Schemas, as_openapi, is_swagger, operation_of
+from app.exchange.openapi.documents import (
+    Schemas,
+    UnresolvedRef,
+    convert_operation,
+    convert_swagger,
+    is_swagger,
+)
 from app.exchange.tool_entry import (
     ImportedTool,
-    ToolChoiceItem,
+    ToolListItem,
     ToolParts,
     build_tool,
-    clipped,
+    clip,
     legal_name,
     refused_tool,
 )
@@ -42,7 +48,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass
-class _Tool:
+class _OperationTool:
     """One operation while it is read."""
 
     notes: list[str] = field(default_factory=list)
@@ -54,7 +60,7 @@ class _Tool:
     body: Any = None
 
 
-class _Bad(ValueError):
+class _InvalidOperation(ValueError):
     """Why an operation cannot be a tool."""
 
 
@@ -73,7 +79,7 @@ def tools(
         yield refused_tool({}, KIND, "OpenAPI", said)
         return
     if swagger:
-        document = as_openapi(document)
+        document = convert_swagger(document)
     schemas = Schemas(document)
     paths = document["paths"]
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
@@ -82,7 +88,7 @@ def tools(
             continue
         try:
             item = _item(schemas, item)
-        except Outside as error:
+        except UnresolvedRef as error:
             found = refused_tool(form, KIND, str(path), str(error))
             yield replace(found, refers=error.refers)
             continue
@@ -92,12 +98,12 @@ def tools(
                 yield _operation(document, schemas, str(path), item, method)
 
 
-def choices(document: Mapping[str, Any]) -> Iterator[ToolChoiceItem]:
+def choices(document: Mapping[str, Any]) -> Iterator[ToolListItem]:
     """The operations, without their arguments; those of paths that cannot be read are not there."""
     schemas = Schemas(document)
     paths = document["paths"]
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
-        with suppress(Outside):
+        with suppress(UnresolvedRef):
             item = _item(schemas, item)
             for method in _METHODS:
                 if isinstance(item.get(method), Mapping):
@@ -105,10 +111,10 @@ def choices(document: Mapping[str, Any]) -> Iterator[ToolChoiceItem]:
                     operation = operation if isinstance(operation, Mapping) else {}
                     name = _name(operation, str(path), method)
                     form = {"path": path, "method": method}
-                    summary = clipped(_description(operation).partition("\n")[0], 160)
+                    summary = clip(_description(operation).partition("\n")[0], 160)
                     tags = operation.get("tags")
                     tag = tags[0] if isinstance(tags, list) and tags else ""
-                    yield ToolChoiceItem(key(form), name, summary, clipped(tag, 60))
+                    yield ToolListItem(key(form), name, summary, clip(tag, 60))
 
 
 def key(form: Mapping[str, Any]) -> str:
@@ -120,7 +126,7 @@ def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
     """What stands at a path, with what it refers to."""
     told = schemas.target(item)
     if not isinstance(told, Mapping):
-        raise Outside("What stands at this path is no object; correct the document.")
+        raise UnresolvedRef("What stands at this path is no object; correct the document.")
     return told if told is item else {**told, **item}
 
 
@@ -130,25 +136,27 @@ def _operation(
     operation = item[method]
     form = {"path": path, "method": method, "operation": operation}
     name = _name(operation, path, method)
-    tool = _Tool()
+    tool = _OperationTool()
     try:
         operation = schemas.target(operation)
         if not isinstance(operation, Mapping):
-            raise _Bad("What this operation refers to is no object; correct the document.")
+            raise _InvalidOperation(
+                "What this operation refers to is no object; correct the document."
+            )
         name = _name(operation, path, method)
         if document.get("swagger"):
-            operation = operation_of(document, schemas, item, operation)
+            operation = convert_operation(document, schemas, item, operation)
         server = _server(document, item, operation, tool)
         _parameters(schemas, path, item, operation, tool)
         _body(schemas, operation, method, tool)
-        _secured(document, schemas, operation, tool)
+        _security(document, schemas, operation, tool)
         parameters = schemas.closed(
             {"type": "object", "properties": tool.properties, "required": tool.required}
         )
-    except Outside as error:
+    except UnresolvedRef as error:
         found = refused_tool(form, KIND, name, str(error))
         return replace(found, pointer="/parameters", refers=error.refers)
-    except _Bad as error:
+    except _InvalidOperation as error:
         return refused_tool(form, KIND, name, str(error))
     config: dict[str, Any] = {"method": method.upper(), "url": server + _path(path, tool)}
     if tool.query:
@@ -183,11 +191,14 @@ def _description(operation: Mapping[str, Any]) -> str:
 def _title(document: Mapping[str, Any]) -> str:
     info = document.get("info")
     title = info.get("title") if isinstance(info, Mapping) else ""
-    return clipped(" ".join(title.split()), 60) if isinstance(title, str) else ""
+    return clip(" ".join(title.split()), 60) if isinstance(title, str) else ""
 
 
 def _server(
-    document: Mapping[str, Any], item: Mapping[str, Any], operation: Mapping[str, Any], tool: _Tool
+    document: Mapping[str, Any],
+    item: Mapping[str, Any],
+    operation: Mapping[str, Any],
+    tool: _OperationTool,
 ) -> str:
     """The address of the API without a last slash; the operation's own comes first.
 
@@ -207,18 +218,18 @@ def _server(
         tool.notes.append("Its server names no scheme; https is taken.")
         url = f"https:{url}"
     if lost:
-        tool.notes.append(f"{clipped(lost)!a} at the end of its server was left out.")
+        tool.notes.append(f"{clip(lost)!a} at the end of its server was left out.")
     if place := re.search(r"\{[^{}]*\}", url):
-        raise _Bad(
-            f"Its server is {clipped(url)!a}, and the document has no default for {place[0]!a}; "
+        raise _InvalidOperation(
+            f"Its server is {clip(url)!a}, and the document has no default for {place[0]!a}; "
             "write one into its `variables`."
         )
     if re.match(r"https?://[^/]", url, re.I):
         scheme, rest = url.split(":", 1)
         return f"{scheme.lower()}:{rest}".rstrip("/")
     if url.startswith("//") or re.match(r"[^/?#]*:", url):
-        raise _Bad(
-            f"Its server is {clipped(url)!a}, which is no address of the web; write "
+        raise _InvalidOperation(
+            f"Its server is {clip(url)!a}, which is no address of the web; write "
             "`servers: [{url: https://...}]` into the document."
         )
     tool.notes.append(
@@ -246,7 +257,7 @@ def _parameters(
     path: str,
     item: Mapping[str, Any],
     operation: Mapping[str, Any],
-    tool: _Tool,
+    tool: _OperationTool,
 ) -> None:
     """Those of the path and of the operation; the latter's win."""
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -260,15 +271,15 @@ def _parameters(
         _parameter(schemas, where, name, parameter, tool)
     for name in re.findall(r"\{([^{}/]*)\}", path):
         if name not in tool.places:
-            tool.notes.append(f"{clipped(name)!a} in the path is not described; it is any text.")
+            tool.notes.append(f"{clip(name)!a} in the path is not described; it is any text.")
             _parameter(schemas, "path", name, {"schema": {"type": "string"}}, tool)
 
 
 def _parameter(
-    schemas: Schemas, where: str, name: str, parameter: Mapping[str, Any], tool: _Tool
+    schemas: Schemas, where: str, name: str, parameter: Mapping[str, Any], tool: _OperationTool
 ) -> None:
     if where == "cookie":
-        tool.notes.append(f"The cookie {clipped(name)!a} was left out: tools send none.")
+        tool.notes.append(f"The cookie {clip(name)!a} was left out: tools send none.")
         return
     if where == "header" and name.lower() in _NOT_SET:
         return
@@ -283,7 +294,7 @@ def _parameter(
     tool.properties[argument] = schema
     if parameter.get("required") is True or where == "path":
         tool.required.append(argument)
-    if told := _otherwise(where, parameter, _types(schemas.followed(schema))):
+    if told := _actual_style(where, parameter, _types(schemas.followed(schema))):
         tool.notes.append(f"{argument} is sent as {told}; the document asks for another way.")
     match where:
         case "path":
@@ -294,7 +305,7 @@ def _parameter(
             tool.headers[name] = f"{{{{ args.{argument} }}}}"
 
 
-def _otherwise(where: str, parameter: Mapping[str, Any], types: Collection[str]) -> str:
+def _actual_style(where: str, parameter: Mapping[str, Any], types: Collection[str]) -> str:
     """How a value is sent where that is not how `parameter` asks for it, or ""."""
     style, explode = parameter.get("style"), parameter.get("explode")
     if where != "query":
@@ -325,7 +336,7 @@ def _types(schema: Any) -> Collection[str]:
     ]
 
 
-def _argument(name: str, where: str, tool: _Tool) -> str:
+def _argument(name: str, where: str, tool: _OperationTool) -> str:
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:64] or where
     free, number = plain, 1
     while free in tool.properties:
@@ -334,7 +345,7 @@ def _argument(name: str, where: str, tool: _Tool) -> str:
     return free
 
 
-def _path(path: str, tool: _Tool) -> str:
+def _path(path: str, tool: _OperationTool) -> str:
     """The path with its places named by the arguments, and all else as it may stand in a URL."""
     made = ""
     for place, text in enumerate(re.split(r"\{([^{}/]*)\}", path)):
@@ -348,7 +359,9 @@ def _path(path: str, tool: _Tool) -> str:
 # -- the body
 
 
-def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _Tool) -> None:
+def _body(
+    schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _OperationTool
+) -> None:
     body = schemas.target(operation.get("requestBody"))
     content = body.get("content") if isinstance(body, Mapping) else None
     if not isinstance(content, Mapping) or not content:
@@ -359,7 +372,9 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
     if picked is None:
         picked = _FORM if _FORM in kinds else kinds[0]
     if picked.startswith("multipart/"):
-        raise _Bad("It is sent files as multipart, which an http tool cannot send; write its own.")
+        raise _InvalidOperation(
+            "It is sent files as multipart, which an http tool cannot send; write its own."
+        )
     media = content[picked]
     schema = schemas.rewritten(media.get("schema", {})) if isinstance(media, Mapping) else {}
     flat = schemas.followed(schema)
@@ -383,12 +398,12 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
         nested = [name for name, prop in flat["properties"].items() if _is_object(schemas, prop)]
         if way == "form" and nested:
             said = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
-            tool.notes.append(f"An object is sent as JSON within the form: {clipped(said)}.")
+            tool.notes.append(f"An object is sent as JSON within the form: {clip(said)}.")
         if way == "json" and kind != _PLAIN_JSON:
             tool.headers["Content-Type"] = kind
         return
     if way == "form":
-        raise _Bad("Its form has no plain members, so no arguments can be made of it.")
+        raise _InvalidOperation("Its form has no plain members, so no arguments can be made of it.")
     name = _argument("body", "body", tool)
     tool.properties[name] = schema if _JSON.match(picked) else {"type": "string"}
     tool.required += [name] if body.get("required") is True else []
@@ -398,7 +413,7 @@ def _body(schemas: Schemas, operation: Mapping[str, Any], method: str, tool: _To
         tool.notes.append(f"{name} is sent as it is; a text needs its quotes to be JSON.")
 
 
-def _is_flat(schema: Any, tool: _Tool) -> bool:
+def _is_flat(schema: Any, tool: _OperationTool) -> bool:
     """Whether the members of a body can be arguments of their own."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
         return False
@@ -417,8 +432,11 @@ def _first(content: Mapping[str, Any]) -> Any:
 # -- keys
 
 
-def _secured(
-    document: Mapping[str, Any], schemas: Schemas, operation: Mapping[str, Any], tool: _Tool
+def _security(
+    document: Mapping[str, Any],
+    schemas: Schemas,
+    operation: Mapping[str, Any],
+    tool: _OperationTool,
 ) -> None:
     """The first way of the list that can be said by headers; keys by the names of variables."""
     ways = operation.get("security", document.get("security"))
@@ -439,7 +457,7 @@ def _secured(
     tool.notes.append("How it is secured cannot be said by a header; it is sent without a key.")
 
 
-def _give_key(header: str, value: str, tool: _Tool) -> None:
+def _give_key(header: str, value: str, tool: _OperationTool) -> None:
     """Send the key as a header, which is no argument then, though it may be described as one."""
     for name in [name for name in tool.headers if name.lower() == header.lower()]:
         argument = tool.headers.pop(name).removeprefix("{{ args.").removesuffix(" }}")

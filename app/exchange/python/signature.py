@@ -66,7 +66,7 @@ class _Writing:
     left: int = 2_000
 
 
-def written(tool: Tool, *, in_docstring: bool) -> str:
+def signature_of(tool: Tool, *, in_docstring: bool) -> str:
     """The source. `in_docstring` says where the arguments are described: there, or in their
     hints, which can say any text."""
     writing, parameters = _Writing(tool.parameters), tool.parameters
@@ -227,7 +227,7 @@ def _docstring(description: str, told: Mapping[str, str]) -> str:
     if told:
         lines += ["", "Args:"] if lines else ["Args:"]
         lines += [f"    {name}: {text}" for name, text in told.items()]
-    escaped = [_escaped(line) for line in lines]
+    escaped = [_escape_line(line) for line in lines]
     if len(escaped) == 1 and not escaped[0].endswith('"'):
         return f'    """{escaped[0]}"""\n'
     indented = "\n".join(f"    {line}" if line else "" for line in escaped[1:])
@@ -235,7 +235,7 @@ def _docstring(description: str, told: Mapping[str, str]) -> str:
     return f'{first}{indented}\n    """\n' if indented else f'{first}    """\n'
 
 
-def _escaped(line: str) -> str:
+def _escape_line(line: str) -> str:
     line = line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return "".join(char if char.isprintable() or char == "\t" else _code(char) for char in line)
 
@@ -280,10 +280,12 @@ class Face:
 def face(tool: Tool) -> Face:
     """The tool as Python. Always sound Python, whatever the tool is."""
     if tool.format is not None:
-        source = written(replace(tool, format=None), in_docstring=True)
+        source = signature_of(replace(tool, format=None), in_docstring=True)
         return Face(source, ("A free-form tool takes text: Python shows it as one argument.",))
-    sources = [written(tool, in_docstring=where) for where in (True, False)]
-    faces = [Face(source, tuple(_losses(tool, _read(source)))[:MOST_LOSSES]) for source in sources]
+    sources = [signature_of(tool, in_docstring=where) for where in (True, False)]
+    faces = [
+        Face(source, tuple(_list_losses(tool, _read(source)))[:MOST_LOSSES]) for source in sources
+    ]
     return min(faces, key=lambda candidate: len(candidate.lossy))
 
 
@@ -346,7 +348,7 @@ def _same_members(schema: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 # What is lost.
 
 
-def _losses(tool: Tool, read: Function) -> Iterator[str]:
+def _list_losses(tool: Tool, read: Function) -> Iterator[str]:
     parameters = tool.parameters
     for member in parameters:
         if member not in _KEPT + _QUIET:
@@ -464,14 +466,14 @@ def python_file(tools: Sequence[Tool]) -> str:
             while free in taken:
                 free, number = f"{name}{number}", number + 1
             taken.add(free)
-            source = source if free == name else _renamed(source, name, free)
+            source = source if free == name else _rename_class(source, name, free)
         blocks.append(source)
     body = "\n\n".join(blocks)
     head = _TOOL if re.search(r"^@tool\(", body, re.M) else ""
     return f"from __future__ import annotations\n{_imports(body)}{head}\n\n{body}"
 
 
-def _renamed(source: str, name: str, free: str) -> str:
+def _rename_class(source: str, name: str, free: str) -> str:
     """`source` with its class under another name; its texts stay as they are."""
     pieces = re.split(
         r'("""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')', source

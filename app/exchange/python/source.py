@@ -472,7 +472,7 @@ def tools(source: str, file: str = "") -> Iterator[ImportedTool]:
 def functions(source: str) -> list[Function]:
     """The functions at the top of `source`; where there are none, its pydantic models and the
     like. Unreadable, with the line, where it is no Python, and where all are methods."""
-    tree = parsed(source)
+    tree = parse_module(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     aliases = {}
     for node in tree.body:
@@ -511,7 +511,7 @@ def _is_tool(node: Def) -> bool:
     return bool(_decorator(node)[0]) or not node.name.startswith("_")
 
 
-def parsed(source: str) -> ast.Module:
+def parse_module(source: str) -> ast.Module:
     """The syntax tree; Unreadable, with the line, where it is no Python."""
     if len(source) > MOST_BYTES:
         raise Unreadable(
@@ -541,7 +541,7 @@ def _alias(value: ast.expr) -> ast.expr:
 
 def _function(node: Def, types: Types) -> Function:
     decorator, named = _decorator(node)
-    told = _Told(ast.get_docstring(node) or "")
+    told = _Docstring(ast.get_docstring(node) or "")
     name, description = str(named.get("name") or node.name), named.get("description")
     found = Function(name, node.name, "", {}, node.lineno, decorator)
     try:
@@ -596,7 +596,7 @@ def _decorator(node: Def) -> tuple[str, Mapping[str, Any]]:
     return "", {}
 
 
-def _arguments(node: Def, types: Types, told: _Told) -> Schema:
+def _arguments(node: Def, types: Types, told: _Docstring) -> Schema:
     properties: dict[str, Schema] = {}
     required = []
     plain = [*node.args.posonlyargs, *node.args.args]
@@ -608,13 +608,13 @@ def _arguments(node: Def, types: Types, told: _Told) -> Schema:
         if hint is not None and _is_given(hint):
             types.notes.append(f"{name} is filled in by the framework and was left out.")
             continue
-        schema = _hinted(name, hint, types, told)
+        schema = _argument_schema(name, hint, types, told)
         schema = types.with_default(schema, default)
         if name in told.arguments and "description" not in schema:
             schema = {**schema, "description": told.arguments[name]}
         properties[name] = schema
         required += [] if has_default(default) else [name]
-    unpacked = _unpacked(node.args.kwarg, types)
+    unpacked = _keyword_schema(node.args.kwarg, types)
     if unpacked is not None:
         properties |= unpacked["properties"]
         required += unpacked.get("required", [])
@@ -625,7 +625,7 @@ def _arguments(node: Def, types: Types, told: _Told) -> Schema:
     return {**made, "required": required} if required else made
 
 
-def _unpacked(more: ast.arg | None, types: Types) -> Schema | None:
+def _keyword_schema(more: ast.arg | None, types: Types) -> Schema | None:
     """The arguments of `**more: Unpack[A]`, where A is a TypedDict of the same file."""
     match more and more.annotation:
         case ast.Subscript(value=value, slice=inside) if last_name(value) == "Unpack":
@@ -634,7 +634,7 @@ def _unpacked(more: ast.arg | None, types: Types) -> Schema | None:
     return None
 
 
-def _hinted(name: str, hint: ast.expr | None, types: Types, told: _Told) -> Schema:
+def _argument_schema(name: str, hint: ast.expr | None, types: Types, told: _Docstring) -> Schema:
     """By its hint, else by the type that the docstring gives."""
     if hint is not None:
         return types.schema(hint)
@@ -651,7 +651,7 @@ def _is_given(hint: ast.expr) -> bool:
     return not names.isdisjoint(_GIVEN)
 
 
-class _Told:
+class _Docstring:
     """What a docstring says of the function and of its arguments."""
 
     def __init__(self, text: str) -> None:

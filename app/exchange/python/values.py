@@ -42,7 +42,7 @@ class _Unknown(ValueError):
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedTools:
     """`tools` are values as other formats have them, each with its line; `notes` are about those
     that could not be read."""
 
@@ -50,7 +50,7 @@ class Listed:
     notes: tuple[str, ...] = ()
 
 
-def listed(tree: ast.Module) -> Listed:
+def list_tools(tree: ast.Module) -> ListedTools:
     """The tools among the values of a file, in their order."""
     values = _Values(tree)
     tools: list[tuple[int, Any]] = []
@@ -65,7 +65,7 @@ def listed(tree: ast.Module) -> Listed:
             said = str(error) if not isinstance(error, RecursionError) else "It is nested too deep."
             notes.append(f"A tool in line {node.lineno} was left out: {said}")
     more = [f"{len(notes) - 10} more were left out."] if len(notes) > 10 else []
-    return Listed(tuple(tools), (*notes[:10], *more))
+    return ListedTools(tuple(tools), (*notes[:10], *more))
 
 
 def _tool_nodes(tree: ast.Module) -> Iterator[ast.expr]:

@@ -23,9 +23,9 @@ from app.exchange.requests_export import (
     SIMULATOR,
     SIMULATOR_KEY,
     ExportedRequest,
-    asked,
+    encode_request,
+    export_request,
     sent_turns,
-    written,
 )
 from app.protocols.base import join_url
 from app.protocols.registry import codec
@@ -176,7 +176,7 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     turns = sent_turns(session)
     chosen_turn = _turn(turns, turn)
     found, failed = _asked(site.engine, session, chosen_turn, wire, here)
-    results = {} if chosen_turn is None else sdk_script.recorded(session, chosen_turn)
+    results = {} if chosen_turn is None else sdk_script.recorded_results(session, chosen_turn)
     text, notes = sdk_script.source(found, results)
     redactor = site.engine.keys.redactor()
     sent = found.value is not None and not failed
@@ -221,22 +221,22 @@ def _asked(
         ahead = preview(engine, session, wire=wire)
         # A missing key is no obstacle: only its name stands in the code.
         failed = ahead.failed if not ahead.sent.body else ""
-        return asked(ahead.sent, ahead.profile, 0, here), failed
+        return export_request(ahead.sent, ahead.profile, 0, here), failed
     own = turn.settings.profile
     if not wire or wire == own.protocol:
-        return asked(turn.request, own, turn.number, here), ""
+        return export_request(turn.request, own, turn.number, here), ""
     profile = profile_on(engine.profiles(), own, wire)
     try:
         sent, notes = _sent(session, turn, profile)
     except BadInput as error:
-        return asked(turn.request, own, turn.number, here), str(error)
-    found = asked(sent, profile, turn.number, here)
+        return export_request(turn.request, own, turn.number, here), str(error)
+    found = export_request(sent, profile, turn.number, here)
     return replace(found, notes=(*found.notes, *notes)), ""
 
 
 def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, tuple[str, ...]]:
     """`turn` as `profile` would have sent it, and what its protocol cannot say."""
-    request = written(session, profile.protocol, turn, profile)
+    request = encode_request(session, profile.protocol, turn, profile)
     base = profile.base_url
     if profile.simulated:
         base = SIMULATOR + SIMULATED_PATHS[profile.protocol]
