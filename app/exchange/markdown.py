@@ -40,7 +40,7 @@ def write(kept: SessionBundle) -> ExportFile:
 
 def _blocks(kept: SessionBundle) -> Iterator[str]:
     session = kept.session
-    yield f"# {escape_text(kept.title) or 'A session'}"
+    yield f"# {escape(kept.title) or 'A session'}"
     yield f"Begun {_time(session.started_ms)}."
     if session.settings is not None and session.settings.system:
         yield "## System prompt"
@@ -58,17 +58,17 @@ def _blocks(kept: SessionBundle) -> Iterator[str]:
 def _turn(turn: Turn) -> Iterator[str]:
     dropped = ", not part of the history any more" if turn.dropped else ""
     yield f"## Turn {turn.number}{dropped}"
-    yield f"{escape_text(turn.request.model)}, {_time(turn.sent_ms)}{_elapsed(turn)}{_tokens(turn)}."
+    yield f"{escape(turn.request.model)}, {_time(turn.sent_ms)}{_elapsed(turn)}{_tokens(turn)}."
     for part in turn.parts:
         if part.kind == "call":
             yield from _call(next(call for call in turn.calls if call.part is part))
         elif part.text:
             yield from _part(part)
     if turn.failure is not None:
-        yield f"**Failed** ({escape_text(turn.failure.failure)}):"
+        yield f"**Failed** ({escape(turn.failure.failure)}):"
         yield fenced(turn.failure.message)
     elif turn.end is not None and turn.end.reason not in ("stop", "calls"):
-        yield f"Ended by {escape_text(turn.end.raw_reason or turn.end.reason)}."
+        yield f"Ended by {escape(turn.end.raw_reason or turn.end.reason)}."
 
 
 def _part(part: Part) -> Iterator[str]:
@@ -78,13 +78,13 @@ def _part(part: Part) -> Iterator[str]:
 
 
 def _call(call: Call) -> Iterator[str]:
-    yield f"### Call {escape_text(call.id)}: {code(call.name)}"
+    yield f"### Call {escape(call.id)}: {code(call.name)}"
     yield fenced(*_json(call.written))
     if call.decided is not None and call.decided.arguments is not None:
         yield "Arguments as a person edited them:"
         yield fenced(*_json(call.decided.arguments))
     for problem in call.problems:
-        yield f"- {escape_text(problem.message)}"
+        yield f"- {escape(problem.message)}"
     yield _decision(call)
     if call.result is not None:
         yield "Result, an error:" if call.result.is_error else "Result:"
@@ -95,7 +95,7 @@ def _call(call: Call) -> Iterator[str]:
 def _decision(call: Call) -> str:
     decided = call.decided
     if decided is None:
-        return f"Not decided ({escape_text(call.status)})."
+        return f"Not decided ({escape(call.status)})."
     words = {"run": "Run", "answer": "Answered by hand", "deny": "Denied"}[decided.decision]
     who = f"by the rule {code(decided.rule)}" if decided.rule else f"by a {decided.by}"
     took = ""
@@ -108,7 +108,7 @@ def _decision(call: Call) -> str:
 def _contents(content: tuple[Content, ...]) -> Iterator[str]:
     for piece in content:
         if piece.type == "image":
-            yield f"(An image, {escape_text(piece.media_type)})"
+            yield f"(An image, {escape(piece.media_type)})"
 
 
 def _images(session: Session) -> bool:
@@ -171,6 +171,6 @@ def code(text: str) -> str:
     return f"{ticks} {shown} {ticks}" if "`" in shown else f"{ticks}{shown}{ticks}"
 
 
-def escape_text(text: str) -> str:
+def escape(text: str) -> str:
     """`text` as words of a line: no mark in it means anything."""
     return _MARKS.sub(r"\\\1", one_line(text))

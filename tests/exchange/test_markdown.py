@@ -9,7 +9,7 @@ from markdown_it.token import Token
 
 from app.core.events import RequestSent, ResponseFailed
 from app.core.tools import Content, ToolResult
-from app.exchange.markdown import _json, code, escape_text, fenced, write
+from app.exchange.markdown import _json, code, escape, fenced, write
 from tests.exchange.asking import Kind, weather
 from tests.simulator.talking import IMAGE
 from tests.tables import each_row
@@ -70,7 +70,7 @@ def test_a_fence_a_span_and_a_line_hold_any_text(text: str) -> None:
     assert [c.content for c in span[1].children or [] if c.type == "code_inline"] == (
         [line] if line else []
     )
-    words = read(f"x{escape_text(text)}")
+    words = read(f"x{escape(text)}")
     assert "".join(c.content for c in words[1].children or []) == f"x{line}"
 
 
