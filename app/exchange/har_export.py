@@ -27,10 +27,10 @@ PHRASES: Mapping[int, str] = {
 """HTTP/2 has none, and the form demands one; "" for others."""
 
 
-def write(kept: SessionBundle) -> ExportFile:
+def write(bundle: SessionBundle) -> ExportFile:
     """All requests of the session, those too that failed."""
-    data = archive(kept.session, kept.session.turns, kept.recordings, kept.title)
-    return ExportFile(file_name(kept.title, "har"), "application/json", data)
+    data = archive(bundle.session, bundle.session.turns, bundle.recordings, bundle.title)
+    return ExportFile(file_name(bundle.title, "har"), "application/json", data)
 
 
 def archive(

@@ -47,17 +47,17 @@ _ROOT = re.compile(r'<[a-z0-9]+ id="([^"]*)"')
 """What blocks.frame_html writes; a block's root bears its id first."""
 
 
-def write(kept: SessionBundle) -> ExportFile:
+def write(bundle: SessionBundle) -> ExportFile:
     """The file; its name is made from the title."""
-    assert kept.look is not None
-    look, session = kept.look, kept.session
+    assert bundle.look is not None
+    look, session = bundle.look, bundle.session
     calls = frozenset(f"call-{call.id.replace('.', '-')}" for call in session.calls())
-    fixed = Fixed(session.id, kept.title, session.updated_ms, live=False, expanded=calls)
+    fixed = Fixed(session.id, bundle.title, session.updated_ms, live=False, expanded=calls)
     chunks = {
         recording.number: [(piece.at_ms, piece.data) for piece in recording.pieces]
-        for recording in kept.recordings.values()
+        for recording in bundle.recordings.values()
     }
-    found = reel(session.id, kept.log, chunks)
+    found = reel(session.id, bundle.log, chunks)
     view = replace(Player(found, fixed).view(found.count), replay=False)
     long: dict[str, int] = {}
     payload = {
@@ -66,7 +66,7 @@ def write(kept: SessionBundle) -> ExportFile:
             for name in ("head", "flow", "pause", "wire")
         },
         "duration": found.clock.duration,
-        "frames": _frames(replay(kept.log, look.env, chunks, fixed)["frames"], long),
+        "frames": _frames(replay(bundle.log, look.env, chunks, fixed)["frames"], long),
         "marks": [[found.ms(mark.position), mark.kind, mark.words] for mark in found.marks],
         "rows": {
             f"wirerow-{section.number}-{row.number}": [section.number, row.start, row.end]
@@ -76,26 +76,26 @@ def write(kept: SessionBundle) -> ExportFile:
         },
         "bytes": {
             recording.number: recording.data.decode("latin-1")
-            for recording in kept.recordings.values()
+            for recording in bundle.recordings.values()
         },
         "requests": {turn.number: _request(turn.request) for turn in session.turns},
         "long": [],
     }
     payload["long"] = list(long)
     html = look.env.get_template("shared.html").render(
-        title=kept.title or "Session",
+        title=bundle.title or "Session",
         made_by=look.made_by,
         bar=drawing(found.segments, found.clock.duration),
         duration=found.clock.duration,
         session=session,
-        tags=kept.tags,
+        tags=bundle.tags,
         policy=_policy(look.styles, look.script),
         styles=Markup(look.styles),
         script=Markup(look.script),
         data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
-        lines=_compress(session_json.write_session(kept).data),
+        lines=_compress(session_json.write_session(bundle).data),
     )
-    name = file_name(kept.title, "html")
+    name = file_name(bundle.title, "html")
     return ExportFile(name, "text/html", html.encode("utf-8", "replace"))
 
 

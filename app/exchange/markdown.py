@@ -30,17 +30,17 @@ TITLES = {
 }
 
 
-def write(kept: SessionBundle) -> ExportFile:
+def write(bundle: SessionBundle) -> ExportFile:
     """The whole session; of images only that they were there."""
-    text = "\n\n".join(_blocks(kept)) + "\n"
+    text = "\n\n".join(_blocks(bundle)) + "\n"
     data = text.encode("utf-8", "replace")
-    notes = ("Images are named and not shown.",) if _images(kept.session) else ()
-    return ExportFile(file_name(kept.title, "md"), "text/markdown", data, notes)
+    notes = ("Images are named and not shown.",) if _images(bundle.session) else ()
+    return ExportFile(file_name(bundle.title, "md"), "text/markdown", data, notes)
 
 
-def _blocks(kept: SessionBundle) -> Iterator[str]:
-    session = kept.session
-    yield f"# {escape(kept.title) or 'A session'}"
+def _blocks(bundle: SessionBundle) -> Iterator[str]:
+    session = bundle.session
+    yield f"# {escape(bundle.title) or 'A session'}"
     yield f"Begun {_time(session.started_ms)}."
     if session.settings is not None and session.settings.system:
         yield "## System prompt"

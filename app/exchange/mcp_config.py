@@ -160,11 +160,11 @@ def _server_name(entry: Any) -> str:
     return command if isinstance(command, str) and command else (host[1] if host else "server")
 
 
-def read_servers(told: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]:
+def read_servers(entries: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]:
     """Each of the servers by name."""
-    told = list(told)
-    file = _ConfigFile(Variables(_variables_in(told)))
-    for name, entry in told:
+    entries = list(entries)
+    file = _ConfigFile(Variables(_variables_in(entries)))
+    for name, entry in entries:
         reading = _ServerReader(legal_name(name)[:64], file)
         try:
             if not isinstance(entry, Mapping):

@@ -39,17 +39,17 @@ PORTS = {"http": 80, "https": 443}
 Attributes = Mapping[str, Any]
 
 
-def write(kept: SessionBundle) -> ExportFile:
+def write(bundle: SessionBundle) -> ExportFile:
     """An ExportTraceServiceRequest; what still runs ends with the session's last event."""
     about = {"service.name": "tool-playground", "service.version": __version__}
     scope = {"name": "tool-playground", "version": __version__}
-    spans = list(_spans(kept.session, kept.title))
+    spans = list(_spans(bundle.session, bundle.title))
     resource = {"attributes": _attributes(about)}
     data = {"resourceSpans": [{"resource": resource, "scopeSpans": [
         {"scope": scope, "spans": spans}
     ]}]}  # fmt: skip
     text = json.dumps(data, indent=1).encode("ascii") + b"\n"
-    return ExportFile(file_name(kept.title, "otlp.json"), "application/json", text)
+    return ExportFile(file_name(bundle.title, "otlp.json"), "application/json", text)
 
 
 def _spans(session: Session, title: str) -> Iterator[dict[str, Any]]:

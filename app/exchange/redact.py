@@ -70,15 +70,17 @@ class RedactedBundle:
 
 
 def redact_session(
-    kept: SessionBundle, secrets: Collection[str], *, shapes: bool = True
+    bundle: SessionBundle, secrets: Collection[str], *, shapes: bool = True
 ) -> RedactedBundle:
-    """`kept` without `secrets`; with `shapes` also without what looks like one, wherever else that
-    stands in it. Applying it twice changes nothing."""
-    known = Redactor([*secrets, *(_secret_values(kept) if shapes else ())])
-    return _SessionRedactor(kept, known, shapes).done()
+    """Redacts `bundle`: known `secrets` and, with `shapes`, whatever looks like one.
+
+    Applying it twice changes nothing.
+    """
+    known = Redactor([*secrets, *(_secret_values(bundle) if shapes else ())])
+    return _SessionRedactor(bundle, known, shapes).done()
 
 
-def _secret_values(kept: SessionBundle) -> set[str]:
+def _secret_values(bundle: SessionBundle) -> set[str]:
     """The values that are looked for everywhere: keys of known makes, and what looks like a secret
     and is long enough to stand nowhere by chance. What the session is made of is none of them."""
     found: set[str] = set()
@@ -100,15 +102,15 @@ def _secret_values(kept: SessionBundle) -> set[str]:
                 found.update(value for value in maybe if is_long_opaque(value))
         return text
 
-    for logged in kept.log:
+    for logged in bundle.log:
         if not isinstance(logged.event, PartDelta):  # of which the whole is looked at, below
             with_texts(type(logged.event), logged.event, look, left=_OWN)
-    streamed = _streams(kept.log).values()
+    streamed = _streams(bundle.log).values()
     joined = ("".join(_chunk_text(candidate) for candidate in part) for part in streamed)
-    answers = (recording.data.decode("latin-1") for recording in kept.recordings.values())
-    for text in (kept.title, *kept.tags, *joined, *answers):
+    answers = (recording.data.decode("latin-1") for recording in bundle.recordings.values())
+    for text in (bundle.title, *bundle.tags, *joined, *answers):
         look("", text)
-    ours = _own_words(kept)
+    ours = _own_words(bundle)
     found = {
         candidate
         for candidate in found
@@ -121,14 +123,14 @@ def _secret_values(kept: SessionBundle) -> set[str]:
     }
 
 
-def _own_words(kept: SessionBundle) -> set[str]:
+def _own_words(bundle: SessionBundle) -> set[str]:
     """The names and hosts that the session's settings and requests need to be read again."""
     words: set[str] = set()
-    for _, item in kept.session.settings_at:
+    for _, item in bundle.session.settings_at:
         profile = item.profile
         words |= {item.model, profile.model, profile.name, _host(profile.base_url)}
         words |= {tool.name for tool in item.tools}
-    sent = (logged.event for logged in kept.log)
+    sent = (logged.event for logged in bundle.log)
     words |= {_host(item.url) for item in sent if isinstance(item, RequestSent)}
     return {word for word in words if len(word) >= SHORTEST}
 
@@ -592,26 +594,26 @@ _BODIES = {"results", "thinking", "images"}
 _BYTES = {"recordings", "thinking"}
 
 
-def omit(kept: SessionBundle, names: Collection[str]) -> SessionBundle:
-    """`kept` without what `names` name; BadInput where one is not to be left out."""
+def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:
+    """`bundle` without what `names` name; BadInput where one is not to be left out."""
     for name in names:
         if name not in OMITTABLE:
             there = ", ".join(OMITTABLE)
             raise BadInput(f"{name[:40]!r} cannot be left out; there is {there}.")
     if not names:
-        return kept
+        return bundle
     log: list[Logged] = []
     thinking: set[int] = set()  # the parts of the open turn that are thoughts
-    for logged in kept.log:
+    for logged in bundle.log:
         event = logged.event
         if isinstance(event, RequestSent):
             thinking = set()
         if isinstance(event, PartStarted) and event.part_kind == "thinking":
             thinking.add(event.index)
         log.append(replace(logged, event=_omit_from(event, names, thinking)))
-    recordings = {} if _BYTES & set(names) else kept.recordings
-    session = fold(kept.session.id, log)
-    return replace(kept, log=log, session=session, recordings=recordings)
+    recordings = {} if _BYTES & set(names) else bundle.recordings
+    session = fold(bundle.session.id, log)
+    return replace(bundle, log=log, session=session, recordings=recordings)
 
 
 def _omit_from(event: Event, names: Collection[str], thinking: Collection[int]) -> Event:

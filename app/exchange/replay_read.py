@@ -62,16 +62,16 @@ def comparable(value: Any) -> bool:
     return True
 
 
-def _parse_arguments(said: Any) -> Any:
+def _parse_arguments(arguments: Any) -> Any:
     """Arguments as an object, or their text where they are none that is `comparable`."""
     try:
-        text = said.strip() if isinstance(said, str) else None
-        value = json.loads(text) if text else {} if text == "" else said or {}
+        text = arguments.strip() if isinstance(arguments, str) else None
+        value = json.loads(text) if text else {} if text == "" else arguments or {}
         if isinstance(value, dict) and comparable(value):
             return value
-        return said if isinstance(said, str) else json.dumps(said)
+        return arguments if isinstance(arguments, str) else json.dumps(arguments)
     except (ValueError, RecursionError):
-        return said if isinstance(said, str) else "nested too deep"
+        return arguments if isinstance(arguments, str) else "nested too deep"
 
 
 def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:

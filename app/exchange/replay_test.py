@@ -112,20 +112,20 @@ def test_the_calls_are_those_of_the_recording():
 NOTHING = "No turn of this session came to an end: there is nothing to test."
 
 
-def write(kept: SessionBundle) -> ExportFile:
+def write(bundle: SessionBundle) -> ExportFile:
     """The file; its calls are those of the turns that came to an end and were not dropped."""
     turns = [
         turn
-        for turn in kept.session.turns
-        if turn.end is not None and not turn.dropped and turn.number in kept.recordings
+        for turn in bundle.session.turns
+        if turn.end is not None and not turn.dropped and turn.number in bundle.recordings
     ]
-    name = "test_" + file_name(kept.title, "py").replace("-", "_")
-    title = comment_text(kept.title) or "A session"
+    name = "test_" + file_name(bundle.title, "py").replace("-", "_")
+    title = comment_text(bundle.title) or "A session"
     notes = [] if turns else [NOTHING]
     expected: list[tuple[str, Any]] = []
     for turn in list(turns):
         try:
-            found = calls_of(turn.request.protocol, kept.recordings[turn.number].data)
+            found = calls_of(turn.request.protocol, bundle.recordings[turn.number].data)
         except (LookupError, TypeError, AttributeError, ValueError):
             notes.append(f"Turn {turn.number} is left out: the test cannot read its answer.")
             turns.remove(turn)
@@ -138,7 +138,7 @@ def write(kept: SessionBundle) -> ExportFile:
         HEAD.format(title=title, name=name),
         f"EXPECTED = {_pairs(expected)}\n\n",
         f"REQUESTS = {literal([_request(turn) for turn in turns])}\n\n",
-        f"ANSWERS = {literal([_answer(kept, turn) for turn in turns])}\n\n",
+        f"ANSWERS = {literal([_answer(bundle, turn) for turn in turns])}\n\n",
         "Call = " + reader[2].rstrip() + "\n",
         TESTS,
     ]
@@ -165,10 +165,10 @@ def _request(turn: Turn) -> Mapping[str, str]:
     return {"protocol": exported.protocol, "path": path, "body": exported.body}
 
 
-def _answer(kept: SessionBundle, turn: Turn) -> Mapping[str, Any]:
+def _answer(bundle: SessionBundle, turn: Turn) -> Mapping[str, Any]:
     head = turn.response
     kind = head.headers.get("content-type", "") if head is not None else ""
-    body = base64.b64encode(kept.recordings[turn.number].data).decode("ascii")
+    body = base64.b64encode(bundle.recordings[turn.number].data).decode("ascii")
     return {"status": head.status if head else 200, "type": one_line(kind), "body": body}
 
 

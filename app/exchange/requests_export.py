@@ -136,11 +136,11 @@ def holds_key(value: str, key_name: str) -> bool:
     return found is not None and bool(key_name) and found[1] == key_name
 
 
-def package_base(asked: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
+def package_base(request: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
     """(base URL, query, what its path says by name) for the official package of its protocol;
     None where the path is not the one that the package asks."""
-    parts = url_parts(asked.url)
-    found = re.search(ENDS.get(asked.protocol, "$^") + "$", parts.path)
+    parts = url_parts(request.url)
+    found = re.search(ENDS.get(request.protocol, "$^") + "$", parts.path)
     if found is None:
         return None
     before = parts.path[: found.start()]
@@ -200,14 +200,14 @@ _UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 """What a terminal would act on, and not show."""
 
 
-def write_curl(kept: SessionBundle) -> ExportFile:
+def write_curl(bundle: SessionBundle) -> ExportFile:
     """Every request of the session, one command each."""
-    turns = sent_turns(kept.session)
-    asked = [request_of_turn(turn, kept.base_url) for turn in turns]
+    turns = sent_turns(bundle.session)
+    asked = [request_of_turn(turn, bundle.base_url) for turn in turns]
     notes = list(dict.fromkeys(note for request in asked for note in request.notes))
     lines = [
         "#!/bin/sh",
-        *(f"# {comment_text(request)}" for request in (kept.title or "A session", *notes)),
+        *(f"# {comment_text(request)}" for request in (bundle.title or "A session", *notes)),
     ]
     for request in asked:
         lines += ["", f"# Request {request.number}", curl_command(request)]
@@ -215,37 +215,37 @@ def write_curl(kept: SessionBundle) -> ExportFile:
         lines.append("# Nothing was sent yet.")
     text = "\n".join(lines) + "\n"
     data = text.encode("utf-8", "replace")
-    return ExportFile(file_name(kept.title, "sh"), "application/x-sh", data, notes)
+    return ExportFile(file_name(bundle.title, "sh"), "application/x-sh", data, notes)
 
 
-def curl_command(asked: ExportedRequest) -> str:
+def curl_command(request: ExportedRequest) -> str:
     """The command; what it sends is `asked.body` in UTF-8, byte by byte."""
     said = ["curl"]
-    if _CURL_GLOB.search(asked.url):
+    if _CURL_GLOB.search(request.url):
         said.append("-g")
-    if asked.method != "POST":
-        said.append(f"-X {shell_quote(asked.method)}")
-    if asked.url.startswith("-"):
+    if request.method != "POST":
+        said.append(f"-X {shell_quote(request.method)}")
+    if request.url.startswith("-"):
         said.append("--url")
-    words = [" ".join([*said, shell_quote(asked.url)])]
-    if asked.streams:
+    words = [" ".join([*said, shell_quote(request.url)])]
+    if request.streams:
         words.append("--no-buffer")
-    for name, value in asked.headers.items():
-        if holds_key(value, asked.key_name):
+    for name, value in request.headers.items():
+        if holds_key(value, request.key_name):
             bare = value.partition("$")[0]
-            words.append(f'-H {shell_quote(f"{name}: {bare}")}"${asked.key_name}"')
+            words.append(f'-H {shell_quote(f"{name}: {bare}")}"${request.key_name}"')
         else:
             # A header without a value is asked for by a semicolon.
             words.append(f"-H {shell_quote(f'{name}: {value}' if value else f'{name};')}")
-    body = asked.body.encode("utf-8", "replace")
-    if _UNSEEN.search(asked.body):
+    body = request.body.encode("utf-8", "replace")
+    if _UNSEEN.search(request.body):
         coded = base64.b64encode(body).decode("ascii")
         piped, sent = f"printf %s {shell_quote(coded)} | base64 -d | ", "--data-binary @-"
     elif len(body) > MOST_WORD:
         # printf is part of the shell, and takes a word of any length.
-        piped, sent = f"printf %s {shell_quote(asked.body)} | ", "--data-binary @-"
+        piped, sent = f"printf %s {shell_quote(request.body)} | ", "--data-binary @-"
     else:
-        piped, sent = "", f"--data-raw {shell_quote(asked.body)}"
+        piped, sent = "", f"--data-raw {shell_quote(request.body)}"
     return piped + " \\\n  ".join([*words, sent])
 
 
@@ -260,9 +260,9 @@ def shell_quote(text: str) -> str:
 MEMBERS = ("messages", "tools", "parallel_tool_calls")
 
 
-def write_openai(kept: SessionBundle) -> ExportFile:
+def write_openai(bundle: SessionBundle) -> ExportFile:
     """One line: {"messages": [...], "tools": [...]}; none where nothing was said."""
-    session, name = kept.session, file_name(kept.title, "openai.jsonl")
+    session, name = bundle.session, file_name(bundle.title, "openai.jsonl")
     if not session.items:
         return ExportFile(name, "application/x-ndjson", b"", ("Nothing was sent yet.",))
     settings = session.settings
@@ -287,10 +287,10 @@ def write_openai(kept: SessionBundle) -> ExportFile:
 FOREIGN = "The model's name is a suggestion: this session was spoken with another provider's."
 
 
-def write_anthropic(kept: SessionBundle) -> ExportFile:
+def write_anthropic(bundle: SessionBundle) -> ExportFile:
     """The body alone, as one JSON object; of Anthropic's own sessions the very bytes sent."""
-    turns, name = sent_turns(kept.session), file_name(kept.title, "anthropic.json")
-    if not kept.session.items:
+    turns, name = sent_turns(bundle.session), file_name(bundle.title, "anthropic.json")
+    if not bundle.session.items:
         return ExportFile(name, "application/json", b"{}\n", ("Nothing was sent yet.",))
     last = turns[-1] if turns else None
     if last is not None and last.request.protocol == "anthropic":
@@ -298,10 +298,10 @@ def write_anthropic(kept: SessionBundle) -> ExportFile:
         notes = tuple(note for note in request_of_turn(last).notes if "simulator" not in note)
         return ExportFile(name, "application/json", data, notes)
     try:
-        request = encode_request(kept.session, "anthropic", last)
+        request = encode_request(bundle.session, "anthropic", last)
     except BadInput as error:
         return ExportFile(name, "application/json", b"{}\n", (str(error),))
-    settings = kept.session.settings
+    settings = bundle.session.settings
     foreign = settings is not None and settings.profile.protocol != "anthropic"
     notes = (FOREIGN, *request.notes) if foreign else request.notes
     return ExportFile(name, "application/json", request.body, notes)

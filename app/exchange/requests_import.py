@@ -530,22 +530,22 @@ def check_size(session: Session) -> None:
         raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not taken.")
 
 
-def _settings(pasted: ImportedRequest, profile: Profile, made: ImportedSession) -> Settings:
+def _settings(pasted: ImportedRequest, profile: Profile, session: ImportedSession) -> Settings:
     setup = pasted.setup
     brought = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
     if brought is not None:
-        made.notes |= dict.fromkeys(brought.notes)
+        session.notes |= dict.fromkeys(brought.notes)
     tools = dict[str, Tool]()
     for tool in brought.tools if brought is not None else ():
         called = f"The tool {tool.name or 'without a name'}"
         if tool.tool is None:
-            made.notes[f"{called} was left out: {tool.problem}"] = None
+            session.notes[f"{called} was left out: {tool.problem}"] = None
         elif tool.name in tools:
-            made.notes[f"{called} was left out: another one has its name."] = None
+            session.notes[f"{called} was left out: another one has its name."] = None
         else:
             tools[tool.name] = replace(tool.tool, answered_by="person", config={})
             told = (note for note in tool.notes if note != UNANSWERED)
-            made.notes |= dict.fromkeys(f"{called}: {note}" for note in told)
+            session.notes |= dict.fromkeys(f"{called}: {note}" for note in told)
     return Settings(
         profile,
         setup.model,
@@ -558,14 +558,14 @@ def _settings(pasted: ImportedRequest, profile: Profile, made: ImportedSession) 
     )
 
 
-def _add(made: ImportedSession, at_ms: int, event: Event, source: Source | None = None) -> None:
-    logged = Logged(made.session.seq + 1, at_ms, event, source)
-    apply(made.session, logged)
-    made.log.append(logged)
+def _add(session: ImportedSession, at_ms: int, event: Event, source: Source | None = None) -> None:
+    logged = Logged(session.session.seq + 1, at_ms, event, source)
+    apply(session.session, logged)
+    session.log.append(logged)
 
 
 def _add_answer(
-    made: ImportedSession,
+    session: ImportedSession,
     pasted: ImportedRequest,
     settings: Settings,
     at_ms: int,
@@ -575,42 +575,44 @@ def _add_answer(
     told: bool,
 ) -> None:
     """A turn; `told` is whether the bytes are those that truly came, and are kept."""
-    number = len(made.session.turns) + 1
+    number = len(session.session.turns) + 1
     url = join_url(settings.profile.base_url, pasted.path)
     sent = RequestSent(number, pasted.protocol, "POST", url, {}, body, settings.model)
     status = pasted.status if told else 200
-    _add(made, at_ms, sent)
-    _add(made, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if told else None)
+    _add(session, at_ms, sent)
+    _add(session, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if told else None)
     decoder = codec(pasted.protocol).decoder(status)
-    turn = made.session.turns[-1]
+    turn = session.session.turns[-1]
     for start, end, event in (*decoder.feed(data), *decoder.end(True)):
         if told or not isinstance(event, Warned):
-            _add(made, at_ms, event, Source(number, start, end) if told else None)
-            check_size(made.session)
+            _add(session, at_ms, event, Source(number, start, end) if told else None)
+            check_size(session.session)
     for call_id in doubled_ids(turn):
-        made.notes[f"Calls share the id {call_id[:60]!r}: their results are taken in order."] = None
-    made.open = {}
-    for call in reversed(made.session.current_calls):
-        made.open.setdefault(("id", call.provider_id), []).append(call)
-        made.open.setdefault(("name", call.name), []).append(call)
+        session.notes[f"Calls share the id {call_id[:60]!r}: their results are taken in order."] = (
+            None
+        )
+    session.open = {}
+    for call in reversed(session.session.current_calls):
+        session.open.setdefault(("id", call.provider_id), []).append(call)
+        session.open.setdefault(("name", call.name), []).append(call)
 
 
-def _add_result(made: ImportedSession, at_ms: int, item: ImportedResult) -> None:
-    call = _find_call(made, item)
+def _add_result(session: ImportedSession, at_ms: int, item: ImportedResult) -> None:
+    call = _find_call(session, item)
     if call is None:
         name = item.call_id or item.name
-        made.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
+        session.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
         return
     if call.status == "proposed":
-        _add(made, at_ms, CallChecked(call.id))
+        _add(session, at_ms, CallChecked(call.id))
     result = ToolResult(item.content, is_error=item.is_error, form=item.form)
-    _add(made, at_ms, CallEnded(call.id, result))
+    _add(session, at_ms, CallEnded(call.id, result))
 
 
-def _find_call(made: ImportedSession, item: ImportedResult) -> Call | None:
+def _find_call(session: ImportedSession, item: ImportedResult) -> Call | None:
     """The call that a result answers: by its id; by its name where it has none. Of calls that
     share it the first one that is still open."""
-    found = made.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])
-    while found and not (made.session.current(found[-1]) and found[-1].status != "done"):
+    found = session.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])
+    while found and not (session.session.current(found[-1]) and found[-1].status != "done"):
         found.pop()
     return found[-1] if found else None

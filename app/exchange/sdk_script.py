@@ -424,15 +424,15 @@ _DECLARED = frozenset(["name", "description", "parametersJsonSchema"])
 _MESSAGE = frozenset(["role", "content", "thinking", "images", "tool_name"])
 
 
-def write(kept: SessionBundle) -> ExportFile:
+def write(bundle: SessionBundle) -> ExportFile:
     """The first request of the session's last run, and the loop that goes on from there."""
-    turn = _first_of_last_run(kept.session)
-    name = file_name(kept.title, "py")
+    turn = _first_of_last_run(bundle.session)
+    name = file_name(bundle.title, "py")
     if turn is None:
         text = '"""Nothing was sent yet."""\n'
         return ExportFile(name, "text/x-python", text.encode(), ("Nothing was sent yet.",))
-    asked = request_of_turn(turn, kept.base_url)
-    text, notes = source(asked, recorded_results(kept.session, turn), kept.title)
+    asked = request_of_turn(turn, bundle.base_url)
+    text, notes = source(asked, recorded_results(bundle.session, turn), bundle.title)
     return ExportFile(name, "text/x-python", text.encode("utf-8", "replace"), notes)
 
 
@@ -494,14 +494,14 @@ def recorded_results(session: Session, turn: Turn) -> Mapping[str, Sequence[str]
     return found
 
 
-def _imports(asked: ExportedRequest, head: str) -> str:
-    return ("import os\n\n" if _key(asked) and "import json" not in head else "") + (
-        head.replace("import json", "import json\nimport os") if _key(asked) else head
+def _imports(request: ExportedRequest, head: str) -> str:
+    return ("import os\n\n" if _key(request) and "import json" not in head else "") + (
+        head.replace("import json", "import json\nimport os") if _key(request) else head
     )
 
 
-def _key(asked: ExportedRequest) -> str:
-    return f'os.environ["{asked.key_name}"]' if asked.key_header else ""
+def _key(request: ExportedRequest) -> str:
+    return f'os.environ["{request.key_name}"]' if request.key_header else ""
 
 
 def _request(
@@ -542,8 +542,8 @@ def _request(
     return request, _client_code(name, lines)
 
 
-def _has_bearer(asked: ExportedRequest) -> bool:
-    return asked.key_header.lower() == "authorization"
+def _has_bearer(request: ExportedRequest) -> bool:
+    return request.key_header.lower() == "authorization"
 
 
 def _client_code(name: str, lines: Sequence[str]) -> str:
@@ -594,14 +594,14 @@ def _plain_content(content: Mapping[str, Any]) -> bool:
 
 
 def _gemini_client(
-    asked: ExportedRequest,
+    request: ExportedRequest,
     url: str,
     named: Mapping[str, str],
     headers: Mapping[str, str],
     notes: list[str],
 ) -> str:
     options: dict[str, Any] = {"base_url": url, "api_version": named["version"]}
-    project = _PROJECT.search(asked.url)
+    project = _PROJECT.search(request.url)
     if project is not None:
         notes.append(
             "Vertex takes the credentials of gcloud: gcloud auth application-default login"
@@ -610,12 +610,12 @@ def _gemini_client(
         return _client_code("genai.Client", lines)
     if headers:
         options["headers"] = dict(headers)
-    key = _key(asked) or repr("none")
+    key = _key(request) or repr("none")
     return _client_code("genai.Client", [f"api_key={key}", f"http_options={literal(options)}"])
 
 
-def _before(asked: ExportedRequest, value: Mapping[str, Any]) -> str:
-    match asked.protocol:
+def _before(request: ExportedRequest, value: Mapping[str, Any]) -> str:
+    match request.protocol:
         case "openai_responses":
             return RESPONSES_READ
         case "gemini":

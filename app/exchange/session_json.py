@@ -36,25 +36,25 @@ _VERSION = 1
 _MOST_TAGS, _LONGEST = 1_000, 10_000
 
 
-def write_session(kept: SessionBundle) -> ExportFile:
+def write_session(bundle: SessionBundle) -> ExportFile:
     """The whole session: the file stands alone, also that of a fork."""
-    lines = [json.dumps(line) for line in _lines(kept)]
+    lines = [json.dumps(line) for line in _lines(bundle)]
     data = "".join(f"{line}\n" for line in lines).encode("ascii")
-    return ExportFile(file_name(kept.title, "jsonl"), "application/x-ndjson", data)
+    return ExportFile(file_name(bundle.title, "jsonl"), "application/x-ndjson", data)
 
 
-def _lines(kept: SessionBundle) -> Iterator[Mapping[str, Any]]:
-    forks = kept.session.forks
+def _lines(bundle: SessionBundle) -> Iterator[Mapping[str, Any]]:
+    forks = bundle.session.forks
     about = {
-        "id": kept.session.id,
-        "title": kept.title,
-        "tags": list(kept.tags),
+        "id": bundle.session.id,
+        "title": bundle.title,
+        "tags": list(bundle.tags),
         "parent": forks[-1][1].parent if forks else "",
-        "created_ms": kept.created_ms,
+        "created_ms": bundle.created_ms,
     }
     yield {"playground": _VERSION, "session": about}
-    yield from map(logged_data, kept.log)
-    for number, recording in sorted(kept.recordings.items()):
+    yield from map(logged_data, bundle.log)
+    for number, recording in sorted(bundle.recordings.items()):
         start = 0
         for piece in recording.pieces:
             text = base64.b64encode(piece.data).decode("ascii")

@@ -127,10 +127,10 @@ def build_tool(
     return replace(found, tool=tool, name=tool.name, notes=tuple(notes))
 
 
-def with_problem(found: ImportedTool, error: BadTool) -> ImportedTool:
-    """`found` without a tool: what is wrong, where, and whether the schema refers out of itself."""
+def with_problem(tool: ImportedTool, error: BadTool) -> ImportedTool:
+    """`tool` without a tool: what is wrong, where, and whether the schema refers out of itself."""
     refers = error.pointer.endswith(_REFERENCES)
-    return replace(found, problem=str(error), pointer=error.pointer, refers=refers)
+    return replace(tool, problem=str(error), pointer=error.pointer, refers=refers)
 
 
 def refused_tool(

@@ -101,7 +101,7 @@ def import_tools(
         return ImportedTools(problem=said)
 
 
-def _read_source(text: str, name: str, asked: _ImportRequest) -> _ToolSource:
+def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
     ending = posixpath.splitext(name.lower())[1]
     start = _start(text)
     if not start:
@@ -112,15 +112,15 @@ def _read_source(text: str, name: str, asked: _ImportRequest) -> _ToolSource:
             " sessions are, at Import a session."
         )
     if start == "`" or (ending == ".md" and start not in ("{", "[")):
-        return _read_source(_fenced_code(text), "", asked)
+        return _read_source(_fenced_code(text), "", request)
     if start in "{[" and not (start == "[" and _is_toml(text, ending)):
-        return _json(text, name, asked)
+        return _json(text, name, request)
     if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
         return _ToolSource("TOML", read_tools(toml_value(text), name))
     if ending == ".py" or (ending not in (".yaml", ".yml") and _PYTHON.search(text)):
         return _python(text, name)
     if ending in (".yaml", ".yml") or _YAML.search(text):
-        return _value("YAML", yaml_value(text), name, asked)
+        return _value("YAML", yaml_value(text), name, request)
     raise Unreadable(f"This is in no form that is known here; bring {_FORMS}.")
 
 
@@ -145,16 +145,18 @@ def _is_toml(text: str, ending: str) -> bool:
     return ending == ".toml" or (ending not in (".json", ".jsonl") and bool(_TOML.search(text)))
 
 
-def _value(kind: str, value: Any, name: str, asked: _ImportRequest, note: str = "") -> _ToolSource:
+def _value(
+    kind: str, value: Any, name: str, request: _ImportRequest, note: str = ""
+) -> _ToolSource:
     if not (isinstance(value, Mapping) and openapi.is_document(value)):
         return _ToolSource(kind, read_tools(value, name), [note] if note else [])
-    whole, parts = bundle(value, asked.name, asked.files)
-    asked.parts.update(parts)
+    whole, parts = bundle(value, request.name, request.files)
+    request.parts.update(parts)
     notes = [note] if note else []
-    return _ToolSource(kind, openapi.tools(whole, asked.pick), notes, openapi.choices(whole))
+    return _ToolSource(kind, openapi.tools(whole, request.pick), notes, openapi.choices(whole))
 
 
-def _json(text: str, name: str, asked: _ImportRequest) -> _ToolSource:
+def _json(text: str, name: str, request: _ImportRequest) -> _ToolSource:
     try:
         value, note = json_value(text)
     except Unreadable:
@@ -166,7 +168,7 @@ def _json(text: str, name: str, asked: _ImportRequest) -> _ToolSource:
         raise
     if values.is_notebook(value):
         return _notebook(value)
-    return _value("JSON", value, name, asked, note)
+    return _value("JSON", value, name, request, note)
 
 
 def _literal(text: str) -> _ToolSource | None:
@@ -231,18 +233,18 @@ def _python(text: str, name: str) -> _ToolSource:
     return _ToolSource("Python", [*found, *rest], listed.notes)
 
 
-def _merge_schema(function: ImportedTool, told: ImportedTool | None) -> ImportedTool:
+def _merge_schema(function: ImportedTool, listed: ImportedTool | None) -> ImportedTool:
     """`function` with the description and the parameters of the tool of its name."""
-    if told is None or told.tool is None or function.tool is None:
+    if listed is None or listed.tool is None or function.tool is None:
         return function
     tool = replace(
         function.tool,
-        description=told.tool.description,
-        parameters=told.tool.parameters,
-        strict=told.tool.strict,
+        description=listed.tool.description,
+        parameters=listed.tool.parameters,
+        strict=listed.tool.strict,
     )
     note = "Its description and parameters are those of the tool of this name in the file."
-    notes = [none for none in told.notes if none != UNANSWERED or none in function.notes]
+    notes = [none for none in listed.notes if none != UNANSWERED or none in function.notes]
     notes += [none for none in function.notes if not none.endswith(ANYTHING)]
     return replace(function, tool=tool, notes=(note, *dict.fromkeys(notes)))
 
@@ -264,27 +266,27 @@ def _each_line(text: str, name: str) -> Iterator[ImportedTool | ImportedServer]:
             yield from read_tools(value, name)
 
 
-def _collect(was: _ToolSource, asked: _ImportRequest) -> ImportedTools:
+def _collect(source: _ToolSource, request: _ImportRequest) -> ImportedTools:
     tools: list[ImportedTool] = []
     servers: list[ImportedServer] = []
     choices: tuple[ToolListItem, ...] = ()
-    notes = [*was.notes, *filter(None, asked.parts.values())]
+    notes = [*source.notes, *filter(None, request.parts.values())]
     more, again = False, _Duplicates()
-    found = iter(was.found)
+    found = iter(source.found)
     for item in found:
         if (
             isinstance(item, ImportedTool)
-            and asked.pick is not None
-            and _key(item) not in asked.pick
+            and request.pick is not None
+            and _key(item) not in request.pick
         ):
             continue
         if isinstance(item, ImportedTool) and again.has(item):
             continue
         full = tools if isinstance(item, ImportedTool) else servers
-        if more := len(full) == asked.most:
-            others = [] if was.choices else [item, *found]
-            choices = tuple(islice(was.choices or _choices([*tools, *others]), MOST_TOOLS))
-            notes.append(f"Only the first {asked.most:,} are read; pick the ones you want.")
+        if more := len(full) == request.most:
+            others = [] if source.choices else [item, *found]
+            choices = tuple(islice(source.choices or _choices([*tools, *others]), MOST_TOOLS))
+            notes.append(f"Only the first {request.most:,} are read; pick the ones you want.")
             break
         tools.append(item) if isinstance(item, ImportedTool) else servers.append(item)
     notes += again.notes()
@@ -332,11 +334,11 @@ class _Duplicates:
         return notes
 
 
-def _key(found: ImportedTool) -> str:
+def _key(tool: ImportedTool) -> str:
     """What a tool is picked by. Its name, but for operations, whose names a document repeats."""
-    if found.kind == openapi.KIND:
-        return openapi.key(found.form)
-    return found.name
+    if tool.kind == openapi.KIND:
+        return openapi.key(tool.form)
+    return tool.name
 
 
 def _choices(found: Iterable[ImportedTool | ImportedServer]) -> Iterator[ToolListItem]:

@@ -218,15 +218,15 @@ def _one_line(text: str) -> bool:
     return bool(text.strip()) and text == " ".join(text.split())
 
 
-def _docstring(description: str, told: Mapping[str, str]) -> str:
-    if not description.strip() and not told:
+def _docstring(description: str, descriptions: Mapping[str, str]) -> str:
+    if not description.strip() and not descriptions:
         return ""
     lines = (
         [line.rstrip() for line in description.strip().split("\n")] if description.strip() else []
     )
-    if told:
+    if descriptions:
         lines += ["", "Args:"] if lines else ["Args:"]
-        lines += [f"    {name}: {text}" for name, text in told.items()]
+        lines += [f"    {name}: {text}" for name, text in descriptions.items()]
     escaped = [_escape_line(line) for line in lines]
     if len(escaped) == 1 and not escaped[0].endswith('"'):
         return f'    """{escaped[0]}"""\n'

@@ -596,7 +596,7 @@ def _decorator(node: Def) -> tuple[str, Mapping[str, Any]]:
     return "", {}
 
 
-def _arguments(node: Def, types: Types, told: _Docstring) -> Schema:
+def _arguments(node: Def, types: Types, docstring: _Docstring) -> Schema:
     properties: dict[str, Schema] = {}
     required = []
     plain = [*node.args.posonlyargs, *node.args.args]
@@ -608,10 +608,10 @@ def _arguments(node: Def, types: Types, told: _Docstring) -> Schema:
         if hint is not None and _is_given(hint):
             types.notes.append(f"{name} is filled in by the framework and was left out.")
             continue
-        schema = _argument_schema(name, hint, types, told)
+        schema = _argument_schema(name, hint, types, docstring)
         schema = types.with_default(schema, default)
-        if name in told.arguments and "description" not in schema:
-            schema = {**schema, "description": told.arguments[name]}
+        if name in docstring.arguments and "description" not in schema:
+            schema = {**schema, "description": docstring.arguments[name]}
         properties[name] = schema
         required += [] if has_default(default) else [name]
     unpacked = _keyword_schema(node.args.kwarg, types)
@@ -634,12 +634,14 @@ def _keyword_schema(more: ast.arg | None, types: Types) -> Schema | None:
     return None
 
 
-def _argument_schema(name: str, hint: ast.expr | None, types: Types, told: _Docstring) -> Schema:
+def _argument_schema(
+    name: str, hint: ast.expr | None, types: Types, docstring: _Docstring
+) -> Schema:
     """By its hint, else by the type that the docstring gives."""
     if hint is not None:
         return types.schema(hint)
-    if name in told.types:
-        return types.schema(ast.Constant(value=told.types[name]))
+    if name in docstring.types:
+        return types.schema(ast.Constant(value=docstring.types[name]))
     types.notes.append(f"{name} has no type, so {ANYTHING}")
     return {}
 
