@@ -494,27 +494,33 @@ def session_from_request(
 ) -> ImportedSession:
     """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
     answered by a person: what ran them is not here. Unreadable where it is too large."""
-    made = ImportedSession(Session(session_id), notes=dict.fromkeys(pasted.notes))
-    settings = _settings(pasted, profile, made)
-    _add(made, at_ms, SessionStarted(settings))
+    imported = ImportedSession(Session(session_id), notes=dict.fromkeys(pasted.notes))
+    settings = _settings(pasted, profile, imported)
+    _add(imported, at_ms, SessionStarted(settings))
     for item in pasted.items:
         match item:
             case ImportedMessage(text=text, images=images, role=role, form=form):
-                if made.session.state in ("running", "waiting"):
-                    _add(made, at_ms, RunStopped())
-                _add(made, at_ms, PromptAdded(text, images, role, form))
+                if imported.session.state in ("running", "waiting"):
+                    _add(imported, at_ms, RunStopped())
+                _add(imported, at_ms, PromptAdded(text, images, role, form))
             case ImportedAnswer(answer=answer):
                 _add_answer(
-                    made, pasted, settings, at_ms, json.dumps(answer).encode(), "", told=False
+                    imported,
+                    pasted,
+                    settings,
+                    at_ms,
+                    json.dumps(answer).encode(),
+                    "",
+                    recorded=False,
                 )
             case ImportedResult():
-                _add_result(made, at_ms, item)
+                _add_result(imported, at_ms, item)
     if pasted.response is not None:
-        made.response = pasted.response
-        _add_answer(made, pasted, settings, at_ms, pasted.response, pasted.body, told=True)
-    if made.session.state == "running":
-        _add(made, at_ms, RunPaused("brought", WAITS))
-    return made
+        imported.response = pasted.response
+        _add_answer(imported, pasted, settings, at_ms, pasted.response, pasted.body, recorded=True)
+    if imported.session.state == "running":
+        _add(imported, at_ms, RunPaused("brought", WAITS))
+    return imported
 
 
 def check_size(session: Session) -> None:
@@ -530,22 +536,22 @@ def check_size(session: Session) -> None:
         raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not taken.")
 
 
-def _settings(pasted: ImportedRequest, profile: Profile, session: ImportedSession) -> Settings:
+def _settings(pasted: ImportedRequest, profile: Profile, imported: ImportedSession) -> Settings:
     setup = pasted.setup
     brought = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
     if brought is not None:
-        session.notes |= dict.fromkeys(brought.notes)
+        imported.notes |= dict.fromkeys(brought.notes)
     tools = dict[str, Tool]()
     for tool in brought.tools if brought is not None else ():
         called = f"The tool {tool.name or 'without a name'}"
         if tool.tool is None:
-            session.notes[f"{called} was left out: {tool.problem}"] = None
+            imported.notes[f"{called} was left out: {tool.problem}"] = None
         elif tool.name in tools:
-            session.notes[f"{called} was left out: another one has its name."] = None
+            imported.notes[f"{called} was left out: another one has its name."] = None
         else:
             tools[tool.name] = replace(tool.tool, answered_by="person", config={})
-            told = (note for note in tool.notes if note != UNANSWERED)
-            session.notes |= dict.fromkeys(f"{called}: {note}" for note in told)
+            notes = (note for note in tool.notes if note != UNANSWERED)
+            imported.notes |= dict.fromkeys(f"{called}: {note}" for note in notes)
     return Settings(
         profile,
         setup.model,
@@ -558,61 +564,61 @@ def _settings(pasted: ImportedRequest, profile: Profile, session: ImportedSessio
     )
 
 
-def _add(session: ImportedSession, at_ms: int, event: Event, source: Source | None = None) -> None:
-    logged = Logged(session.session.seq + 1, at_ms, event, source)
-    apply(session.session, logged)
-    session.log.append(logged)
+def _add(imported: ImportedSession, at_ms: int, event: Event, source: Source | None = None) -> None:
+    logged = Logged(imported.session.seq + 1, at_ms, event, source)
+    apply(imported.session, logged)
+    imported.log.append(logged)
 
 
 def _add_answer(
-    session: ImportedSession,
+    imported: ImportedSession,
     pasted: ImportedRequest,
     settings: Settings,
     at_ms: int,
     data: bytes,
     body: str,
     *,
-    told: bool,
+    recorded: bool,
 ) -> None:
-    """A turn; `told` is whether the bytes are those that truly came, and are kept."""
-    number = len(session.session.turns) + 1
+    """A turn; `recorded` is whether the bytes are those that truly came, and are kept."""
+    number = len(imported.session.turns) + 1
     url = join_url(settings.profile.base_url, pasted.path)
     sent = RequestSent(number, pasted.protocol, "POST", url, {}, body, settings.model)
-    status = pasted.status if told else 200
-    _add(session, at_ms, sent)
-    _add(session, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if told else None)
+    status = pasted.status if recorded else 200
+    _add(imported, at_ms, sent)
+    _add(imported, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if recorded else None)
     decoder = codec(pasted.protocol).decoder(status)
-    turn = session.session.turns[-1]
+    turn = imported.session.turns[-1]
     for start, end, event in (*decoder.feed(data), *decoder.end(True)):
-        if told or not isinstance(event, Warned):
-            _add(session, at_ms, event, Source(number, start, end) if told else None)
-            check_size(session.session)
+        if recorded or not isinstance(event, Warned):
+            _add(imported, at_ms, event, Source(number, start, end) if recorded else None)
+            check_size(imported.session)
     for call_id in doubled_ids(turn):
-        session.notes[f"Calls share the id {call_id[:60]!r}: their results are taken in order."] = (
-            None
-        )
-    session.open = {}
-    for call in reversed(session.session.current_calls):
-        session.open.setdefault(("id", call.provider_id), []).append(call)
-        session.open.setdefault(("name", call.name), []).append(call)
+        imported.notes[
+            f"Calls share the id {call_id[:60]!r}: their results are taken in order."
+        ] = None
+    imported.open = {}
+    for call in reversed(imported.session.current_calls):
+        imported.open.setdefault(("id", call.provider_id), []).append(call)
+        imported.open.setdefault(("name", call.name), []).append(call)
 
 
-def _add_result(session: ImportedSession, at_ms: int, item: ImportedResult) -> None:
-    call = _find_call(session, item)
+def _add_result(imported: ImportedSession, at_ms: int, item: ImportedResult) -> None:
+    call = _find_call(imported, item)
     if call is None:
         name = item.call_id or item.name
-        session.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
+        imported.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
         return
     if call.status == "proposed":
-        _add(session, at_ms, CallChecked(call.id))
+        _add(imported, at_ms, CallChecked(call.id))
     result = ToolResult(item.content, is_error=item.is_error, form=item.form)
-    _add(session, at_ms, CallEnded(call.id, result))
+    _add(imported, at_ms, CallEnded(call.id, result))
 
 
-def _find_call(session: ImportedSession, item: ImportedResult) -> Call | None:
+def _find_call(imported: ImportedSession, item: ImportedResult) -> Call | None:
     """The call that a result answers: by its id; by its name where it has none. Of calls that
     share it the first one that is still open."""
-    found = session.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])
-    while found and not (session.session.current(found[-1]) and found[-1].status != "done"):
+    found = imported.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])
+    while found and not (imported.session.current(found[-1]) and found[-1].status != "done"):
         found.pop()
     return found[-1] if found else None
