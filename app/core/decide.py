@@ -264,12 +264,12 @@ def _by_rule(
     if rule is None or rule.action == "ask" or obstacle(session, turn, call, rule, denied):
         return None
     if rule.action == "stop":
-        return RunStopped(rule.said, call.id)
+        return RunStopped(rule.sentence, call.id)
     return CallDecided(
         call.id,
         rule.action,
         by="rule",
-        rule=rule.said,
+        rule=rule.sentence,
         rule_id=rule.id,
         digest=call.digest,
         text=rule.text,
@@ -292,14 +292,14 @@ def asks(
     if rule is None:
         return ""
     if rule.action == "ask":
-        return f"The rule “{rule.said}” asks."
+        return f"The rule “{rule.sentence}” asks."
     return obstacle(session, session.turns[call.turn - 1], found, rule, denied)
 
 
 def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denied = never) -> str:
     """Why `rule`, which is about `call`, does not decide it, as a sentence; "" where it does."""
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
-        return f"The rule “{rule.said}” was written after this call was made, so it asks."
+        return f"The rule “{rule.sentence}” was written after this call was made, so it asks."
     if call.taken_back:
         return "You took the decision on this call back. It needs a new decision."
     if call.stopped_by:
@@ -307,7 +307,7 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denie
     if changed := unbound(rule, call):
         return changed
     if rule.proposed and rule.action == "run" and (_was_denied(session, call) or denied(call)):
-        return f"You denied this call before, so the rule “{rule.said}” asks."
+        return f"You denied this call before, so the rule “{rule.sentence}” asks."
     if said := unstageable(session, call, rule.fault):
         return said
     if rule.action == "run":

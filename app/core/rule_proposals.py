@@ -90,7 +90,7 @@ def proposal(
         (listed for listed in scope_rules if matches(listed, call) and _alike(listed, rule)), None
     )
     if there is not None:
-        said = f"There is the rule “{there.said}” already"
+        said = f"There is the rule “{there.sentence}” already"
         return Proposal(why_not=f"{said}; renew it where it asks because a tool has changed.")
     place, hindrance = _place(call, rule, scope_rules)
     count = len(scope_rules)
@@ -214,7 +214,7 @@ def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
     least = max((1 + n for n, other in enumerate(rules) if _meets(other, rule, call)), default=0)
     if first >= least:
         return first, ""
-    back, asked = rules[least - 1].said, rules[first].said
+    back, asked = rules[least - 1].sentence, rules[first].sentence
     if first == least - 1:
         return least, f"The rule “{back}” is asked first; change it if this call is to be decided."
     said = f"It must not come before the rule “{back}”, and “{asked}” is asked before that"
@@ -225,11 +225,11 @@ def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[R
     """What in the other list stands against it, or ""."""
     first = first_match(before, call)
     if first is not None:
-        said = f"In this session the rule “{first.said}” is asked before those for always"
+        said = f"In this session the rule “{first.sentence}” is asked before those for always"
         return f"{said}; write it for this session, or change that rule."
     back = next((other for other in after if _meets(other, rule, call)), None)
     if back is not None and rule.action == "run":
-        said = f"It would come before the rule “{back.said}”, which holds always"
+        said = f"It would come before the rule “{back.sentence}”, which holds always"
         return f"{said}; change that rule, or write this one by hand."
     return ""
 

@@ -56,7 +56,7 @@ class Rule:
     since_ms: int = 0
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """The rule in words: the person's, or else what it says."""
         return self.words or rule_text(self)
 
@@ -174,11 +174,11 @@ def unbound(rule: Rule, call: Call) -> str:
         return ""
     before = rule.bound.get(call.name)
     if before is None:
-        return f"The rule “{rule.said}” was added before this tool, so the call needs approval."
+        return f"The rule “{rule.sentence}” was added before this tool, so the call needs approval."
     if before != content(call.tool, call.code):
         return (
-            f"{call.name} has changed since the rule “{rule.said}” was added, so the call needs "
-            "approval."
+            f"{call.name} has changed since the rule “{rule.sentence}” was added, so the call "
+            "needs approval."
         )
     return ""
 

@@ -41,10 +41,18 @@ from app.core.settings import Limits, Profile
 from app.core.tools import Tool, ToolChoice
 from app.engine.sessions import LiveSession, SessionStore
 from app.engine.stream_redaction import StreamRedactor
-from app.net.client import HttpClient, NetworkError, is_loopback, rate_limits
+from app.net.client import HttpClient, NetworkError, is_loopback
 from app.net.keys import Keys
-from app.protocols.base import Codec, Decoder, ReadItem, SideText, WireRequest, join_url
-from app.protocols.builder import is_server_call
+from app.protocols.base import (
+    Codec,
+    Decoder,
+    ReadItem,
+    SideText,
+    WireRequest,
+    join_url,
+    rate_limits,
+)
+from app.protocols.decoder import is_server_call
 from app.protocols.errors import Advice, asked_wait
 from app.protocols.registry import codec
 from app.schema.incremental import IncrementalValidator

@@ -219,7 +219,7 @@ class RuleStore:
             del self._deleted[session_id, rule_id]
         if least == min(place, len(rules)):
             return rule, ""
-        words = rules[least - 1].said
+        words = rules[least - 1].sentence
         return (
             rule,
             f"It stands after the rule “{words}” now, which keeps back what it may be about.",

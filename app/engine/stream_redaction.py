@@ -31,7 +31,7 @@ from app.core.events import (
 )
 from app.engine.redaction import redact_event
 from app.protocols.base import TOKENS, SideText
-from app.protocols.builder import PROSE
+from app.protocols.decoder import PROSE
 from app.protocols.frame_spans import (
     TEXT_MEMBERS,
     Stars,

@@ -35,8 +35,7 @@ from app.core.session import Session
 from app.core.settings import Limits, Settings
 from app.engine.interruption import cut_off
 from app.engine.sessions import summary_of
-from app.net.client import rate_limits
-from app.protocols.base import Spanned
+from app.protocols.base import Spanned, rate_limits
 from app.protocols.errors import Advice, asked_wait
 from app.protocols.raw_json import end_of
 from app.protocols.registry import codec

@@ -17,8 +17,8 @@ from app.core.errors import BadTool
 from app.core.servers import Replaced, Server
 from app.core.tools import NAME, Tool
 from app.schema import schema_checks
-from app.schema.keywords import all_subschemas
 from app.schema.sample import sample
+from app.schema.schema_checks import all_subschemas
 from app.schema.validate import check_tool
 
 

@@ -113,15 +113,6 @@ def _number(text: str) -> float | None:
     return min(number, FOREVER_S) if math.isfinite(number) else None
 
 
-def rate_limits(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of `headers` that tell how much may be asked, and when; the names in lower case."""
-    return {
-        name.lower(): value
-        for name, value in headers.items()
-        if "ratelimit" in name.lower().replace("-", "") or name.lower().startswith("retry-after")
-    }
-
-
 def connect_reason(error: BaseException) -> str:
     """Why no connection came about, and what to do, from the chain of causes."""
     for cause in _causes(error):

@@ -193,3 +193,12 @@ def _overlap(segments: list[str], steps: list[str]) -> int:
     """How many segments the base ends with that the path begins with."""
     most = min(len(segments), len(steps))
     return next((n for n in range(most, 0, -1) if segments[-n:] == steps[:n]), 0)
+
+
+def rate_limits(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of `headers` that tell how much may be asked, and when; the names in lower case."""
+    return {
+        name.lower(): value
+        for name, value in headers.items()
+        if "ratelimit" in name.lower().replace("-", "") or name.lower().startswith("retry-after")
+    }

@@ -1,19 +1,34 @@
 """Decodes response bodies: what every protocol has in common (frames, errors, the end of bytes).
 
 A protocol's own half is a Reader: it takes one JSON object after the other and writes to an
-Answer. What the end of a body means is decided here and nowhere else: docs/laws.md.
+EventBuilder. What the end of a body means is decided here and nowhere else: docs/laws.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
-from app.core.events import EndReason
+from app.core.events import (
+    EndReason,
+    FailKind,
+    PartDelta,
+    PartEnded,
+    PartKind,
+    PartStarted,
+    ResponseEnded,
+    ResponseFailed,
+    Usage,
+    Warned,
+    WireEvent,
+)
+from app.core.messages import CALLS_LEFT_OUT
 from app.core.settings import Limits
-from app.protocols.base import ReadItem, Spanned
-from app.protocols.builder import FAILED_REASONS, EventBuilder
+from app.protocols.base import TOKENS, ReadItem, SideText, Spanned
 from app.protocols.errors import (
     Advice,
     ProviderError,
@@ -22,8 +37,363 @@ from app.protocols.errors import (
     not_api_sentence,
     read_error,
 )
+from app.protocols.frame_spans import texts_of
 from app.protocols.framing import Frame, Framer
-from app.protocols.raw_json import parse_json
+from app.protocols.raw_json import joined, parse_json, whole_characters
+
+# Builds the events of a response and keeps the grammar of docs/laws.md, whatever decoders ask for.
+#
+# Parts are numbered by first appearance, everything that was started is ended, there is exactly one
+# end, and after it nothing but warnings. Knows no protocol.
+
+FAILED_REASONS = frozenset(
+    {"error", "failed", "failure", "server_error", "internal_error", "network_error"}
+    | {"insufficient_system_resource", "insufficient_resources", "overloaded", "interrupted"}
+    | {"abort", "aborted", "cancelled", "canceled", "timeout", "timed_out", "expired"}
+)
+"""Finish reasons, in small letters, that tell of trouble at the provider, not of an answer."""
+
+Meaning = EndReason | Literal["failed"]
+"""What a finish reason stands for; "failed": the answer is none."""
+_STAYS: Mapping[Meaning, int] = {"length": 1, "refusal": 1, "failed": 2}
+"""What a later finish reason cannot make good, and what weighs more than that."""
+
+PROSE = frozenset({"text", "thinking", "refusal"})
+"""Kinds of parts that are read and never run: half a character is no character there."""
+
+LEFT_OUT = -1
+"""The index of the first call that is not taken: nothing that is written to it becomes an event.
+The others count on from there, down."""
+
+MOST_TOKENS = 10**12
+"""No answer is longer, nor was anything read for it."""
+
+_COUNTS = (
+    *("input_tokens", "output_tokens"),
+    *("cached_tokens", "cache_write_tokens", "reasoning_tokens"),
+)
+
+MOST_ALIKE = 20
+"""Warnings of one code that are listed; a hostile stream may hold 200,000."""
+
+
+class OpenPart:
+    """A part being written. `name`, `provider_id` and `meta` may be set until it is stopped.
+
+    `sure` is up to which doubt (`Answer.doubt`) it is beyond all; -1 where it is doubted itself.
+    `half` is the first half of a character (a surrogate) whose second may come with the next piece.
+    """
+
+    __slots__ = ("ended", "half", "index", "kind", "meta", "name", "pieces", "provider_id", "sure")
+
+    def __init__(self, index: int, kind: PartKind, name: str, provider_id: str) -> None:
+        self.index = index
+        self.kind = kind
+        self.name = name
+        self.provider_id = provider_id
+        self.meta: dict[str, Any] = {}
+        self.pieces: list[str] = []
+        self.ended = False
+        self.half = ""
+        self.sure = 0
+
+
+class EventBuilder:
+    """One response. `span` is the place of the frame at hand, given to every event it yields.
+
+    `sound` is whether that frame is read as it was sent: a part that begins in another is doubted.
+    Calls beyond `most_calls` are left out, and counted in one warning before the end.
+    """
+
+    def __init__(self) -> None:
+        self.span = (0, 0)
+        self.sound = True
+        self.usage = Usage()
+        self.raw_reason = ""
+        self.done = False
+        self.parts: list[OpenPart] = []
+        self.most_calls = sys.maxsize
+        self.advice: Advice | None = None
+        self._calls = self._left_out = 0
+        self._unsealed: list[OpenPart] = []
+        self._events: list[ReadItem] = []
+        self._warned: dict[str, int] = {}
+        self._meaning: Meaning = "other"
+        self._doubts = 0
+        self._lost = False
+
+    def take_events(self) -> list[Spanned]:
+        """The events since the last call."""
+        items = self.take_all()
+        return [
+            (start, end, event) for start, end, event in items if not isinstance(event, SideText)
+        ]
+
+    def take_all(self) -> list[ReadItem]:
+        """The same, and what was said beside them."""
+        items, self._events = self._events, []
+        return items
+
+    def start(self, kind: PartKind, name: str = "", provider_id: str = "") -> OpenPart:
+        if kind == "call" and self._calls >= self.most_calls:
+            part = OpenPart(LEFT_OUT - self._left_out, kind, name, provider_id)
+            self._left_out += 1
+            self.beside(part, "name", name)
+            return part
+        self._calls += kind == "call"
+        part = OpenPart(len(self.parts), kind, name, provider_id)
+        self.trust(part)
+        self.parts.append(part)
+        if kind == "call":
+            self._unsealed.append(part)
+            self.beside(part, "name", name)
+        self._yield(PartStarted(part.index, kind, name, provider_id))
+        return part
+
+    def delta(self, part: OpenPart, text: str) -> None:
+        """Append `text`; the empty text is no event."""
+        if part.ended:
+            return
+        if part.kind in PROSE and (part.half or not text.isascii()):
+            text = part.half + text
+            part.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+            text = self.readable(text.removesuffix(part.half))
+        if text:
+            part.pieces.append(text)
+            if part.index > LEFT_OUT:
+                self._events.append((*self.span, PartDelta(part.index, text)))
+            else:
+                self.beside(part, "", text)
+
+    def beside(self, part: OpenPart, member: str, text: str) -> None:
+        """A piece of the part that is in no delta was said (codec.Beside)."""
+        if text:
+            self._events.append((*self.span, SideText(part.index, member, text)))
+
+    def tokens(self, entries: Any, kind: str = "text") -> None:
+        """The tokens of a text are told, with how likely they were."""
+        for text in texts_of(entries):
+            self._events.append((*self.span, SideText(TOKENS[kind], "token", text)))
+
+    def readable(self, text: str) -> str:
+        """`text` as it can be shown: half a character is U+FFFD, and a warning."""
+        whole = whole_characters(text)
+        if whole.count("\ufffd") > text.count("\ufffd"):
+            self.warn_once(
+                "lone_surrogate", "Half a character (a lone surrogate) is shown as U+FFFD."
+            )
+        return whole
+
+    def stop(self, part: OpenPart, complete: bool = True) -> None:
+        """End the part; a second time does nothing."""
+        if part.ended:
+            return
+        if half := part.half:
+            part.half = ""
+            self.delta(part, self.readable(half))
+        part.ended = True
+        text = joined(part.pieces) if part.pieces else ""
+        part.pieces = []
+        if part.index <= LEFT_OUT:
+            return
+        complete = complete and not (part.kind == "call" and part.sure < self._doubts)
+        self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
+
+    def whole(
+        self, kind: PartKind, text: str = "", name: str = "", provider_id: str = "", **meta: Any
+    ) -> OpenPart:
+        """A part that came in one piece."""
+        part = self.start(kind, name, provider_id)
+        part.meta.update(meta)
+        self.delta(part, text)
+        self.stop(part)
+        return part
+
+    def doubt(self, part: OpenPart | None = None) -> None:
+        """What arrived is perhaps not what the model wrote: of this part, or (where something was
+        lost on the way) of any that is open. A call in doubt is never complete.
+        """
+        if part is None:
+            self._doubts += 1  # Counted, not told to each: there may be many of both.
+        else:
+            part.sure = -1
+
+    def lose(self) -> None:
+        """An event could not be read. Nobody knows what it told, so there will be no good end."""
+        self._doubts += 1
+        self._lost = True
+
+    def trust(self, part: OpenPart) -> None:
+        """What the part says stands whole in the frame at hand."""
+        part.sure = self._doubts if self.sound else -1
+
+    def seal(self, part: OpenPart) -> None:
+        """No more comes of the part, though it is stopped later: what is lost now is none of it."""
+        if part.sure == self._doubts:
+            part.sure = sys.maxsize
+
+    def seal_calls(self) -> None:
+        """Seal all that are open; each is looked at once, however often this is said."""
+        unsealed, self._unsealed = self._unsealed, []
+        for part in unsealed:
+            self.seal(part)
+
+    def tell_reason(self, raw: str, meaning: Meaning) -> None:
+        """The provider's word for how it ended. One that tells of a cut is never made good."""
+        old, new = self._meaning, meaning_of(raw, meaning)
+        if self.raw_reason not in ("", raw) and (old in _STAYS or new in _STAYS):
+            stays = _STAYS.get(old, 0) >= _STAYS.get(new, 0)
+            self.warn(
+                "reason_changed",
+                f"The finish reason was {self.raw_reason[:80]}, then {raw[:80]}; "
+                f"the {'first' if stays else 'last'} one counts.",
+            )
+            if stays:
+                return
+        self.raw_reason, self._meaning = raw, new
+
+    def forget_reason(self) -> None:
+        """The answer began anew: how the first attempt ended is not how this one does."""
+        self.raw_reason, self._meaning = "", "other"
+
+    def open_parts(self) -> Iterator[OpenPart]:
+        return (part for part in self.parts if not part.ended)
+
+    def has(self, *kinds: PartKind) -> bool:
+        return any(part.kind in kinds for part in self.parts)
+
+    def warn_no_opening(self, opening: str) -> None:
+        self.warn_once(
+            "no_opening", f"The stream began without {opening}: its beginning may be lost."
+        )
+
+    def warn_once(self, code: str, message: str) -> None:
+        if code not in self._warned:
+            self.warn(code, message)
+
+    def warn(self, code: str, message: str, **meta: Any) -> None:
+        count = self._warned[code] = self._warned.get(code, 0) + 1
+        if count < MOST_ALIKE:
+            self._yield(Warned(code, message, meta))
+        elif count == MOST_ALIKE:
+            self._yield(Warned(code, message + " There may be more of these.", meta))
+
+    def end(self, reason: EndReason, meta: Mapping[str, Any], abrupt: bool = False) -> None:
+        """The good end, with which all open parts came to theirs; but where an event was lost, the
+        answer is interrupted, whatever came after it.
+        """
+        if self._lost:
+            self.fail(
+                "interrupted",
+                "An event of the answer could not be read, so something of it may be missing. "
+                "Retry to ask again.",
+            )
+            return
+        self._stop_all(complete=True)
+        if not self.parts:
+            self.warn("empty_answer", "The model ended its answer without saying anything.")
+        self._tell_left_out()
+        self._flag_twins()
+        has_call = self.has("call")
+        if reason == "stop" and has_call:
+            reason = "calls"
+        elif reason == "calls" and not has_call:
+            reason = "stop"
+            if not self.has("server_call"):
+                self.warn("calls_missing", "The finish reason speaks of calls, but none came.")
+        self._check_usage()
+        cost, meta = self._cost(), dict(meta)
+        self._yield(ResponseEnded(reason, self.raw_reason, self.usage, cost, meta, abrupt))
+        self.done = True
+
+    def fail(
+        self, failure: FailKind, message: str, *, error: Any = None, status: int | None = None
+    ) -> None:
+        """The bad end; nothing where the answer has ended already."""
+        if self.done:
+            return
+        if self.advice is not None:
+            message = self.advice.with_wait(message, error)
+        self._stop_all(complete=False)
+        self._tell_left_out()
+        self._check_usage()
+        self._yield(
+            ResponseFailed(
+                failure,
+                message,
+                status=status,
+                error=error,
+                raw_reason=self.raw_reason,
+                usage=self.usage,
+            )
+        )
+        self.done = True
+
+    def _stop_all(self, complete: bool) -> None:
+        for part in list(self.open_parts()):
+            self.stop(part, complete)
+
+    def _tell_left_out(self) -> None:
+        count, most = self._left_out, self.most_calls
+        if count:
+            calls = "1 call" if count == 1 else f"{count:,} calls"
+            self.warn(
+                CALLS_LEFT_OUT,
+                f"This answer made {calls} more than the {most:,} that are taken of one. What is "
+                "beyond is kept as bytes alone (Wire): none of it runs or goes back to the model.",
+                count=count,
+                most=most,
+            )
+
+    def _flag_twins(self) -> None:
+        """Calls are told apart by their place here; that the provider cannot is worth a word."""
+        ids = [part.provider_id for part in self.parts if part.kind == "call" and part.provider_id]
+        twin = next((call_id for call_id, count in Counter(ids).items() if count > 1), "")
+        if twin and "same_id" not in self._warned:
+            self.warn("same_id", f"Two calls have the id {twin[:80]!r}.")
+
+    def _check_usage(self) -> None:
+        """A count that cannot be is none: limits and sums would believe it."""
+        counts: dict[str, int | None] = {name: getattr(self.usage, name) for name in _COUNTS}
+        odd = [name for name, count in counts.items() if count is not None and not _may_be(count)]
+        if odd:
+            none: dict[str, Any] = dict.fromkeys(odd)
+            self.usage = replace(self.usage, **none)
+            message = (
+                f"The provider's counts cannot be ({', '.join(odd)}); they are taken as unknown."
+            )
+            self.warn("odd_usage", message)
+
+    def _cost(self) -> float | None:
+        """In US dollars, where the provider names it (OpenRouter does)."""
+        cost = self.usage.raw.get("cost")
+        if not isinstance(cost, int | float) or isinstance(cost, bool):
+            return None
+        return float(cost) if _may_be(cost) else None
+
+    def _yield(self, event: WireEvent) -> None:
+        self._events.append((*self.span, event))
+
+
+def _may_be(number: float) -> bool:
+    return 0 <= number <= MOST_TOKENS
+
+
+def meaning_of(raw: str, meaning: Meaning) -> Meaning:
+    return "failed" if raw.lower() in FAILED_REASONS else meaning
+
+
+def is_server_call(kind: PartKind, part: PartEnded) -> bool:
+    """Whether the provider ran a tool there. The list of an MCP server's tools, which Responses
+    tells in an item of its own, is no call."""
+    return kind == "server_call" and block_type(part) != "mcp_list_tools"
+
+
+def block_type(part: PartEnded) -> str:
+    """The provider's own word for the block that a part is."""
+    value = part.meta.get("block", part.meta).get("type", "")
+    return value if isinstance(value, str) else ""
+
 
 Took = Literal["unknown", "known", "held", "last"]
 """What a Reader made of an object: nothing, something, an error that it tells itself when more of

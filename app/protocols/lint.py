@@ -34,7 +34,7 @@ from app.protocols.lint_rules import (
     nodes,
 )
 from app.protocols.ollama import lint as ollama_lint
-from app.schema.keywords import pointer
+from app.schema.schema_checks import pointer
 
 __all__ = [
     "Assessment",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from app.schema.keywords import Place, is_local, pointer, resolve, subschemas
+from app.schema.schema_checks import Place, is_local, pointer, resolve, subschemas
 
 Severity = Literal["refused", "ignored", "strict", "weak"]
 """A request would fail (400); accepted and not obeyed; strict mode would refuse; models stumble."""

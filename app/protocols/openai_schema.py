@@ -29,7 +29,7 @@ from app.protocols.lint_rules import (
 )
 from app.protocols.server import BadRequest, Citation, words_of
 from app.schema import schema_checks
-from app.schema.keywords import Path, schemas_with_depth
+from app.schema.schema_checks import Path, schemas_with_depth
 
 # Lint, in our words. Strict mode takes a subset of JSON Schema.
 

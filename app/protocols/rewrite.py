@@ -35,7 +35,7 @@ from app.protocols.rewrite_parts import (
     without_patterns,
 )
 from app.schema import schema_checks
-from app.schema.keywords import Place, all_subschemas, is_local, pointer, resolve
+from app.schema.schema_checks import Place, all_subschemas, is_local, pointer, resolve
 
 STRICT_PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
 _UNCHANGED = "Nothing was changed"

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.core.provider_limits import openai_takes
 from app.protocols.lint_rules import at, recursive_refs
-from app.schema.keywords import Place, is_local, resolve, subschemas
+from app.schema.schema_checks import Place, is_local, resolve, subschemas
 
 ANNOTATIONS = (
     *("title", "description", "default", "examples", "$comment", "deprecated", "readOnly"),

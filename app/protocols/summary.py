@@ -19,7 +19,7 @@ from app.core.events import (
     Warned,
     WireEvent,
 )
-from app.protocols.builder import block_type, is_server_call
+from app.protocols.decoder import block_type, is_server_call
 from app.protocols.registry import codec
 
 

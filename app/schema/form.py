@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from app.core.events import Problem
-from app.schema.keywords import is_local, resolve
+from app.schema.schema_checks import is_local, resolve
 from app.schema.strict_json import InvalidJSON, parse
 
 # The words beside a field of a form: what a schema asks for, in a few signs.

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.schema.keywords import Place, is_local, resolve
+from app.schema.schema_checks import Place, is_local, resolve
 
 BUDGET = 50_000
 """Of one sample: schemas looked at, members put together, values and characters made."""

@@ -21,9 +21,9 @@ from typing import Any
 import jsonschema_rs
 
 from app.schema import schema_checks
-from app.schema.keywords import Place, is_local, resolve
 from app.schema.pattern import Effort, texts
 from app.schema.sample import FORMATS, named
+from app.schema.schema_checks import Place, is_local, resolve
 
 Wish = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
 """(where the value will stand, its schema) -> what one would like to say there, the best first."""

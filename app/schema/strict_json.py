@@ -18,7 +18,7 @@ from math import isfinite, isinf
 from typing import Any, NoReturn
 
 from app.core.events import Problem
-from app.schema.keywords import Place, pointer
+from app.schema.schema_checks import Place, pointer
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64

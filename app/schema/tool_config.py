@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED
 from app.schema import schema_checks
-from app.schema.keywords import pointer
+from app.schema.schema_checks import pointer
 
 TIMEOUT_S = (0.1, 3600.0)
 

@@ -18,7 +18,7 @@ from app.core.errors import BadTool
 from app.core.events import Problem
 from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Tool
 from app.schema import schema_checks
-from app.schema.keywords import Place, is_local, pointer, resolve
+from app.schema.schema_checks import Place, is_local, pointer, resolve
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments
 from app.schema.tool_config import CONFIGS, TIMEOUT_S, bad, is_number
 

@@ -18,8 +18,7 @@ from app.core.tools import Tool
 from app.protocols.server import ModelReply, ReplyBlock, call, words_of
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.model import fitted, history_of
-from app.simulator.fake_model.properties import mapping, type_of
-from app.simulator.fake_model.words import words
+from app.simulator.fake_model.words import mapping, type_of, words
 from app.simulator.scenario import ScenarioTurn
 
 NAME = "coding-agent"

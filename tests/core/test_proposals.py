@@ -49,8 +49,8 @@ def proposed(
 def test_the_rule_for_a_tool_and_the_one_for_its_arguments() -> None:
     assert proposed(*ONE) == Proposal(HERE, 0, ("1.0",))
     assert proposed(*ONE, exact=True) == Proposal(EXACT, 0, ("1.0",))
-    assert HERE.said == "run get_weather"
-    assert EXACT.said == 'run get_weather where the arguments are {"city": "Paris"}'
+    assert HERE.sentence == "run get_weather"
+    assert EXACT.sentence == 'run get_weather where the arguments are {"city": "Paris"}'
     deny = Rule("get_weather", "deny", here="s")
     assert proposed(*ONE, action="deny") == Proposal(deny, 0, ("1.0",))
 

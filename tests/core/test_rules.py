@@ -224,9 +224,9 @@ SAID: list[tuple[Rule, str]] = [
 
 @each_row(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
 def test_what_a_rule_says(rule: Rule, words: str) -> None:
-    assert rule_text(rule) == rule.said == words
+    assert rule_text(rule) == rule.sentence == words
     assert words.encode()
-    assert replace(rule, words="mine").said == "mine"
+    assert replace(rule, words="mine").sentence == "mine"
 
 
 @each_row(

@@ -67,7 +67,7 @@ ACTIONS: list[tuple[Rule, list[Command]]] = [
 ]
 
 
-@each_row(("one", "commands"), ACTIONS, ids=[str(a[0].said) for a in ACTIONS])
+@each_row(("one", "commands"), ACTIONS, ids=[str(a[0].sentence) for a in ACTIONS])
 def test_what_a_rule_makes_of_a_call(one: Rule, commands: list[Command]) -> None:
     assert next_commands(session(*ONE), (one,)) == commands
 
@@ -189,7 +189,7 @@ def test_a_rule_must_still_decide_a_call_when_it_begins(rules: tuple[Rule, ...],
             assert isinstance(command.event, CallDecided)
             assert command.event.decision == "deny"
         case "stop":
-            assert next_commands(after, rules) == [Record(RunStopped(first.said, "1.1"))]
+            assert next_commands(after, rules) == [Record(RunStopped(first.sentence, "1.1"))]
     assert next_commands(after, ()) == []
 
 

@@ -11,7 +11,7 @@ from app.core.events import CallChecked, CallDoubted, Event, PartDelta, PartEnde
 from app.core.settings import Profile, Protocol
 from app.core.tools import Tool
 from app.engine.responses import StreamingValidation
-from app.protocols.builder import EventBuilder
+from app.protocols.decoder import EventBuilder
 from tests.engine.running import asked, running
 from tests.tables import each_row
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.events import EndReason, PartEnded, ResponseEnded, Usage
-from app.protocols.builder import MOST_ALIKE, MOST_TOKENS, EventBuilder
+from app.protocols.decoder import MOST_ALIKE, MOST_TOKENS, EventBuilder
 from tests.protocols.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
 from tests.tables import each_row
 

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.schema.keywords import Place
 from app.schema.sample import BUDGET, _Sampler, sample
+from app.schema.schema_checks import Place
 from app.schema.validate import schema_problems
 from tests.tables import each_row
 

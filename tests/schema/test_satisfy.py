@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.schema import pattern
-from app.schema.keywords import Place
 from app.schema.pattern import Effort, texts
 from app.schema.satisfy import satisfying
-from app.schema.schema_checks import fault, validator
+from app.schema.schema_checks import Place, fault, validator
 from tests.bounded import within
 from tests.schema.test_sample import LEAVES
 from tests.tables import each_row

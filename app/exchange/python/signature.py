@@ -17,7 +17,7 @@ from app.core.tools import Tool
 from app.exchange.parsers import Unreadable
 from app.exchange.python.source import Function, functions
 from app.protocols.lint_rules import recursive_refs
-from app.schema.keywords import is_local, pointer, resolve
+from app.schema.schema_checks import is_local, pointer, resolve
 
 # -- Types of JSON Schema as Python writes them ------------------------------------------------
 

@@ -12,8 +12,7 @@ from typing import Any
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.anthropic.encode import QUIRKS, encode
 from app.protocols.base import Codec, ModelInfo, model_entries
-from app.protocols.builder import EventBuilder, OpenPart
-from app.protocols.decoder import BodyDecoder, Took
+from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.raw_json import Quoted
 
 REASONS: Mapping[str, EndReason] = {

@@ -24,7 +24,7 @@ from app.protocols.lint_rules import (
     root_has,
 )
 from app.schema import schema_checks
-from app.schema.keywords import pointer
+from app.schema.schema_checks import pointer
 
 FORMATS = (
     *("date-time", "time", "date", "duration", "email"),

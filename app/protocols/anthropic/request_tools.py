@@ -14,7 +14,7 @@ from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols.anthropic import lint
 from app.protocols.server import Citation, words_of
-from app.schema.keywords import at_pointer, inner, schemas_with_depth
+from app.schema.schema_checks import at_pointer, inner, schemas_with_depth
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

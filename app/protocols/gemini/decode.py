@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.base import Codec, ModelInfo, model_entries
-from app.protocols.builder import EventBuilder, OpenPart
-from app.protocols.decoder import BodyDecoder, Took
+from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.errors import error_sentence
 from app.protocols.gemini.encode import MODELS_PATH, QUIRKS, encode, key_header
 from app.protocols.raw_json import MOST_DEEP, Quoted

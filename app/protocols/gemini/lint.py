@@ -24,7 +24,7 @@ from app.protocols.lint_rules import (
     recursive_refs,
     ref_beside,
 )
-from app.schema.keywords import Place, pointer
+from app.schema.schema_checks import Place, pointer
 
 NAMES = "https://github.com/google-gemini/gemini-cli/issues/9535"
 BESIDE = "https://github.com/anomalyco/opencode/issues/12295"

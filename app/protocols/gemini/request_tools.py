@@ -13,7 +13,7 @@ from app.core import provider_limits as limits
 from app.core.tools import Tool, ToolChoice
 from app.protocols.gemini import lint
 from app.protocols.server import BadRequest, compact, words_of
-from app.schema.keywords import schemas_with_depth
+from app.schema.schema_checks import schemas_with_depth
 
 # Members of Google's messages: camelCase or snake_case, and nothing unknown among them. The words
 # of refusal are those of Google's JSON front end, which reads every request before a model sees it.

@@ -24,7 +24,7 @@ from app.protocols.rewrite_parts import (
     types_of,
     without_items,
 )
-from app.schema.keywords import Place
+from app.schema.schema_checks import Place
 
 _NULL = {"type": "null"}
 _MOST_CHOICES = 20

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.protocols.lint_rules import MOST_OF_A_RULE, Finding, Fix, SentTool, at
-from app.schema.keywords import Place, pointer
+from app.schema.schema_checks import Place, pointer
 
 GO = "https://github.com/ollama/ollama/blob/main/api/types.go"
 BOOLEANS = "https://github.com/can1357/oh-my-pi/issues/4488"

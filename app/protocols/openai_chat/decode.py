@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
 from app.protocols.base import Codec, ModelInfo, model_entries
-from app.protocols.builder import EventBuilder, OpenPart
-from app.protocols.decoder import BodyDecoder, Took
+from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.errors import MAX_WORDS, error_sentence, read_error
 from app.protocols.openai_chat.encode import QUIRKS, encode
 from app.protocols.raw_json import Quoted, alike, joined

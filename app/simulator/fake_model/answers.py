@@ -18,8 +18,7 @@ from app.protocols.server import words_of
 from app.schema.json_display import readable_prefix
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.plan import PlannedCall, example
-from app.simulator.fake_model.properties import role
-from app.simulator.fake_model.words import concepts, words
+from app.simulator.fake_model.words import concepts, role, words
 
 _MOST = 600
 _ECHOED = ("status", "ok", "success", "id", "type", "object")

@@ -16,16 +16,18 @@ from app.protocols.server import words_of
 from app.schema.sample import sample
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.entities import SECONDS, NamedPlace, Number, mentioned
-from app.simulator.fake_model.properties import (
+from app.simulator.fake_model.words import (
     Direction,
+    concepts,
     direction,
     mapping,
     resolved,
     role,
     standalone,
+    stem,
     type_of,
+    words,
 )
-from app.simulator.fake_model.words import concepts, stem, words
 
 _MISSING = object()
 _LIMITS = words_of("limit max maximum page offset count n top results size per k skip")

@@ -19,8 +19,8 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Content, Tool, ToolChoice
 from app.protocols.server import ModelReply, ReplyBlock, call, shorten, words_of
-from app.schema.keywords import Place
 from app.schema.satisfy import satisfying
+from app.schema.schema_checks import Place
 from app.simulator.fake_model.answers import (
     CallOutcome,
     answered_call,

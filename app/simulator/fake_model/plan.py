@@ -17,8 +17,7 @@ from typing import Any
 from app.core.tools import Tool
 from app.simulator.fake_model import entities
 from app.simulator.fake_model.arguments import fill
-from app.simulator.fake_model.properties import mapping, resolved
-from app.simulator.fake_model.words import WEAK, concepts, features, words
+from app.simulator.fake_model.words import WEAK, concepts, features, mapping, resolved, words
 
 THRESHOLD = 2.0
 _NAME = 3.0

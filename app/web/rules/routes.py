@@ -253,7 +253,7 @@ async def _done(
                 html += toast(site.env, note, "")
             return HTMLResponse(html)
         case "htmx":  # a toast of a session's page, which stays where it is
-            said = note or ("The rule was deleted." if undo else f"From now on: {rule.said}.")
+            said = note or ("The rule was deleted." if undo else f"From now on: {rule.sentence}.")
             return HTMLResponse(toast(site.env, said, "", undo))
     setup = session_id and "setup" in (body.data.get("at"), request.query_params.get("at"))
     back = f"/sessions/{session_id}?tab=setup" if setup else path_of(session_id)

@@ -145,7 +145,7 @@ def rule_data(rule: Rule, holding: Mapping[str, str] | None) -> dict[str, Any]:
         "action": rule.action,
         "text": rule.text,
         "words": rule.words,
-        "said": rule.said,
+        "said": rule.sentence,
         "source": rule.source,
         "read_only": rule.read_only,
         "when": to_data(rule.when),
@@ -346,7 +346,7 @@ def preview_rule(
     if rule.words:
         notes.append(f"Without the note: {rule_text(rule)}.")
     found = places(named.parameters) if named is not None else ()
-    return RulePreview(f"Rule {number}: {rule.said}", tuple(notes), "", behind, found)
+    return RulePreview(f"Rule {number}: {rule.sentence}", tuple(notes), "", behind, found)
 
 
 def _about_all_of(first: Rule, rule: Rule) -> bool:
@@ -483,7 +483,7 @@ def _rule_lines(
     else:
         lines.append("It applies to every tool of this name, also after changes.")
     if proposal.place < len(there):
-        lines.append(f"It is checked before the rule “{there[proposal.place].said}”.")
+        lines.append(f"It is checked before the rule “{there[proposal.place].sentence}”.")
     elif there:
         lines.append(f"It is checked after the {plural(len(there), 'rule')} before it.")
     lines.append(_at_once(session, call, proposal))

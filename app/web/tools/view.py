@@ -372,8 +372,8 @@ def when_called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> When
     first = next((rule for rule in rules if rule.enabled and rule.covers(tool)), None)
     rule = own_rule(tool.name, rules)
     if rule is None or not rule.enabled or rule.action not in when.choices:
-        return When(tool.name, before=first.said if first else "", choices=when.choices)
-    before = first.said if first is not None and first is not rule else ""
+        return When(tool.name, before=first.sentence if first else "", choices=when.choices)
+    before = first.sentence if first is not None and first is not rule else ""
     stale = _asks_again(tool, rule, held[rules.index(rule)])
     return When(tool.name, rule.action, rule.text, stale, before, when.choices)
 
