@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -88,10 +89,14 @@ class _Maker:
         self.left, self.work, self.shift = BUDGET, _WORK, 0
         self.size = len(json.dumps(root))
         self.sound = schema_checks.fault(root) is None
-        self.effort = Effort()
         self.written: dict[int, int] = {}
         self.validators: dict[str, Any] = {}
         self.moved: dict[str, Any] = {}
+
+    @cached_property
+    def effort(self) -> Effort:
+        """Shared by all patterns of the schema."""
+        return Effort()
 
     def of(self, schema: Any, place: Place, depth: int) -> Any:
         """The first candidate that fits; else the first of all."""
