@@ -14,8 +14,8 @@ from app import config
 from app.core.errors import BadInput, NotFound
 from app.engine.export_session import read_bundle_from, redact_bundle
 from app.exchange.bundle import DEFAULT_BASE, ExportFile, SessionBundle
-from app.exchange.formats import EXPORTS
-from app.exchange.redact import Redaction
+from app.exchange.export_formats import EXPORTS
+from app.exchange.session_redaction import Redaction
 from app.net.keys import Keys
 from app.store.database import Database, readable_database
 from app.store.lock import owner_of

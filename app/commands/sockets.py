@@ -95,11 +95,11 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> u
     )
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config.load()
-    config.http_protocol_class = partial(_Connection, patience_s)  # type: ignore[assignment]
+    config.http_protocol_class = partial(_QuietConnection, patience_s)  # type: ignore[assignment]
     return uvicorn.Server(config)
 
 
-class _Connection(HttpToolsProtocol):
+class _QuietConnection(HttpToolsProtocol):
     """uvicorn's own protocol, with two additions.
 
     A client that leaves a request half sent is not waited for longer than `PATIENCE_S` says: a

@@ -1,5 +1,5 @@
 """The facts of a session, in the past tense. Nothing else is true: everything shown is folded
-from these; `rows` turns them into JSON and back. Fields are only ever added, with a default, so
+from these; `serialization` turns them into JSON and back. Fields are only ever added, with a default, so
 that old logs read.
 """
 

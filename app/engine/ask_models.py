@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
-from app.core.forks import before_prompt
+from app.core.fork_copy import before_prompt
 from app.core.session import Session
 from app.core.session_diff import model_of
 from app.core.settings import Settings

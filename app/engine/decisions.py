@@ -28,7 +28,7 @@ from app.engine.rules import Policy
 from app.engine.sessions import LiveSession, SessionStore
 from app.engine.tool_runs import Supervise
 from app.executors.executor import CallCheck
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 from app.schema.validate import check_call
 
 

@@ -25,7 +25,7 @@ from app.engine.try_tool import ToolTries
 from app.executors.examples import EXAMPLES
 from app.executors.http import keys_of
 from app.executors.mcp.executor import Mcp
-from app.executors.registry import Executors, executors
+from app.executors.run_with_limits import Executors, executors
 from app.executors.workspace.executor import Workspace
 from app.executors.workspace.fetch import Pages
 from app.executors.workspace.shell import Tasks

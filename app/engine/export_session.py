@@ -14,7 +14,7 @@ from app.core.events import Logged
 from app.core.reducer import fold
 from app.core.session import Session
 from app.exchange.bundle import DEFAULT_BASE, PageAssets, RecordedChunk, Recording, SessionBundle
-from app.exchange.redact import RedactedBundle, omit, redact_session
+from app.exchange.session_redaction import RedactedBundle, omit, redact_session
 from app.net.keys import LIKE_SECRET
 from app.render.environment import environment, join_styles
 from app.secrets.redaction import SHORTEST

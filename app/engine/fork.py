@@ -1,5 +1,5 @@
 """Forks: a new session from the beginning of another, with what a person changed. What is taken
-over is for core/forks to say; what comes of it goes through the runner's own doors.
+over is for core/fork_copy to say; what comes of it goes through the runner's own doors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from app.core.events import (
     RunPaused,
     SettingsChanged,
 )
-from app.core.forks import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
+from app.core.fork_copy import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
 from app.core.reducer import apply
 from app.core.session import Prompt, Session
 from app.core.settings import Settings

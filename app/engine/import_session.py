@@ -22,10 +22,10 @@ from app.engine.settings import sound_params, unnamed_profile
 from app.exchange import html
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.parsers import Unreadable
-from app.exchange.redact import redact_session
 from app.exchange.request_bodies import ImportedRequest, text_of
 from app.exchange.requests_import import check_size, read_requests, session_from_request
 from app.exchange.session_json import read_session
+from app.exchange.session_redaction import redact_session
 from app.protocols.parameters import THINKING
 from app.store.batch import Chunk, Closed, WriteBatch
 

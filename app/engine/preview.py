@@ -26,7 +26,7 @@ from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from app.core.tools import Content, Tool, ToolChoice
 from app.engine.engine import Engine
-from app.engine.redaction import redact_event
+from app.engine.event_redaction import redact_event
 from app.protocols.parameters import extra_told_to
 from app.protocols.registry import CODECS
 from app.secrets.redaction import Redactor

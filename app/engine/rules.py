@@ -23,8 +23,8 @@ from app.core.rules import ACTIONS, LETS_THROUGH, Rule, base_of, content, pointe
 from app.core.serialization import to_data
 from app.core.session import Call, Session
 from app.core.tools import ANSWERED_BY, Tool
-from app.engine.redaction import check_rule
-from app.executors.registry import Executors
+from app.engine.event_redaction import check_rule
+from app.executors.run_with_limits import Executors
 from app.secrets.redaction import Redactor
 from app.store.library import Library
 from app.store.log import Log

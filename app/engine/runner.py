@@ -75,7 +75,7 @@ from app.engine.rules import Policy
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.engine.tool_runs import ToolRuns
 from app.executors.executor import CallCheck
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 
 FIRST_SETTLE_S = 1.0
 MOST_SETTLE_S = 30.0

@@ -42,12 +42,12 @@ from app.core.events import (
     SessionStarted,
     Source,
 )
-from app.core.forks import Cut
+from app.core.fork_copy import Cut
 from app.core.reducer import apply, fold
 from app.core.session import Session
 from app.core.settings import Settings
+from app.engine.event_redaction import redact_event
 from app.engine.interruption import cut_off
-from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
 from app.store.batch import Chunk, Closed, Copied, Summary, WriteBatch, called_tools

@@ -25,7 +25,7 @@ from app.core.settings import (
 )
 from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
-from app.engine.redaction import check_address, check_settings
+from app.engine.event_redaction import check_address, check_settings
 from app.net.keys import check_key_name, origin, provider_keys
 from app.protocols.parameters import check_params
 from app.protocols.registry import CODECS, codec

@@ -29,7 +29,7 @@ from app.core.events import (
     ResponseFailed,
     Warned,
 )
-from app.engine.redaction import redact_event
+from app.engine.event_redaction import redact_event
 from app.protocols.base import TOKENS, SideText
 from app.protocols.decoder import PROSE
 from app.protocols.frame_spans import (

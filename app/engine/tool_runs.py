@@ -29,10 +29,10 @@ from app.core.events import (
 from app.core.faults import SLOW_S, scene, staged
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
-from app.engine.redaction import redact_event
+from app.engine.event_redaction import redact_event
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.executors.executor import LONGEST_S, Deadline, Invocation, Report
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 from app.executors.workspace.shell import Tell
 from app.schema import strict_json
 from app.schema.validate import schema_problems

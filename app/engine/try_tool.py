@@ -17,10 +17,10 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallEnded, Problem
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
-from app.engine.redaction import redact_event
+from app.engine.event_redaction import redact_event
 from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 from app.schema.strict_json import json_text
 from app.schema.validate import check_call
 from app.secrets.redaction import Redactor

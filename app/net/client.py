@@ -177,7 +177,7 @@ class ProviderResponse:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body, unpacked, as it arrives; once. Ends where the connection closed politely.
 
-        NetTrouble: `interrupted` where it broke, `timeout` where its first byte was not there
+        NetworkError: `interrupted` where it broke, `timeout` where its first byte was not there
         `first_byte_s` after the request, nothing came for `idle_s` after that, or the whole took
         more than `wall_s`, `too_large` at `max_stream_bytes` (all up to the cap is
         given), `not_api` for a compression nobody asked for and we cannot undo. Of an answer with
@@ -287,7 +287,7 @@ class HttpClient:
     ) -> AsyncIterator[ProviderResponse]:
         """Sends the request and gives its answer as soon as the head has come.
 
-        NetTrouble: `bad_request` (nothing was sent), `unreachable`, `timeout` (no head within
+        NetworkError: `bad_request` (nothing was sent), `unreachable`, `timeout` (no head within
         `first_byte_s` after the request was sent), `redirect`, `not_api`. Leaving the block
         early closes the connection at once.
         """
@@ -382,7 +382,7 @@ class HttpClient:
 
 
 def _place(url: str) -> str:
-    """HOST:PORT for the person; NetTrouble where `url` is no plain http(s) address."""
+    """HOST:PORT for the person; NetworkError where `url` is no plain http(s) address."""
     try:
         parts = urlsplit(origin(url))
     except BadInput as error:

@@ -105,7 +105,7 @@ async def fetch(
     Without `timeout_s` it is whoever asked that ends it.
 
     `report` is told how many bytes of the body have come, and of how many (None: nobody said).
-    Refused where the address may not be reached. NetTrouble: `bad_request` (nothing was sent),
+    Refused where the address may not be reached. NetworkError: `bad_request` (nothing was sent),
     `unreachable`, `timeout`, `not_api`, `interrupted`, or `too_large` where the unpacked body has
     more than `max_bytes`. No sentence holds a header.
     """

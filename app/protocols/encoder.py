@@ -32,7 +32,7 @@ class ProviderSupport:
     `strict` is what its strict mode asks of an object: "closed" (no more properties than those
     named), "required" (closed, and every property required), or "" for nothing. `patterns` is
     whether those of schemas are compiled as OpenAI does, `most_items` what
-    `tool_limits.items_in_all` may come to over all tools. `sure` is whether all who speak the
+    `provider_limits.items_in_all` may come to over all tools. `sure` is whether all who speak the
     protocol refuse the rest.
     """
 

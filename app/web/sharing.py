@@ -20,13 +20,13 @@ from app.core.serialization import to_data
 from app.core.settings import Profile, Settings, with_waits
 from app.core.tools import Tool
 from app.engine.engine import Engine
+from app.engine.event_redaction import check_tools
 from app.engine.export_session import read_bundle, redact_bundle
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import WHAT, harmless, import_session
-from app.engine.redaction import check_tools
 from app.exchange.bundle import ExportFile, SessionBundle
-from app.exchange.formats import EXPORTS, ExportFormat
-from app.exchange.redact import OMITTABLE, RedactedBundle, Redaction
+from app.exchange.export_formats import EXPORTS, ExportFormat
+from app.exchange.session_redaction import OMITTABLE, RedactedBundle, Redaction
 from app.render.filters import plural, size
 from app.schema.validate import check_tool
 from app.web.forms import answer, as_json, body_of, wants, wants_file

@@ -27,7 +27,7 @@ from app.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from app.core.forks import Cut, Spot, at_call, before_prompt, before_turn, begun, cut, spot
+from app.core.fork_copy import Cut, Spot, at_call, before_prompt, before_turn, begun, cut, spot
 from app.core.limits import busy_ms
 from app.core.messages import model_request
 from app.core.reducer import apply, fold

@@ -14,7 +14,7 @@ from app.core.session import Prompt
 from app.engine import export_session
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import import_session
-from app.exchange.formats import EXPORTS
+from app.exchange.export_formats import EXPORTS
 from app.exchange.requests_export import encode_request
 from tests.engine.running import running
 from tests.exchange.test_agents import CLAUDE_CODE, OPENCODE, same

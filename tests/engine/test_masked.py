@@ -29,8 +29,8 @@ from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
 from app.engine.decisions import DecisionRequest
+from app.engine.event_redaction import redact_event
 from app.engine.export_session import read_bundle, redact_bundle
-from app.engine.redaction import redact_event
 from app.engine.sessions import SessionStore
 from app.engine.tool_runs import ProgressSaver
 from app.engine.verify import Difference, verify

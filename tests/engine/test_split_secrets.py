@@ -31,7 +31,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.settings import Limits
-from app.engine.redaction import redact_event
+from app.engine.event_redaction import redact_event
 from app.engine.responses import PreparedRequest, Received, ResponseRecorder
 from app.engine.sessions import SessionStore
 from app.engine.stream_redaction import Released, StreamRedactor

@@ -25,7 +25,7 @@ from app.engine.try_tool import (
     TryRequest,
 )
 from app.executors.executor import CallCheck, Invocation, Report
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 from app.secrets.redaction import Redactor
 
 pytestmark = pytest.mark.anyio

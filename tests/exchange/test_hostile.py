@@ -19,7 +19,7 @@ from app.core.events import RequestSent, ResponseStarted
 from app.core.reducer import fold
 from app.exchange import replay_test, requests_export, sdk_script
 from app.exchange.bundle import RecordedChunk, SessionBundle
-from app.exchange.formats import EXPORTS
+from app.exchange.export_formats import EXPORTS
 from app.exchange.requests_export import request_of_turn
 from app.render.wire_rows import Section
 from tests.exchange.asking import PROTOCOLS, weather

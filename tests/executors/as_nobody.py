@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from app.core.tools import Tool, ToolResult
-from app.executors import registry
+from app.executors import run_with_limits
 from app.executors.executor import Invocation
 from app.net import keys
 from tests.executors.ending import TAKEN_S, Report, over_once
@@ -27,7 +27,7 @@ NOBODY = 65534
 
 def main() -> None:
     file, function, timeout_s, interpreter, shown = sys.argv[1:]
-    runs = registry.executors()
+    runs = run_with_limits.executors()
     if os.getuid() == 0:
         os.setgroups([])
         os.setgid(NOBODY)
@@ -49,7 +49,7 @@ def main() -> None:
     print(json.dumps([result.text, result.kind]), flush=True)
 
 
-async def run(runs: registry.Executors, call: Invocation, report: Report) -> ToolResult:
+async def run(runs: run_with_limits.Executors, call: Invocation, report: Report) -> ToolResult:
     try:
         return await runs.run(call, report)
     finally:

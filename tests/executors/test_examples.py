@@ -10,7 +10,7 @@ import pytest
 
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
-from app.executors import registry
+from app.executors import run_with_limits
 from app.executors.example_tools import calculator, get_weather
 from app.executors.examples import EXAMPLES
 from app.executors.executor import Invocation
@@ -24,7 +24,7 @@ BY_NAME = {tool.name: tool for tool in EXAMPLES}
 async def run(tool: Tool, arguments: str) -> ToolResult:
     call = Invocation("s", "1.0", 1, tool, arguments, 20.0, 10_000, Path(), "k")
     with anyio.fail_after(30):
-        return await registry.executors().run(call, lambda *_: None)
+        return await run_with_limits.executors().run(call, lambda *_: None)
 
 
 @pytest.mark.parametrize("tool", EXAMPLES, ids=lambda tool: tool.name)

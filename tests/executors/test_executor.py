@@ -12,7 +12,7 @@ import pytest
 
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors.executor import CallCheck, Deadline, Invocation, Report
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 
 pytestmark = pytest.mark.anyio
 CALL = Invocation("s", "1.0", 1, Tool("t"), "{}", 0.02, 5_000, Path("/"), "k")

@@ -18,7 +18,7 @@ import pytest
 
 from app.core.tools import Tool
 from app.exchange.python.source import functions
-from app.executors import registry
+from app.executors import run_with_limits
 from app.executors.executor import Invocation
 from app.executors.python import conversion, runner
 from tests.tables import each_row
@@ -281,7 +281,7 @@ async def test_the_real_package(package: str, tmp_path: Path) -> None:
         pytest.skip(f"{interpreter} has no {package}; PLAYGROUND_FRAMEWORKS may name one that has.")
     (tmp_path / "tools.py").write_text("from datetime import date\n" + REAL[package])
     config = {"file": str(tmp_path / "tools.py"), "function": "f", "interpreter": interpreter}
-    tool, executors = Tool("t", answered_by="python", config=config), registry.executors()
+    tool, executors = Tool("t", answered_by="python", config=config), run_with_limits.executors()
     arguments = '{"day": "2026-05-04"}'
     call = Invocation("s", "1.0", 1, tool, arguments, 55.0, 100_000, tmp_path, "k")
     try:

@@ -16,11 +16,11 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult
-from app.executors import registry
+from app.executors import run_with_limits
 from app.executors.executor import Invocation
 from app.executors.python import executor
 from app.executors.python.executor import Python
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 from tests.executors.ending import TAKEN_S, over_once
 from tests.executors.test_python import alive
 
@@ -141,7 +141,7 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.executors: Executors = registry.executors()
+        self.executors: Executors = run_with_limits.executors()
         self.told: list[str] = []
 
     def invocation(self, function: str, session: str = "s", **arguments: Any) -> Invocation:

@@ -21,7 +21,7 @@ from app.executors.executor import CallCheck, Deadline, Invocation
 from app.executors.mcp import executor as mcp_module
 from app.executors.mcp.executor import Mcp
 from app.executors.mcp.process import TAIL
-from app.executors.registry import Executors
+from app.executors.run_with_limits import Executors
 from tests.bounded import until
 from tests.executors.mcp_servers import alive, by_stdio, lines, served
 

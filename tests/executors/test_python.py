@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult
-from app.executors import registry
+from app.executors import run_with_limits
 from app.executors.executor import Invocation
 from app.executors.python import executor, runner
 from tests.executors.ending import TAKEN_S, over_once
@@ -46,7 +46,7 @@ def invocation(folder: Path, function: str, arguments: str = "{}", **more: Any) 
 
 async def run(call: Invocation, report: Callable[..., None] = lambda *_: None) -> ToolResult:
     """The call alone: what is kept for the next one ends as well."""
-    executors = registry.executors()
+    executors = run_with_limits.executors()
     with anyio.fail_after(30):
         try:
             return await executors.run(call, report)
@@ -131,7 +131,7 @@ async def test_json_is_told_from_text(folder: Path) -> None:
 
 
 async def code_of(tool: Tool | None) -> str:
-    return (await registry.executors().checked("s", tool, "{}")).code
+    return (await run_with_limits.executors().checked("s", tool, "{}")).code
 
 
 async def test_only_the_code_that_was_decided_on_is_run(folder: Path) -> None:

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from app.core.tools import Tool, ToolResult
-from app.executors import registry
+from app.executors import run_with_limits
 from app.executors.executor import Invocation, Report
 from app.executors.python import executor, runner
 
@@ -32,7 +32,7 @@ def invocation(code: str, arguments: str = "{}", **more: Any) -> Invocation:
 
 async def run(call: Invocation, report: Report = lambda *_: None) -> ToolResult:
     with anyio.fail_after(40):
-        return await registry.executors().run(call, report)
+        return await run_with_limits.executors().run(call, report)
 
 
 def workers() -> set[int]:

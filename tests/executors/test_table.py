@@ -13,7 +13,7 @@ import pytest
 
 from app.core import servers as core_servers
 from app.core.tools import AnsweredBy, Tool, ToolResult, text_result
-from app.executors import registry
+from app.executors import run_with_limits
 from app.executors.executor import CallCheck, Invocation, Report
 from app.executors.mcp.executor import Mcp
 from app.executors.mock import Mock
@@ -102,7 +102,7 @@ async def servers() -> list[tuple[core_servers.Server, core_servers.Accepted]]:
 
 
 MCP = Mcp(servers)
-EXECUTORS = registry.executors(mcp=MCP)
+EXECUTORS = run_with_limits.executors(mcp=MCP)
 KINDS = [*EXECUTORS.by_kind, "sandbox"]
 
 
@@ -207,7 +207,7 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
         async def run(self, invocation: Invocation, report: Report) -> ToolResult:
             self.running += 1
             self.most = max(self.most, self.running)
-            if self.running == registry.AT_ONCE:
+            if self.running == run_with_limits.AT_ONCE:
                 full.set()
             await go_on.wait()
             self.running -= 1
@@ -218,12 +218,12 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
 
     full, go_on, told = asyncio.Event(), asyncio.Event(), list[str]()
     one = Counting()
-    all_of_them = registry.Executors({"http": one, "mock": Mock()})
+    all_of_them = run_with_limits.Executors({"http": one, "mock": Mock()})
     calls = [
         asyncio.create_task(
             all_of_them.run(invocation("http", {}), lambda text, *_: told.append(text))
         )
-        for _ in range(registry.AT_ONCE + 2)
+        for _ in range(run_with_limits.AT_ONCE + 2)
     ]
     with anyio.fail_after(20):
         await full.wait()
@@ -236,5 +236,5 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
         go_on.set()
         results = await asyncio.gather(*calls[:-1])
         assert told[2:] == [""]  # it runs, and waits no more
-    assert [result.text for result in results] == ["done"] * (registry.AT_ONCE + 1)
-    assert one.most == registry.AT_ONCE
+    assert [result.text for result in results] == ["done"] * (run_with_limits.AT_ONCE + 1)
+    assert one.most == run_with_limits.AT_ONCE

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import Content, ToolChoice
-from app.protocols.gemini.request import SKIP_VALIDATOR, parse
+from app.protocols.gemini.parse_request import SKIP_VALIDATOR, parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import ToolChoice
-from app.protocols.ollama.request import parse
+from app.protocols.ollama.parse_request import parse
 from app.protocols.ollama.server import frames, whole
 from app.protocols.server import BadRequest, IdSource, ModelReply, ParsedRequest, ReplyBlock
 from tests.tables import each_row

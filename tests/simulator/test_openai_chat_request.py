@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM, ToolChoice
-from app.protocols.openai_chat.request import parse
+from app.protocols.openai_chat.parse_request import parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 

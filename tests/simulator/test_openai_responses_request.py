@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM, ToolChoice
-from app.protocols.openai_responses.request import parse
-from app.protocols.openai_responses.request_input import sealed
+from app.protocols.openai_responses.parse_input import sealed
+from app.protocols.openai_responses.parse_request import parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 

@@ -6,7 +6,7 @@ The guard's stdin is its lifeline: when it closes, all ends. The worker's socket
 the first argument) brings one job after the other, each a JSON line and then the raw arguments;
 results and progress leave on it as JSON lines, and its end is the worker's. What a function prints
 goes where prints go. A job for a file that was imported and has changed is handed back, not run.
-The other side is `worker.py`.
+The other side is `executor.py`.
 """
 
 from __future__ import annotations

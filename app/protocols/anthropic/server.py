@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from app.protocols.anthropic.request import count, parse, signature_of
+from app.protocols.anthropic.parse_request import count, parse, signature_of
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,

@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.protocols.gemini.request import COUNTING, SIGNED_BY, TAKES, count, is_three, parse
+from app.protocols.gemini.parse_request import COUNTING, SIGNED_BY, TAKES, count, is_three, parse
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,

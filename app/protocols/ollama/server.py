@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from app.protocols.ollama.request import NO_TOOLS, ROUTES, parse
+from app.protocols.ollama.parse_request import NO_TOOLS, ROUTES, parse
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from app.protocols.openai_chat.request import parse
+from app.protocols.openai_chat.parse_request import parse
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,

@@ -14,8 +14,8 @@ from typing import Any
 
 from app.core.messages import arguments_object
 from app.protocols.openai_chat import server
-from app.protocols.openai_responses.request import parse
-from app.protocols.openai_responses.request_input import sealed
+from app.protocols.openai_responses.parse_input import sealed
+from app.protocols.openai_responses.parse_request import parse
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,

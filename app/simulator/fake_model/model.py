@@ -69,7 +69,7 @@ def reply(request: ModelRequest, *, seed: int, today: date) -> ModelReply:
     """The turn that follows `request`.
 
     Of `request.params` it reads `max_tokens` (the reply is cut there), `thinking` (a true value
-    asks for a thinking block) and `format` (the form of an answer: see `structured.written`).
+    asks for a thinking block) and `format` (the form of an answer: structured output).
     """
     history = history_of(request.messages)
     said = f"{seed}\n{len(request.messages)}\n{history.prompt}"

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.core.forks import Spot, spot
+from app.core.fork_copy import Spot, spot
 from app.core.settings import Settings
 from app.engine.decisions import DecisionRequest
 from app.engine.fork import Change, ForkPlace, fork, fork_standing, what_if

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jinja2 import Environment
 from markupsafe import Markup
 
-from app.core.forks import Spot
+from app.core.fork_copy import Spot
 from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
 from app.render.filters import plural, shown

@@ -17,7 +17,7 @@ from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.rules import LETS_THROUGH, Rule, base_of
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.engine.redaction import check_rule
+from app.engine.event_redaction import check_rule
 from app.engine.rules import ALWAYS, RuleStore, parse_rule
 from app.render.fragments import partial, toast
 from app.web.forms import Body, answer, as_json, body_of, wants

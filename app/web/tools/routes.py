@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.errors import BadInput, BadTool, NotFound
 from app.core.serialization import to_data
 from app.core.tools import Tool
-from app.engine.redaction import check_tools
+from app.engine.event_redaction import check_tools
 from app.engine.rules import ALWAYS
 from app.exchange.tool_export import FORMATS, write_tools
 from app.render.filters import pretty

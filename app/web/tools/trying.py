@@ -15,7 +15,7 @@ from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refuse
 from app.core.events import Problem
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult, text_result
-from app.engine.redaction import check_tools
+from app.engine.event_redaction import check_tools
 from app.engine.try_tool import STEP_S, Try, TryCheck, TryRequest
 from app.exchange.tool_export import results_data, wire_results
 from app.render.arguments import as_typed, rows_of

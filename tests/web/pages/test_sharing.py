@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.exchange.bundle import SessionBundle
-from app.exchange.formats import EXPORTS
+from app.exchange.export_formats import EXPORTS
 from app.exchange.session_json import write_session
 from tests.exchange.test_agents import CLAUDE_CODE
 from tests.factories import Log

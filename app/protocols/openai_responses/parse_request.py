@@ -14,7 +14,7 @@ from app.core.messages import ModelRequest
 from app.core.provider_limits import OPENAI_MOST_TOOLS
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.protocols import openai_schema
-from app.protocols.openai_responses.request_input import (
+from app.protocols.openai_responses.parse_input import (
     CHOICE,
     DEFERRED,
     NOT_ENCRYPTED,

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content
-from app.protocols.gemini.request_tools import (
+from app.protocols.gemini.parse_tools import (
     STRUCT,
     choice_of,
     fields,

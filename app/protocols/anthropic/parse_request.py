@@ -16,8 +16,8 @@ from typing import Any
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.provider_limits import ANTHROPIC_NAME
 from app.core.tools import Content, ToolChoice
-from app.protocols.anthropic import request_tools
-from app.protocols.anthropic.request_tools import (
+from app.protocols.anthropic import parse_tools
+from app.protocols.anthropic.parse_tools import (
     NAMES,
     check_cache,
     check_cached,
@@ -180,7 +180,7 @@ def _format(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         case None:
             return None
         case {"type": "json_schema", "schema": dict() as schema}:
-            request_tools.check(schema, f"{where}.schema")
+            parse_tools.check(schema, f"{where}.schema")
             return {"schema": schema}
         case {"type": "json_schema"}:
             raise _FORMAT.refusal(f"{where}.schema: Field required")

@@ -1,4 +1,5 @@
-"""All executors by the kind of tool they run, and the limits that hold for all of them."""
+"""The table of executors by the kind of tool they run, and the time, size and number limits that
+hold for every call."""
 
 from __future__ import annotations
 
