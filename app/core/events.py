@@ -1,6 +1,6 @@
 """The facts of a session, in the past tense. Nothing else is true: everything shown is folded
-from these; `serialization` turns them into JSON and back. Fields are only ever added, with a default, so
-that old logs read.
+from these; `serialization` turns them into JSON and back. Fields are only ever added, with a
+default, so that old logs can be read.
 """
 
 from __future__ import annotations
