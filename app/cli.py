@@ -1,6 +1,6 @@
 """The command line: what can be typed, and what an error becomes. See docs/contract.md.
 
-Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 a person must decide;
+Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 the user must decide;
 130 ended by Ctrl-C, 143 by SIGTERM (run).
 """
 
@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
         description="A local playground for tool-calling models: watch the wire, decide each call, "
         "find it all again.",
         epilog="Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; "
-        "3 stopped because a person must decide; 130 ended by Ctrl-C (run: 143 by SIGTERM).",
+        "3 stopped because a call needs a decision; 130 ended by Ctrl-C (run: 143 by SIGTERM).",
     )
     top.add_argument("--version", action="version", version=f"playground {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -220,7 +220,7 @@ def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="write FILE anew, with the schemas rewritten that would be refused; shows the change "
+        help="rewrite FILE with schemas that the providers accept; shows the change "
         "and what of the meaning is lost, and keeps FILE.orig",
     )
     parser.add_argument("--json", action="store_true", help="one array of objects")
@@ -232,7 +232,7 @@ def _verify(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="decode every recording again and compare",
         description="Decode every recording again and compare it with the log, byte for byte and "
         "event for event; one difference a line. Where no server owns the database, the list and "
-        "the search are built anew from the log. Exit 1 on a difference.",
+        "the search are rebuilt from the log. Exit 1 on a difference.",
     )
     parser.add_argument("--json", action="store_true", help="one object")
     _db(parser)
@@ -272,7 +272,7 @@ def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "import",
-        help="bring a session, a request, a curl command or a HAR",
+        help="import a session, a request, a curl command or a HAR",
         description="Keep a session that was exported as jsonl or html, the body of a request "
         "(OpenAI, Anthropic, Gemini, Ollama), a curl command or an HTTP archive (HAR) to be read; "
         "nothing of it is run, asked or applied. Prints its new id.",

@@ -104,7 +104,7 @@ def _read(path: Path) -> ImportedTools:
         why = error.strerror or type(error).__name__
         raise BadInput(f"Cannot read {path} ({why}); name a readable file.") from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is no text in UTF-8; name a file of tools.") from error
+        raise BadInput(f"{path} is not UTF-8 text; name a file of tools.") from error
     brought = import_tools(text, str(path))
     if brought.problem or not brought.tools:
         why = brought.problem or "It holds no tools."
@@ -156,7 +156,7 @@ def _tell(path: Path, change: FileFix) -> None:
     """What was changed, on the error stream: the other one is for findings."""
     said = [*change.diff, *(f"{path}:{sentence}" for sentence in change.told)]
     if change.kept:
-        said.append(f"{path} was written anew; as it was it is kept in {change.kept}.")
+        said.append(f"{path} was rewritten; the original is in {change.kept}.")
     elif not change.told:
         said.append(f"{path}: nothing to rewrite.")
     for line in said:

@@ -57,7 +57,7 @@ class RunPrinter:
         self._end_line()
         here = f"Open session {self._session_id} in the page."
         if state == "waiting":
-            self._say(f"A person must decide: {', '.join(waiting)}. {here}")
+            self._say(f"Needs a decision: {', '.join(waiting)}. {here}")
         elif state == "paused":
             self._say(f"{self._paused or 'The run is paused.'} {here}")
         elif state in ("failed", "interrupted"):

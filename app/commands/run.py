@@ -51,7 +51,7 @@ PATIENCE_S, HURRY_S = 20.0, 3.0
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0 done, 1 failed, 3 a person must decide, 130 ended by Ctrl-C, 143 by SIGTERM."""
+    """0 done, 1 failed, 3 the user must decide, 130 ended by Ctrl-C, 143 by SIGTERM."""
     if not arguments.prompt.strip():
         raise BadInput("The prompt is empty; say what the model should do.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
@@ -274,7 +274,7 @@ def read_tools(path: Path) -> list[Any]:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(
             f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
         ) from error
@@ -285,7 +285,7 @@ def read_tools(path: Path) -> list[Any]:
     if brought.more:
         raise BadInput(f"{path} holds more than {len(brought.tools):,} tools; split it.")
     if not brought.tools:
-        raise BadInput(f"{path} holds servers and no tools; bring it on the page, at Import.")
+        raise BadInput(f"{path} holds servers and no tools; import it on the page Import tools.")
     return [to_data(tool.tool) for tool in brought.tools]
 
 

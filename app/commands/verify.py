@@ -76,5 +76,5 @@ def _summary(done: Verified) -> str:
         said.append("another process owns the database, so nothing was written")
     else:
         rows = plural(done.mended, "stale row") if done.mended else "nothing stale"
-        said.append(f"list and search built anew ({rows})")
+        said.append(f"list and search rebuilt ({rows})")
     return "; ".join(said) + "."

@@ -378,7 +378,7 @@ def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolRe
     if decided.fault:
         return staged(decided.fault, scene(session, call))
     if decided.decision == "deny":
-        reason = decided.text.strip() or "The person did not allow this call."
+        reason = decided.text.strip() or "The user did not allow this call."
         return text_result(reason, is_error=True, kind="denied")
     result = text_result(decided.text, is_error=decided.is_error)
     if not decided.images:

@@ -191,7 +191,7 @@ def _task_message(task: Task) -> tuple[MessagePart, ...]:
     stands before, has told it the task."""
     said = f"[Task {task.id}, which went on in the background, is over: "
     if task.result is None:
-        words = f"{said}{task.how}. It has no result, and what it had done by then stands.]"
+        words = f"{said}{task.how}. It has no result, and what it had done by then is not undone.]"
         return (MessagePart("text", words),)
     text = task.result.text
     # What a text says cannot hold its own digest, so no output can end itself and go on as another.
@@ -279,7 +279,7 @@ def sent_arguments(call: Call) -> str:
 
 def _result(call: Call) -> MessagePart:
     result = call.result or text_result(
-        "Not run: the person stopped the run before this call was answered.",
+        "Not run: the user stopped the run before this call was answered.",
         is_error=True,
         kind="interrupted",
     )

@@ -379,7 +379,7 @@ REMOTE: tuple[Provider, ...] = (
         "https://api.perplexity.ai",
         "PERPLEXITY_API_KEY",
         "https://www.perplexity.ai/settings/api",
-        Hint("It takes no tools of yours.", "docs/wire.md, section 6"),
+        Hint("It does not accept your tools.", "docs/wire.md, section 6"),
         Hint("It lists no models.", "its API has no such path"),
         model="sonar",
     ),

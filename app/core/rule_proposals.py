@@ -128,7 +128,7 @@ def _unnameable(call: Call, exact: bool) -> str:
         return f"These arguments are longer than a rule may name ({most}); test a part of them."
     if not _sayable(call.arguments):
         return (
-            "No rule can name these arguments exactly: they are no JSON, or hold a number with "
+            "No rule can name these arguments exactly: they are not JSON, or hold a number with "
             "more digits than are kept. Test a part of them by a rule on the page Rules."
         )
     return ""
@@ -169,7 +169,7 @@ def _unsound(turn: Turn, call: Call) -> str:
     if call.tool is None:
         return f"There is no tool {call.name}, so there is nothing to run; answer or deny the call."
     if call.tool.answered_by == "person":
-        return "This tool is answered by a person; answer or deny the call."
+        return "This tool is answered by the user; answer or deny the call."
     if not turn.runnable or (turn.end is not None and turn.end.reason == "other"):
         return "This answer did not end as one that calls tools, so no rule runs its calls."
     if turn.end is not None and turn.end.abrupt:

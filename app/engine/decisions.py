@@ -135,7 +135,8 @@ def _check_time(session: Session, call: Call) -> None:
         raise Refused("The answer is still arriving; this call can be decided when it has ended.")
     if not session.current(call):
         raise Refused(
-            "The answer this call belongs to did not come to a good end: retry it, or ask anew."
+            "The answer this call belongs to did not end normally. Retry it, or send the "
+            "prompt again."
         )
     if session.stopped:
         raise Refused("The run was stopped; press Continue to decide its calls.")
@@ -149,7 +150,7 @@ def _check_run(
     if call.tool is None:
         raise Refused(f"There is no tool {call.name!r} to run; answer by hand or deny.")
     if call.tool.answered_by == "person":
-        raise Refused("This tool is answered by a person; answer by hand or deny.")
+        raise Refused("This tool is answered by the user; answer by hand or deny.")
     if edited is None:
         if not may_run(session.turns[call.turn - 1], call):
             raise Refused(

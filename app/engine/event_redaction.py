@@ -94,7 +94,9 @@ def check_address(base_url: str) -> None:
     if "#" in base_url:
         raise BadInput("A base URL has no part behind a #; leave that out.")
     if SECRET_QUERY.search(base_url):
-        raise BadInput("A base URL takes no key along; leave it out and name its variable.")
+        raise BadInput(
+            "A base URL must not contain a key. Remove it and enter the name of its variable."
+        )
 
 
 def check_settings(settings: Settings, redactor: Redactor, before: Settings) -> None:

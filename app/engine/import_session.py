@@ -72,7 +72,7 @@ def _read_request(engine: Engine, data: bytes) -> SessionBundle:
     """Whatever of it looks like a key is masked: it was never made to be kept."""
     imported = read_requests(data.decode("utf-8", "replace"))
     if not imported.requests:
-        raise BadInput(f"{imported.problem} Bring {WHAT}.")
+        raise BadInput(f"{imported.problem} Import {WHAT}.")
     pasted, now = _sound(imported.requests[0]), engine.sessions.clock()
     converted = session_from_request(
         pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now

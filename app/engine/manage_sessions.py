@@ -44,7 +44,7 @@ async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str
         (name for name in clean_tags if len(name) > LONGEST_TAG or not name.isprintable()), ""
     ):
         raise BadInput(
-            f"A tag has 1 to {LONGEST_TAG} characters that can be seen; {long[:50]!r} is no tag."
+            f"A tag has 1 to {LONGEST_TAG} characters that are visible; {long[:50]!r} is not a tag."
         )
     async with engine.sessions.holding(session_id) as live:
         await log.set_tags(engine.database, session_id, clean_tags)

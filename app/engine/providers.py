@@ -259,7 +259,9 @@ class Providers:
         except (ValueError, RecursionError):
             kind = mask(read.kind)[:80]
             called = f" but {kind}" if kind else ""
-            sentence = f"What came is no JSON{called}: check that the base URL is the API's own."
+            sentence = (
+                f"The response is not JSON{called}: check that the base URL is the API's own."
+            )
             return replace(listing, sentence=sentence, words=_shown(read.body))
         models = tuple(_short(model, mask) for model in protocol_codec.models(value) if model.id)[
             :MOST_MODELS

@@ -251,7 +251,7 @@ class RuleStore:
         """NotFound where the list has none of that id."""
         match = next((rule for rule in self.listed(session_id) if rule.id == rule_id), None)
         if match is None:
-            raise NotFound("There is no such rule any more; look at the list again.")
+            raise NotFound("This rule no longer exists; reload the page.")
         return match
 
     async def bound(self, rule: Rule, tools: Iterable[Tool]) -> Rule:

@@ -437,7 +437,7 @@ def _headers(value: Any) -> Mapping[str, str]:
     headers: dict[str, str] = {}
     for name, text in value.items():
         if not HEADER_NAME.fullmatch(name):
-            raise BadInput(f"{name[:80]!r} is no name of a header; write it like x-title.")
+            raise BadInput(f"{name[:80]!r} is not a header name. Use a name like x-title.")
         if not isinstance(text, str) or not HEADER_VALUE.fullmatch(text):
             raise BadInput(f"The header {name} must be one line of plain ASCII text.")
         if name.lower() in OURS:

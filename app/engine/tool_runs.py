@@ -354,13 +354,13 @@ def task_ended(task_id: str, work: asyncio.Future[ToolResult], why: str) -> Task
 
 
 _STOPPED = text_result(
-    "The person stopped the run while this call was running; what it had done by then stands.",
+    "The user stopped the run while this call was running; what it had done by then is not undone.",
     is_error=True,
     kind="interrupted",
 )
 
 CANCELLED = text_result(
-    "The person cancelled this call while it was running; what it had done by then stands.",
+    "The user cancelled this call while it was running; what it had done by then is not undone.",
     is_error=True,
     kind="interrupted",
 )

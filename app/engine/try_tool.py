@@ -131,7 +131,9 @@ class ToolTries:
         """Run it. Refused or Conflict where that may not be; nothing runs then."""
         tool, looked = wanted.tool, await self.look(wanted.tool, wanted.arguments, wanted.scratch)
         if tool.answered_by == "person":
-            raise Refused("A person answers this tool: there is nothing to run, write the answer.")
+            raise Refused(
+                "This tool is answered by the user: there is nothing to run, write the answer."
+            )
         if not _as_seen(wanted.seen, looked):
             raise Conflict(
                 "What would run has changed since this was drawn; look at it again, then run it."

@@ -113,7 +113,7 @@ async def verify(
         try:
             await repair(database, right)
         except StoreError as error:
-            tell([Difference(SEARCH, 0, f"the index could not be built anew: {error}")])
+            tell([Difference(SEARCH, 0, f"the index could not be rebuilt: {error}")])
         done.mended = mended
     return done
 
@@ -268,7 +268,7 @@ def _compare_recording(
 ) -> Iterator[str]:
     """What differs in one recording, a sentence each; `found` counts what was looked at."""
     if not all(isinstance(piece.data, bytes) for piece in pieces):
-        yield "holds a piece that is no bytes"
+        yield "holds a piece that is not bytes"
         return
     data = b"".join(piece.data for piece in pieces)
     yield from _bytes_differ(pieces, data, closed, check)

@@ -106,7 +106,8 @@ def lines_of(page: bytes) -> bytes:
     if not found:
         old = b'<body class="shared">' in page
         raise BadInput(
-            "This shared page bears no session to import; share the session anew, or as JSON Lines."
+            "This shared page contains no session to import. Share the session again, or as "
+            "JSON Lines."
             if old
             else "This is a web page, and no shared session; share one as HTML or as JSON Lines."
         )
@@ -115,9 +116,9 @@ def lines_of(page: bytes) -> bytes:
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
         data = unpacking.decompress(packed, session_json.MAX_BYTES + 1)
     except (binascii.Error, lzma.LZMAError):
-        raise BadInput("The session in this shared page is damaged; share it anew.") from None
+        raise BadInput("The session in this shared page is damaged; share it again.") from None
     if not unpacking.eof and len(data) <= session_json.MAX_BYTES:
-        raise BadInput("The session in this shared page is cut off; share it anew.")
+        raise BadInput("The session in this shared page is cut off; share it again.")
     return data
 
 

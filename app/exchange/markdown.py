@@ -81,7 +81,7 @@ def _call(call: Call) -> Iterator[str]:
     yield f"### Call {escape(call.id)}: {code(call.name)}"
     yield fenced(*_json(call.written))
     if call.decided is not None and call.decided.arguments is not None:
-        yield "Arguments as a person edited them:"
+        yield "Arguments as the user edited them:"
         yield fenced(*_json(call.decided.arguments))
     for problem in call.problems:
         yield f"- {escape(problem.message)}"

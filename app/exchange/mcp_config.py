@@ -94,7 +94,7 @@ class _ServerReader:
         if self.file.left < 0:
             most = f"{MOST_LOOKED // 1024} kB"
             raise _InvalidServer(
-                f"The values of this file are longer than {most} together; bring a part."
+                f"The values of this file are longer than {most} together; import a part."
             )
         spots = secrets_in(text, name)
         if len(self.replaced) + len(spots) > MOST_REPLACED:
@@ -168,7 +168,9 @@ def read_servers(entries: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]
         reading = _ServerReader(legal_name(name)[:64], file)
         try:
             if not isinstance(entry, Mapping):
-                raise _InvalidServer("This is no object with a command or a url; it was left out.")
+                raise _InvalidServer(
+                    "This is not an object with a command or a url. It was left out."
+                )
             server = _server(name, _with_plain_command(entry), reading)
         except _InvalidServer as error:
             yield ImportedServer(None, clip(name), tuple(reading.notes), str(error))
@@ -356,7 +358,7 @@ def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
     if not all(value is None or _is_word(value) for value in values):
         raise _InvalidServer("env is an object of texts; put each value in quotes.")
     if len(told) > MOST_WORDS:
-        raise _InvalidServer(f"env has more than {MOST_WORDS} variables; bring a part of them.")
+        raise _InvalidServer(f"env has more than {MOST_WORDS} variables; import a part of them.")
     if empty := [clip(name, 40) for name, value in told.items() if value is None]:
         reading.notes.append(f"{', '.join(empty[:8])} had no value and was left out.")
     given = {name: _as_text(value) for name, value in told.items() if value is not None}
@@ -367,7 +369,7 @@ def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:
             raise _InvalidServer(
-                f"{clip(name)!a} in env is no variable that can be set; correct it."
+                f"{clip(name)!a} in env is not a variable that can be set; correct it."
             )
         made[name] = reading.hidden(_normalize_variables(value, reading, name), name, "env", name)
     return made
@@ -383,7 +385,7 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
     made = {}
     for name, value in given.items():
         if not _HEADER.fullmatch(name) or len(value) > MOST_TEXT:
-            raise _InvalidServer(f"{clip(name)!a} is no header that can be sent; correct it.")
+            raise _InvalidServer(f"{clip(name)!a} is not a header that can be sent; correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise _InvalidServer(f"The header {name} holds a character that no header may hold.")
         made[name] = reading.hidden(
@@ -396,6 +398,6 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
         *([("Authorization", "Bearer ", bearer)] if isinstance(bearer, str) else []),
     ]:
         if not _VARIABLE.fullmatch(from_env) or not _HEADER.fullmatch(name):
-            raise _InvalidServer(f"{clip(from_env)!a} is no name of a variable; correct it.")
+            raise _InvalidServer(f"{clip(from_env)!a} is not a name of a variable; correct it.")
         made[name] = f"{scheme}${{{from_env}}}"
     return made

@@ -50,12 +50,12 @@ def json_value(text: str) -> tuple[Any, str]:
     except InvalidJSON as error:
         loose = without_comments(text) if len(text) <= MOST_LOOSE_BYTES else text
         if loose == text:
-            raise Unreadable(f"This is no sound JSON. {error}") from None
+            raise Unreadable(f"This is not valid JSON. {error}") from None
         first = error
     try:
         return parse(loose, MOST_BYTES, MOST_KEYS), "Comments and last commas were left out."
     except InvalidJSON:
-        raise Unreadable(f"This is no sound JSON. {first}") from None
+        raise Unreadable(f"This is not valid JSON. {first}") from None
 
 
 def without_comments(text: str) -> str:
@@ -75,14 +75,14 @@ def json_lines(text: str) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, parse(line, MOST_BYTES, MOST_KEYS)
             except InvalidJSON as error:
-                yield number, Unreadable(f"Line {number} is not sound JSON: {error.problem}.")
+                yield number, Unreadable(f"Line {number} is not valid JSON: {error.problem}.")
 
 
 def toml_value(text: str) -> Any:
     """The value of a TOML text; Unreadable otherwise."""
     if len(text.encode("utf-8", "replace")) > MOST_TOML_BYTES:
         most = MOST_TOML_BYTES // 1024
-        raise Unreadable(f"TOML of more than {most:,} kB is not read; bring it as JSON.")
+        raise Unreadable(f"TOML of more than {most:,} kB is not read; import it as JSON.")
     for match in _TOML_DEPTH.finditer(text):
         if match[0].count(".") > MAX_DEPTH:
             line, _ = line_column(text, match.start())
@@ -92,7 +92,7 @@ def toml_value(text: str) -> Any:
     except RecursionError:
         raise Unreadable(f"The TOML is nested deeper than {MAX_DEPTH} levels.") from None
     except tomllib.TOMLDecodeError as error:
-        raise Unreadable(f"This is no sound TOML. {error}.") from None
+        raise Unreadable(f"This is not valid TOML. {error}.") from None
     except ValueError:
         raise Unreadable("The TOML holds a number or a date that cannot be read.") from None
 
@@ -107,7 +107,7 @@ def yaml_value(text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f" Line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
         what = str(getattr(error, "problem", None) or "it holds a character that YAML forbids")
-        raise Unreadable(f"This is no sound YAML.{where} {what[:200]}.") from None
+        raise Unreadable(f"This is not valid YAML.{where} {what[:200]}.") from None
     if not reader.done:
         raise Unreadable("The YAML is empty.")
     if is_deeper(reader.done[0], MAX_DEPTH):
@@ -151,7 +151,7 @@ class _YamlBuilder:
                 self._put(event, value)
                 self._name(event, value, *before)
             case yaml.DocumentStartEvent() if self.done:
-                self._refuse(event, "a second document begins here; bring them one by one")
+                self._refuse(event, "a second document begins here; import them one by one")
 
     def _name(self, event: Any, value: Any, values: int, chars: int) -> None:
         if event.anchor:
@@ -193,7 +193,7 @@ class _YamlBuilder:
                 items.append(value)
             case dict() as members if here[1] is None:
                 if value in members:
-                    self._refuse(event, f"the key {value[:60]!r} stands here a second time")
+                    self._refuse(event, f"duplicate key {value[:60]!r}")
                 here[1] = value
             case dict() as members:
                 members[here[1]] = value

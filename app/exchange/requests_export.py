@@ -185,7 +185,7 @@ def default_profile(protocol: Protocol) -> Profile:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # -- curl commands -----------------------------------------------------------------------------

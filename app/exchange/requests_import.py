@@ -97,7 +97,7 @@ def _read(text: str) -> ImportedRequests:
         notes = [f"Of {len(found)} commands the last was taken."] if len(found) > 1 else []
         return _request(last.url, last.body, last.headers, notes)
     if text.lstrip()[:1] not in ("{", "["):
-        raise Unreadable("This is no curl command, no HTTP archive and no body of a request.")
+        raise Unreadable("This is not a curl command, an HTTP archive or a request body.")
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):
         return _read_lines(text)
@@ -109,7 +109,7 @@ def _read(text: str) -> ImportedRequests:
             raise Unreadable(f"The list has more than {MOST_ITEMS:,} messages.")
         value = {"messages": value}
     if not isinstance(value, dict):
-        raise Unreadable("This is no body of a request.")
+        raise Unreadable("This is not a request body.")
     return _request("", json.dumps(value), {}, [note] if note else [], body=value)
 
 
@@ -147,7 +147,7 @@ def _request(
 ) -> ImportedRequests:
     value = json_value(text)[0] if body is None else body
     if not isinstance(value, dict):
-        raise Unreadable("The body of this request is no JSON object.")
+        raise Unreadable("The body of this request is not a JSON object.")
     protocol = _protocol(url, value)
     if protocol is None:
         raise Unreadable("This is no request to a chat API that is known here.")
@@ -469,7 +469,7 @@ MOST_CALLS = 5_000
 MOST_TURNS, MOST_FORKS = 500, 100
 """Requests of a session that is brought, and how often it was forked: folding looks back at all."""
 
-WAITS = "This request was brought from elsewhere and not sent; Continue here makes it yours."
+WAITS = "This request was imported and not sent; Continue here makes it yours."
 
 
 @dataclass

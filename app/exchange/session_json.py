@@ -127,7 +127,7 @@ class _SessionReader:
         try:
             data = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            raise BadInput("its bytes are no base64.") from None
+            raise BadInput("its bytes are not base64.") from None
         if not data or isinstance(start, bool) or start != self.sizes.get(number, 0):
             raise BadInput("it is not the next piece of its recording.")
         self.pieces.setdefault(number, []).append(RecordedChunk(_time(line["at_ms"]), data))
@@ -157,7 +157,7 @@ class _SessionReader:
 
     def done(self) -> SessionBundle:
         if self.about is None or self.session.settings is None:
-            raise BadInput("This is no session of ours: export one as JSON Lines (jsonl).")
+            raise BadInput("This is not an exported session. Export one as JSON Lines (jsonl).")
         open_ones = {n: Recording(n, pieces) for n, pieces in self.pieces.items()}
         recordings = dict(sorted({**open_ones, **self.ended}.items()))
         title, tags, created = (self.about[name] for name in ("title", "tags", "created_ms"))
@@ -176,7 +176,7 @@ def read_event(line: dict[str, Any]) -> Logged:
     if isinstance(event, RequestSent) and event.protocol not in PROTOCOLS:
         raise BadInput(f"this version does not speak {event.protocol[:40]!r}.")
     if isinstance(event, RequestSent) and not url_parts(event.url).netloc:
-        raise BadInput(f"{event.url[:80]!r} is no address.")
+        raise BadInput(f"{event.url[:80]!r} is not an address.")
     if isinstance(event, RequestSent | ResponseStarted):
         odd = [name for name in event.headers if not HEADER_NAME.fullmatch(name)]
         if odd:
@@ -187,7 +187,7 @@ def read_event(line: dict[str, Any]) -> Logged:
         if not all(type(number) is int for number in (recording, start, end)):
             raise BadInput("its source is three whole numbers.")
         if not (0 < recording < 2**31 and 0 <= start <= end < 2**53):
-            raise BadInput("its source is no span of a recording.")
+            raise BadInput("its source is not a span of a recording.")
         source = Source(recording, start, end)
     if type(line.get("seq")) is not int:
         raise BadInput("it has no seq.")
@@ -198,11 +198,11 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
-        raise BadInput("it is no text in UTF-8.") from None
+        raise BadInput("it is not UTF-8 text.") from None
     except ValueError:
-        raise BadInput("it is no JSON.") from None
+        raise BadInput("it is not JSON.") from None
     if not isinstance(value, dict):
-        raise BadInput("it is no JSON object.")
+        raise BadInput("it is not a JSON object.")
     return value
 
 
@@ -222,7 +222,7 @@ def _header(line: dict[str, Any]) -> Mapping[str, Any]:
 
 def _time(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= LATEST_MS:
-        raise BadInput("its time is no Unix time in ms.")
+        raise BadInput("its time is not a Unix time in ms.")
     return value
 
 

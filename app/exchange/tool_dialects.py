@@ -49,11 +49,11 @@ _MOST_ENTRIES = 10_000
 def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool | ImportedServer]:
     """What `value` holds, in its order; `file` is the name or the absolute path it came under."""
     if depth > _MOST_INSIDE:
-        yield refused_tool({}, "", "", "Tools lie too deep inside of lists here; bring one list.")
+        yield refused_tool({}, "", "", "Tools lie too deep inside of lists here; import one list.")
         return
     match value:
         case list() if len(value) > _MOST_ENTRIES:
-            said = f"A list here has more than {_MOST_ENTRIES:,} entries; bring a part of it."
+            said = f"A list here has more than {_MOST_ENTRIES:,} entries; import a part of it."
             yield refused_tool({}, "", "", said)
         case list():
             for entry in value:
@@ -102,7 +102,7 @@ def _read_case(
     listed = [functions] if isinstance(functions, Mapping) else functions
     if not isinstance(listed, list):
         said = (
-            f"The case {called} names no functions of its own; bring the file of functions that it"
+            f"The case {called} names no functions of its own; import the file of functions that it"
             " is about."
         )
         yield refused_tool(entry, CASE, called, said)
@@ -162,12 +162,12 @@ def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
         said = "Arguments are an object; this schema is of another type."
         return refused_tool(entry, JSON_SCHEMA, entry.get("title"), said)
     if kind == "not_implemented":
-        said = "LangChain's dump leaves the arguments out; bring convert_to_openai_tool(tool)."
+        said = "LangChain's dump leaves the arguments out; import convert_to_openai_tool(tool)."
         return refused_tool(entry, LANGCHAIN, entry.get("name"), said)
     if kind in ("function", "custom"):
         said = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
         return refused_tool(entry, "", "", said)
-    said = f"A tool of the type {clip(kind)!r} is run by its provider; it cannot be brought."
+    said = f"A tool of the type {clip(kind)!r} is run by its provider; it cannot be imported."
     return refused_tool(entry, "", entry.get("name") or kind, said)
 
 
@@ -255,7 +255,7 @@ def namespace_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
             yield responses_tool(tool, space)
         else:
             called = tool.get("name") if isinstance(tool, Mapping) else ""
-            said = f"Only functions of the namespace {clip(entry.get('name'))!r} can be brought."
+            said = f"Only functions of the namespace {clip(entry.get('name'))!r} can be imported."
             yield refused_tool(entry, OPENAI_RESPONSES, called, said, "openai_responses")
 
 
@@ -372,7 +372,7 @@ def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
     """An entry of Gemini's `tools`: a list of declarations, or something Google runs itself."""
     for key, value in entry.items():
         if key not in GEMINI_LISTS:
-            said = f"{key!r} is run by Google itself; only functions can be brought."
+            said = f"{key!r} is run by Google itself; only functions can be imported."
             yield refused_tool(entry, GEMINI, key, said, "gemini")
         elif isinstance(value, list):
             yield from (gemini_tool(declaration) for declaration in value)

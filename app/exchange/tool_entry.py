@@ -178,7 +178,7 @@ def _legal(name: Any, notes: list[str]) -> str:
     if not legal:
         said = "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
         raise BadTool(said, "/name")
-    notes.append(f"Its name was {clip(name)!a}; that is no legal name, so it is {legal}.")
+    notes.append(f"Its name was {clip(name)!a}; that is not a legal name, so it is {legal}.")
     return legal
 
 

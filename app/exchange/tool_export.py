@@ -36,7 +36,7 @@ def openapi_document(tools: Sequence[Tool]) -> tuple[str, list[str]]:
     notes: list[str] = []
     for tool in tools:
         if tool.answered_by != "http":
-            notes.append(f"{tool.name} is no http tool and was left out.")
+            notes.append(f"{tool.name} is not an HTTP tool and was left out.")
             continue
         _add(tool, paths, schemes, notes)
     made: dict[str, Any] = {

@@ -92,7 +92,7 @@ def import_tools(
     try:
         if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
             most = MOST_BYTES // (1024 * 1024)
-            raise Unreadable(f"The text is larger than {most} MB; bring it in smaller files.")
+            raise Unreadable(f"The text is larger than {most} MB; import it in smaller files.")
         asked = _ImportRequest(name, most, Files(files or {}), pick, {})
         was = _read_source(text.removeprefix("\ufeff"), name, asked)
         return replace(_collect(was, asked), parts=tuple(asked.parts))
@@ -105,10 +105,10 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
     ending = posixpath.splitext(name.lower())[1]
     start = _start(text)
     if not start:
-        raise Unreadable(f"There is nothing in it; bring {_FORMS}.")
+        raise Unreadable(f"It is empty. Import {_FORMS}.")
     if start == "<":
         raise Unreadable(
-            "This is a page or XML, which holds no tools; a shared session is brought where the"
+            "This is a page or XML, which holds no tools; a shared session is imported where the"
             " sessions are, at Import a session."
         )
     if start == "`" or (ending == ".md" and start not in ("{", "[")):
@@ -121,7 +121,7 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
         return _python(text, name)
     if ending in (".yaml", ".yml") or _YAML.search(text):
         return _value("YAML", yaml_value(text), name, request)
-    raise Unreadable(f"This is in no form that is known here; bring {_FORMS}.")
+    raise Unreadable(f"Unknown format. Import {_FORMS}.")
 
 
 def _start(text: str) -> str:
@@ -136,7 +136,7 @@ def _fenced_code(text: str) -> str:
     lines = text.split("\n")
     fences = [place for place, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
     if not fences:
-        raise Unreadable(f"It holds no block of code (```); bring {_FORMS}.")
+        raise Unreadable(f"It contains no code block (```). Import {_FORMS}.")
     first, last = fences[0], (fences[1] if len(fences) > 1 else len(lines))
     return "\n" * (first + 1) + "\n".join(lines[first + 1 : last])
 
@@ -291,7 +291,7 @@ def _collect(source: _ToolSource, request: _ImportRequest) -> ImportedTools:
         tools.append(item) if isinstance(item, ImportedTool) else servers.append(item)
     notes += again.notes()
     kinds = sorted({found.kind for found in tools if found.kind} | {"MCP servers" for _ in servers})
-    said = "" if tools or servers else f"It holds no tools and no servers; bring {_FORMS}."
+    said = "" if tools or servers else f"It contains no tools and no servers. Import {_FORMS}."
     return ImportedTools(
         tuple(tools),
         tuple(servers),

@@ -102,7 +102,7 @@ class Http:
             secrets.append(words[place])
         value = "".join(words)
         if not value.isprintable() or not value.isascii():
-            raise BadInput("A key in a header is not plain text on one line; mend the variable.")
+            raise BadInput("A header's key is not plain text on one line. Fix the variable.")
         return value
 
 

@@ -121,7 +121,7 @@ def _host(name: str) -> str:
         return str(ipaddress.IPv6Address(host))
     labels = host.split(".")
     if not all(labels):
-        raise BadInput(f"{name!r} is no name of a host: there is nothing between two of its dots.")
+        raise BadInput(f"{name!r} is not a host name: it has an empty label between two dots.")
     if _NUMBER.fullmatch(labels[-1]):
         try:
             return str(ipaddress.IPv4Address(host))
@@ -154,7 +154,9 @@ async def _resolved(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
     try:
         addresses = [ipaddress.ip_address(word) for word in words]
     except ValueError:
-        raise Refused(f"The name {host} leads to what is no address; check it.") from None
+        raise Refused(
+            f"The name {host} does not resolve to an IP address. Check the name."
+        ) from None
     if not addresses:
         raise Refused(f"The name {host} has no address; check the spelling.")
     return addresses

@@ -375,7 +375,7 @@ class HttpClient:
             raise NetworkError(
                 "unreachable",
                 f"cannot reach {place}: the proxy or certificate settings of the environment "
-                f"cannot be used ({type(error).__name__}); mend HTTPS_PROXY, ALL_PROXY or "
+                f"cannot be used ({type(error).__name__}); fix HTTPS_PROXY, ALL_PROXY or "
                 "SSL_CERT_FILE.",
             ) from None
         return self._clients[route]

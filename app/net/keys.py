@@ -101,7 +101,7 @@ def origin(url: str) -> str:
     scheme = parts.scheme.lower()
     odd = " " in url or not url.isprintable()  # urlsplit drops line breaks, others do not
     if odd or scheme not in DEFAULT_PORTS or not host or not AUTHORITY.fullmatch(parts.netloc):
-        raise BadInput(f"{url[:200]!r} is no address; write it like https://host:port/path.")
+        raise BadInput(f"Invalid URL {url[:200]!r}. Use https://host:port/path.")
     name = f"[{host}]" if ":" in host else host
     return f"{scheme}://{name}" + ("" if port in (None, DEFAULT_PORTS[scheme]) else f":{port}")
 

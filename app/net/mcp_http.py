@@ -139,7 +139,8 @@ async def _check(request: httpx2.Request, response: httpx2.Response, place: str)
         )
     elif _is_no_endpoint(request, response):
         said = (
-            f"{place} takes no message at {request.url.path[:200]} (HTTP {status}): it is no"
+            f"{place} does not accept messages at {request.url.path[:200]} (HTTP {status}): it "
+            "is no"
             " streamable HTTP endpoint. A server of the older kind (HTTP with SSE, often at /sse)"
             " is not supported; give the URL of its newer endpoint, often /mcp, or start it by its"
             " command."

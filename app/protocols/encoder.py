@@ -51,7 +51,9 @@ def foretell(tools: Sequence[Tool], takes: ProviderSupport, notes: Notes, model:
     who, outcome = takes.provider, "will be refused" if takes.sure else "may be refused"
     for tool in tools:
         if not takes.name.fullmatch(tool.name):
-            notes.add(f"{who} takes no tool named {tool.name[:80]!r}: the request {outcome}.")
+            notes.add(
+                f"{who} does not accept a tool named {tool.name[:80]!r}: the request {outcome}."
+            )
     if takes.most and len(tools) > takes.most:
         notes.add(f"{who} takes {takes.most} tools, not {len(tools)}: the request {outcome}.")
     for tool in tools if takes.patterns else ():
@@ -85,7 +87,7 @@ def _refused_patterns(tool: Tool, model: str) -> Iterator[str]:
         pattern = schema.get("pattern")
         if isinstance(pattern, str):
             if not limits.is_python_regex(pattern):
-                yield "it is no regular expression of Python"
+                yield "it is not a regular expression of Python"
             elif not around and limits.has_lookaround(pattern):
                 yield "it looks ahead or behind"
         todo += [(content, depth + 1) for content in _within(schema)]
@@ -326,8 +328,8 @@ def exact_object(text: str) -> tuple[Exact | None, str]:
     except _Twice:
         return None, "name a key twice"
     except ValueError:
-        return None, "are no JSON object"
-    return (Exact(text.strip()), "") if isinstance(value, dict) else (None, "are no JSON object")
+        return None, "are not a JSON object"
+    return (Exact(text.strip()), "") if isinstance(value, dict) else (None, "are not a JSON object")
 
 
 class _Twice(ValueError):
@@ -458,7 +460,7 @@ def _json_bytes(body: Mapping[str, Any]) -> bytes:
 
     def place(value: Any) -> Mapping[Any, int]:
         if not isinstance(value, Exact):
-            raise TypeError(f"{type(value).__name__} is no JSON")
+            raise TypeError(f"{type(value).__name__} is not JSON")
         exact.append(value.text)
         return _PLACE
 

@@ -110,18 +110,18 @@ def _has_large_enum(node: Node) -> bool:
 
 def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[LintRule]:
     for name in names:
-        yield LintRule(f"takes no `{name}`", has(name), source, inferred, "strict", "strict")
+        yield LintRule(f"does not accept `{name}`", has(name), source, inferred, "strict", "strict")
 
 
 RULES: tuple[LintRule, ...] = (
     LintRule(
-        "takes no oneOf, anyOf, allOf, enum, const or not at the top level",
+        "does not accept oneOf, anyOf, allOf, enum, const or not at the top level",
         root_has("oneOf", "anyOf", "allOf", "enum", "const", "not"),
         TOP,
     ),
     LintRule("needs `items` of every array", bare_array, ITEMS),
     LintRule(
-        "takes no pattern that is none in Python, as \\p{..} and (?<name>..) are",
+        "does not accept a pattern that Python cannot read, such as \\p{..} and (?<name>..)",
         _is_no_regex,
         REGEX,
         fix="drop",
@@ -149,11 +149,11 @@ RULES: tuple[LintRule, ...] = (
     *_no(("unevaluatedProperties", "unevaluatedItems"), DOCS, inferred=True),
     LintRule("does not know this `format`", odd_format(FORMATS), FORMAT, False, "strict", "strict"),
     LintRule("needs a `type`", _is_typeless, TYPELESS, False, "strict", "strict"),
-    LintRule("takes no true or false for a schema", is_boolean, TYPELESS, True, "strict"),
+    LintRule("does not accept true or false for a schema", is_boolean, TYPELESS, True, "strict"),
     LintRule("takes nothing beside a `$ref`", ref_beside(), BESIDE, False, "strict", "inline"),
     LintRule(f"takes {limits.OPENAI_DEEPEST} levels of nesting", _is_deep, DEEP, True, "strict"),
     LintRule(
-        f"takes no enum of more than {limits.OPENAI_LARGE_ENUM} values with more than "
+        f"does not accept an enum of more than {limits.OPENAI_LARGE_ENUM} values with more than "
         f"{limits.OPENAI_MOST_ENUM_LETTERS:,} letters in all",
         _has_large_enum,
         DOCS,
@@ -166,7 +166,7 @@ RULES: tuple[LintRule, ...] = (
 def _no_lookaround(tool: SentTool, protocol: str) -> LintRule:
     """Strict tools never may look around, others not for newer models; seen with Responses."""
     return LintRule(
-        "takes no lookahead or lookbehind in a pattern",
+        "does not accept a lookahead or lookbehind in a pattern",
         _looks_around,
         LOOKAROUND if tool.strict else NEWER_LOOKAROUND,
         inferred=protocol == "openai_chat" and not tool.strict,

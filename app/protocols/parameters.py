@@ -197,7 +197,9 @@ def supported_params(
         try:
             check_params(protocol, {**usable, name: value})
         except BadInput:
-            notes.append(f"The parameter {name[:80]} was left out: {protocol} cannot be told it.")
+            notes.append(
+                f"The parameter {name[:80]} was left out: {protocol} has no such parameter."
+            )
         else:
             usable[name] = value
     return usable, tuple(notes)

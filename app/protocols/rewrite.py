@@ -253,7 +253,7 @@ class Strict:
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
         if schema is False:
-            self.losses.add("What takes no value at all is no longer refused", place)
+            self.losses.add("A schema that accepts no value is no longer enforced", place)
         if not isinstance(schema, Mapping):
             return self.anything({}, place)
         node = self.folded({k: v for k, v in schema.items() if k not in _DEFINITIONS}, place)

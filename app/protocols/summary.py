@@ -115,7 +115,7 @@ def _parse(text: str) -> tuple[Any, str]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _usage(usage: Usage) -> dict[str, int | None] | None:

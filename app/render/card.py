@@ -192,7 +192,7 @@ def source(tool: Tool) -> str:
         case "mcp":
             return f"mcp · {config.get('server', '')}/{config.get('tool', tool.name)}"
         case "person":
-            return "a person"
+            return "the user"
         case "workspace":
             return f"workspace · {config.get('tool', tool.name)} in the session's scratch folder"
         case other:

@@ -48,7 +48,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "error": ("A call failed", "Continue goes on with its error."),
     "restart": (
         "Paused by a restart",
-        "The program was started anew while this run went on. Nothing was sent or run since then;"
+        "The program was restarted during this run. Nothing was sent or run since then;"
         " Continue goes on from here.",
     ),
     "fork": (
@@ -56,7 +56,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "This is a copy up to here; nothing of it was sent or run. Look at the settings and change"
         " what you like; then Continue.",
     ),
-    "brought": ("Brought from elsewhere", "Nothing of it was sent or run here."),
+    "brought": ("Imported", "Nothing of it was sent or run here."),
     "left_out": (
         "Calls were left out",
         "The history cannot go back to its provider without them, so nothing is sent.",

@@ -61,12 +61,12 @@ _MANTISSA = ("zero", "integer", "fraction")
 _WHOLE = ("zero", "integer", "fraction", "exponent")
 
 _EXPECTED = {
-    "value": "a value should stand here",
-    "item": "a value should stand here",
-    "key": "a key in double quotes should stand here",
-    "first": "a key in double quotes should stand here",
-    "colon": "a colon should stand here",
-    "next": "a comma or a closing bracket should stand here",
+    "value": "a value is expected here",
+    "item": "a value is expected here",
+    "key": "a key in double quotes is expected here",
+    "first": "a key in double quotes is expected here",
+    "colon": "a colon is expected here",
+    "next": "a comma or a closing bracket is expected here",
     "end": "the text goes on after its end",
     "null": "the text goes on after its end",
 }
@@ -116,7 +116,7 @@ class IncrementalReader:
             return self._bad(0, f"the text has more than the {MAX_BYTES:,} bytes allowed")
         problem = self._read(text if lone < 0 else text[:lone])
         if problem is None and lone >= 0:
-            return self._bad(self._base, "half of a surrogate pair is no character")
+            return self._bad(self._base, "half of a surrogate pair is not a character")
         return problem
 
     def _join_surrogates(self, text: str) -> tuple[str, int]:
@@ -192,7 +192,7 @@ class IncrementalReader:
             return Problem("malformed", message, offset=at)
         if char != "{" or self._odd >= 0:
             where = at if self._odd < 0 else self._odd
-            return self._bad(where, "a JSON object should stand here, which begins with {")
+            return self._bad(where, "a JSON object is expected here, which begins with {")
         return self._walker.begun(at) or self._container("{", at)
 
     def _value(self, text: str, place: int) -> tuple[int, Problem | None]:
@@ -253,7 +253,7 @@ class IncrementalReader:
             self._escape = char
             return place + 1, None
         if self._high:
-            return place, self._bad(at - 6, "half of a surrogate pair is no character")
+            return place, self._bad(at - 6, "half of a surrogate pair is not a character")
         if char != '"':
             return place, self._bad(at, "a control character must be escaped inside a string")
         self._token = ""
@@ -271,7 +271,7 @@ class IncrementalReader:
         code = int(escape[2:], 16) if escape[1] == "u" else 0
         if (0xDC00 <= code < 0xE000) != self._high:
             wrong = begins - 6 if self._high else begins
-            return self._bad(wrong, "half of a surrogate pair is no character")
+            return self._bad(wrong, "half of a surrogate pair is not a character")
         self._high = 0xD800 <= code < 0xDC00
         self._pieces.append(escape)
         self._escape = ""
@@ -288,7 +288,7 @@ class IncrementalReader:
         if value in names:
             word = json.dumps(value)
             word = word if len(word) <= 60 else word[:57] + '..."'
-            what = f"the duplicate key {word} stands here a second time"
+            what = f"duplicate key {word}"
             return self._bad(self._start, what)
         if self._keys > MAX_KEYS:
             return self._bad(self._start, f"there are more than {MAX_KEYS:,} keys")
@@ -311,7 +311,7 @@ class IncrementalReader:
         if place == len(text):
             return place, None
         if self._number not in _WHOLE:
-            return place, self._bad(self._base + place, "a digit should stand here")
+            return place, self._bad(self._base + place, "a digit is expected here")
         if text[place] not in ",]} \t\r\n":
             return place, self._bad(self._base + place, _EXPECTED["next"])
         self._token = ""
@@ -330,7 +330,7 @@ class IncrementalReader:
         word = _WORDS[self._pieces[0]]
         length = len(self._pieces)
         if text[place] != word[length]:
-            return place, self._bad(self._start, "a value should stand here")
+            return place, self._bad(self._start, "a value is expected here")
         self._pieces.append(text[place])
         if length + 1 < len(word):
             return place + 1, None

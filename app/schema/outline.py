@@ -217,7 +217,9 @@ def value_of(text: str) -> Any:
     try:
         return strict_json.parse(text)
     except strict_json.InvalidJSON as error:
-        message = f"This is no JSON value ({str(error).rstrip('.')}); write texts in double quotes."
+        message = (
+            f"This is not a JSON value ({str(error).rstrip('.')}); write texts in double quotes."
+        )
         raise ValueError(message) from None
 
 

@@ -218,9 +218,9 @@ def _form_fault(schema: Any) -> Fault | None:
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError:
-        return "The schema holds half of a surrogate pair, which is no character; remove it.", ""
+        return "The schema holds half of a surrogate pair, which is not a character; remove it.", ""
     except (TypeError, ValueError):
-        return "The schema holds something that is no JSON; remove it.", ""
+        return "The schema holds something that is not JSON; remove it.", ""
     if size > MAX_SCHEMA_BYTES:
         return f"The schema has {size:,} bytes; at most {MAX_SCHEMA_BYTES:,} are allowed.", ""
     level: list[Any] = [schema]
@@ -293,9 +293,9 @@ def _meta_sentence(place: tuple[str | int, ...], error: jsonschema_rs.Validation
     match keyword:
         case "type":
             types = "array, boolean, integer, null, number, object or string"
-            return f"{text} at {at} is no type of JSON Schema; use {types}."
+            return f"{text} at {at} is not a type of JSON Schema; use {types}."
         case "pattern":
-            return f"{text} at {at} is no regular expression that can be used; correct it."
+            return f"{text} at {at} is not a regular expression that can be used; correct it."
         case "required":
             return f'required at {at} must be a list of names, like ["city"]; correct it.'
     what = error.message if len(error.message) <= 200 else error.message[:200] + " ..."

@@ -42,10 +42,10 @@ _LONG = f"this number has more than {MAX_DIGITS} digits"
 _DEEP = f"the JSON is nested deeper than {MAX_DEPTH} levels"
 
 _SYNTAX = (
-    ("Expecting property name", "a key in double quotes should stand here"),
-    ("Expecting value", "a value should stand here"),
-    ("Expecting ',' delimiter", "a comma or a closing bracket should stand here"),
-    ("Expecting ':' delimiter", "a colon should stand here"),
+    ("Expecting property name", "a key in double quotes is expected here"),
+    ("Expecting value", "a value is expected here"),
+    ("Expecting ',' delimiter", "a comma or a closing bracket is expected here"),
+    ("Expecting ':' delimiter", "a colon is expected here"),
     ("Unterminated string", "this string is never closed"),
     ("Invalid control character", "a control character must be escaped inside a string"),
     ("Invalid \\", "this escape is none that JSON knows"),
@@ -166,7 +166,9 @@ def _check_bytes(text: str, most: int) -> None:
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:
-        raise InvalidJSON(text, error.start, "half of a surrogate pair is no character") from None
+        raise InvalidJSON(
+            text, error.start, "half of a surrogate pair is not a character"
+        ) from None
     if size > most:
         raise InvalidJSON(text, 0, f"the text has {size:,} bytes, more than the {most:,} allowed")
 
@@ -187,7 +189,7 @@ def _check_surrogates(text: str) -> None:
             break
         high = match.start() if 0xD800 <= code < 0xDC00 else -1
     if high >= 0:
-        raise InvalidJSON(text, high, "half of a surrogate pair is no character")
+        raise InvalidJSON(text, high, "half of a surrogate pair is not a character")
 
 
 def is_deeper(value: Any, most: int) -> bool:
@@ -258,7 +260,7 @@ def _structural(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
 
 
 def _twice(key: str) -> str:
-    return f"the duplicate key {_short(key)} stands here a second time"
+    return f"duplicate key {_short(key)}"
 
 
 def _too_many(most: int) -> str:
@@ -266,7 +268,7 @@ def _too_many(most: int) -> str:
 
 
 def _no_json(word: str) -> str:
-    return f"{word} is no JSON"
+    return f"{word} is not JSON"
 
 
 def _short(key: str) -> str:

@@ -96,7 +96,7 @@ def _check_when(when: Any, where: tuple[str | int, ...]) -> None:
     for place, test in when.items():
         here = pointer((*where, place))
         if place and not place.startswith("/"):
-            bad(f"{place!r} is no JSON pointer; write it like /city.", here)
+            bad(f"{place!r} is not a JSON pointer; write it like /city.", here)
         # An object that has one of our words alone is a test; any other is a value to equal.
         if not isinstance(test, Mapping) or len(test) != 1 or next(iter(test)) not in TESTS:
             continue
@@ -191,7 +191,7 @@ def _check_url(url: Any) -> None:
 def _check_header(name: str, value: Any) -> None:
     where = pointer(("config", "headers", name))
     if not _HEADER.fullmatch(name) or name.lower() in _OURS:
-        bad(f"{name!r} is no header that a tool can set.", where)
+        bad(f"{name!r} is not a header that a tool can set.", where)
     if not isinstance(value, str) or not value.isprintable() or not value.isascii():
         bad(f"The header {name} is plain text on one line.", where)
     for variable in re.findall(r"\$\{([^}]*)\}", value):

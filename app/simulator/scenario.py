@@ -54,7 +54,7 @@ def scenario(text: str) -> Scenario:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"The scenario is not JSON ({error}). Mend it and try again.") from error
+        raise BadInput(f"The scenario is not JSON ({error}). Fix it and try again.") from error
     turns = _checked(data, "", dict, "an object").get("turns")
     if not isinstance(turns, list) or not turns:
         raise _wrong("/turns", "a list of at least one turn")
@@ -120,4 +120,4 @@ def _only(data: Mapping[str, Any], where: str, known: tuple[str, ...]) -> None:
 
 
 def _wrong(where: str, wanted: str) -> BadInput:
-    return BadInput(f"{where or '/'}: this must be {wanted}. Mend the scenario and try again.")
+    return BadInput(f"{where or '/'}: this must be {wanted}. Fix the scenario and try again.")

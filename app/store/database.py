@@ -469,7 +469,7 @@ class Database:
         except FileNotFoundError as error:
             raise StoreGone(
                 f"The database {self.path} was deleted or moved while the program uses it. Put it "
-                "back; or have all that it holds written there anew."
+                "back, or have its contents written there again."
             ) from error
         except OSError as error:
             raise StoreUnwritable(f"Cannot see {self.path}: {error.strerror}.") from error
@@ -493,7 +493,7 @@ class Database:
         except StoreGone:
             pass
         else:
-            raise Conflict(f"{self.path} is there; nothing has to be written anew.")
+            raise Conflict(f"{self.path} exists; nothing to write.")
         assert self._writer is not None
         copy = self.path.with_name(f"{self.path.name}.copy-{os.getpid()}")
         try:
@@ -531,7 +531,7 @@ class Database:
             self._file, self._wal = _identity(self.path), _wal_of(self.path)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(
-                f"{self.path} cannot be opened again ({error}); start the program anew."
+                f"{self.path} cannot be reopened ({error}). Restart the program."
             ) from error
         finally:
             self._open.set()

@@ -105,7 +105,7 @@ def _page(history: History, session_id: str, title: str, path: str, number: int)
         except WorkspaceError as trouble:
             return FilesPage(*page, path=change.path, number=number, said=trouble.sentence)
         if b"\0" in before[:8192] + after[:8192]:
-            said = "These are no texts, so there is no difference to show."
+            said = "These files are not text, so no difference can be shown."
             return FilesPage(*page, path=change.path, number=number, said=said)
         lines = diff_lines(
             diff(before.decode("utf-8", "replace"), after.decode("utf-8", "replace"))

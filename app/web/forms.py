@@ -124,9 +124,9 @@ def json_of(raw: bytes) -> Any:
     try:
         return strict_json.parse(raw.decode("utf-8"), MAX_BODY, MOST_KEYS)
     except UnicodeDecodeError as error:
-        raise BadInput(f"The body is no UTF-8: byte {error.start} cannot be read.") from error
+        raise BadInput(f"The body is not UTF-8: byte {error.start} cannot be read.") from error
     except strict_json.InvalidJSON as error:
-        raise BadInput(f"The body is no sound JSON. {error}") from error
+        raise BadInput(f"The body is not valid JSON. {error}") from error
 
 
 def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -236,7 +236,7 @@ def _decoded(value: Any, place: int) -> tuple[bytes, str]:
     try:
         return base64.b64decode(data, validate=True), told
     except (binascii.Error, ValueError) as error:
-        raise BadInput(f"Image {place}: data is no base64 ({error}).") from error
+        raise BadInput(f"Image {place}: data is not base64 ({error}).") from error
 
 
 def _checked(raw: bytes, told: str, place: int) -> Content:
@@ -244,7 +244,7 @@ def _checked(raw: bytes, told: str, place: int) -> Content:
     if len(raw) > MOST_BYTES:
         raise BadInput(f"Image {place} is larger than {MOST_BYTES >> 20} MB; make it smaller.")
     if not kind:
-        raise BadInput(f"Image {place} is no PNG, JPEG, WebP or GIF; convert it first.")
+        raise BadInput(f"Image {place} is not a PNG, JPEG, WebP or GIF; convert it first.")
     if told and told != kind:
         raise BadInput(f"Image {place} is said to be {told}, but its bytes are {kind}.")
     return Content("image", media_type=kind, data=base64.b64encode(raw).decode("ascii"))

@@ -103,7 +103,7 @@ BIG_HEAD = Reply(
     "The request's headers are too large; clear the cookies of this address, or send fewer.",
     CLOSE,
 )
-BAD_LENGTH = Reply(400, "Content-Length is no number; send it right.", CLOSE)
+BAD_LENGTH = Reply(400, "Content-Length is not a number.", CLOSE)
 BAD_HOST = Reply(421, "This address is not served here; open the link that the terminal printed.")
 BAD_METHOD = Reply(405, "Use GET or POST.", ((b"allow", ", ".join(METHODS).encode()),))
 FOREIGN = Reply(403, "This request came from another site; use the page itself.")

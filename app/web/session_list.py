@@ -204,7 +204,7 @@ DEMOS: tuple[Demo, ...] = (
     Demo(
         "colleague",
         "You are the tool",
-        "A call that only a person can answer, beside one that runs.",
+        "A call that only the user can answer, beside one that runs.",
         'Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
         ("get_weather",),
         (ASK_COLLEAGUE,),

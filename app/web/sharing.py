@@ -166,7 +166,7 @@ def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Sett
     """Harmless settings, with the tools that were seen and accepted, checked as any other."""
     there = {tool.name: tool for tool in foreign.tools}
     if lost := [name for name in names if name not in there]:
-        raise BadInput(f"This session has no tool {lost[0][:80]!r}; load the page again.")
+        raise BadInput(f"This session has no tool {lost[0][:80]!r}; reload the page.")
     tools = [check_tool(to_data(there[name])) for name in dict.fromkeys(names)]
     check_tools(tools, engine.keys.redactor())
     return replace(harmless(engine, foreign), tools=tuple(tools))

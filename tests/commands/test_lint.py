@@ -84,7 +84,7 @@ def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: 
         "half.json",
         [SOUND, {"name": "x", "parameters": {"type": "object", "required": 1}}],
     )
-    (tmp_path / "text.txt").write_text("These are no tools at all.")
+    (tmp_path / "text.txt").write_text("These are not tools at all.")
     found, _, told = typed("lint", *words)
     assert found == code
     assert (told != "") == (code == 2)
@@ -218,7 +218,7 @@ def test_fix_rewrites_what_is_refused_and_shows_it(
     assert path.read_text() == json.dumps([kept, fixed], indent=indent) + "\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".t")] == []
-    assert "as it was it is kept in t.json.orig." in told
+    assert "the original is in t.json.orig." in told
     assert (tmp_path / "t.json.orig").stat().st_mode & 0o777 == 0o640
     before = path.read_bytes()
     again = typed("lint", "t.json", "--fix", "--for", "openai_chat")
@@ -251,7 +251,7 @@ def test_fix_writes_nothing_that_is_refused_all_the_same(typed: Typed, tmp_path:
 
 def test_help_says_that_the_file_is_written(tmp_path: Path) -> None:
     told = ran("lint", "--help", cwd=tmp_path).stdout
-    assert "write FILE anew" in " ".join(told.split())
+    assert "rewrite FILE" in " ".join(told.split())
 
 
 def test_fix_makes_gemini_parameters_ready(typed: Typed, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_fix_leaves_out_a_pattern_that_openai_refuses(typed: Typed, tmp_path: Pa
     path = put(tmp_path, "t.json", chat(loose))
     code, out, told = typed("lint", "t.json", "--for", "openai_responses")
     assert (code, told) == (1, "")
-    assert "refused: OpenAI (gpt-5.5 and later) takes no lookahead" in out
+    assert "refused: OpenAI (gpt-5.5 and later) does not accept a lookahead" in out
     code, _, told = typed("lint", "t.json", "--fix", "--for", "openai_responses")
     assert code == 0
     assert "could not keep: pattern is no longer checked at /properties/text." in told

@@ -130,7 +130,7 @@ def test_what_a_person_reads(typed: Typed) -> None:
     assert "391" in out.splitlines()[-1]
     code, _, said = typed("run", BOTH, "--tools", "examples")
     assert code == 3
-    assert said.startswith("playground: A person must decide:")
+    assert said.startswith("playground: Needs a decision:")
     _, out, _ = typed("run", "[[fault:args-ansi]] 17 * 23", "--tools", "examples")
     assert "args-ansi" not in out
     assert "\x1b" not in out

@@ -17,7 +17,7 @@ def test_verify(tmp_path: Path, typed: Typed) -> None:
     done = ran("verify", "--db", "a.db", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith("1 session, 1 recording, ")
-    assert done.stdout.endswith("0 differences; list and search built anew (nothing stale).\n")
+    assert done.stdout.endswith("0 differences; list and search rebuilt (nothing stale).\n")
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         connection.execute("UPDATE events SET stop = stop + 1 WHERE kind = 'response_ended'")
         connection.commit()

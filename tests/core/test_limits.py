@@ -149,7 +149,7 @@ ON: list[tuple[str, list[Event]]] = [
     ("answered ones are no error", [
         *begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"),
         CallDecided("1.0", "deny"), CallEnded("1.0", text_result("no", is_error=True))]),
-    ("cancelled by a person", [
+    ("cancelled by the user", [
         *begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"), run("1.0"),
         CallStarted("1.0", 1),
         CallEnded("1.0", text_result("no", is_error=True, kind="interrupted"))]),

@@ -81,7 +81,7 @@ def test_what_a_rule_makes_of_a_call(one: Rule, commands: list[Command]) -> None
         (rule("deny", text="why"), text_result("why", is_error=True, kind="denied")),
         (
             rule("deny"),
-            text_result("The person did not allow this call.", is_error=True, kind="denied"),
+            text_result("The user did not allow this call.", is_error=True, kind="denied"),
         ),
     ],
 )

@@ -77,7 +77,7 @@ async def test_an_archive_brings_its_bytes_and_no_key(tmp_path: Path) -> None:
 
 async def test_what_is_none_of_it_says_what_can_be_brought(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
-        with pytest.raises(BadInput, match="Bring a session that was exported"):
+        with pytest.raises(BadInput, match="Import a session that was exported"):
             await import_session(engine, b"hello")
         assert await engine.log.summaries() == []
 

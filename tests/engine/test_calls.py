@@ -180,9 +180,9 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("stop", "The person stopped the run while this call was running; "),
-        ("delete", "The person stopped the run while this call was running; "),
-        ("cancel", "The person cancelled this call while it was running; "),
+        ("stop", "The user stopped the run while this call was running; "),
+        ("delete", "The user stopped the run while this call was running; "),
+        ("cancel", "The user cancelled this call while it was running; "),
     ],
 )
 async def test_the_model_reads_who_ended_a_call(tmp_path: Path, how: str, said: str) -> None:
@@ -198,7 +198,7 @@ async def test_the_model_reads_who_ended_a_call(tmp_path: Path, how: str, said: 
                 await engine.runner.delete(session_id)
         result = (await session_of(engine, session_id)).call(id).result
         assert result is not None
-        assert result.text == f"{said}what it had done by then stands."
+        assert result.text == f"{said}what it had done by then is not undone."
         assert (result.kind, result.is_error) == ("interrupted", True)
 
 
@@ -320,7 +320,7 @@ async def test_a_task_that_nobody_follows_is_ended_by_stop_and_by_a_restart(tmp_
             await engine.runner.prompt(session_id, "hello")
             said.append((await rested(engine, session_id)).turns[-1].request.body)
     assert [
-        body.count("It has no result, and what it had done by then stands") for body in said
+        body.count("It has no result, and what it had done by then is not undone") for body in said
     ] == [
         1,
         1,

@@ -146,7 +146,7 @@ async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
 HTML = b"<!doctype html><title>Sign in</title>"
 
 LISTS: tuple[tuple[bytes, str], ...] = (
-    (answering(HTML, kind="text/html; charset=utf-8"), "no JSON but text/html"),
+    (answering(HTML, kind="text/html; charset=utf-8"), "not JSON but text/html"),
     (answering(b'{"hello": 1}'), "names no model"),
     (answering(b'{"data": []}'), "no model yet"),
     (answering(b"[" * 9000), "no JSON"),

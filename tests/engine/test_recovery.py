@@ -78,7 +78,7 @@ async def crashed(
         (DecisionRequest("run", arguments='{"text": "again"}'), 1, "noted"),
         (DecisionRequest("answer", text="It was noted."), 0, "It was noted."),
         (DecisionRequest("answer", text="It broke.", is_error=True), 0, "It broke."),
-        (DecisionRequest("deny"), 0, "The person did not allow this call."),
+        (DecisionRequest("deny"), 0, "The user did not allow this call."),
         (DecisionRequest("deny", text="Once is enough."), 0, "Once is enough."),
     ],
 )
@@ -178,8 +178,8 @@ async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Pat
         view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
         card = parse(block(ENV, view, "call-1-1")).text
     for words in (
-        "was running when the server stopped",
-        "It may have had its effect before",
+        "It was running when the server stopped",
+        "may have had an effect",
         "Run again",
         "Answer",
         "Deny",

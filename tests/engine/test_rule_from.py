@@ -24,7 +24,7 @@ from tests.tables import each_row
         ({"tool": "x", "action": "run", "read_only": "yes"}, "true or false"),
         ({"tool": "x", "action": "allow"}, "one of run, answer"),
         ({"tool": "x", "action": "run", "when": []}, "object of at most 20"),
-        ({"tool": "x", "action": "run", "when": {"a": 1}}, "is no JSON pointer"),
+        ({"tool": "x", "action": "run", "when": {"a": 1}}, "is not a JSON pointer"),
         ({"tool": "x", "action": "run", "when": {"/a": {"like": 1}}}, "A test is one of"),
         ({"tool": "x", "action": "run", "when": {"/a": {"prefix": 1}}}, "needs a text"),
         ({"tool": "x", "action": "run", "when": {"/a": {"one_of": 1}}}, "needs a list"),

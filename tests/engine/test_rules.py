@@ -44,7 +44,7 @@ async def test_a_list_is_written_moved_and_had_back(tmp_path: Path) -> None:
         await rules.add(ALWAYS, Rule("d", "ask"), (), 1)
         assert order(engine) == "cdba"
         await rules.delete(ALWAYS, b.id)
-        with pytest.raises(NotFound, match="no such rule any more"):
+        with pytest.raises(NotFound, match="no longer exists"):
             await rules.delete(ALWAYS, b.id)
         await rules.restore(ALWAYS, b.id)
         assert order(engine) == "cdba"

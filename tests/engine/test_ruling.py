@@ -112,8 +112,8 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
         said = {
             "none": ("done", "ran", ""),
             "deleted": ("waiting", "", "The rule “run slow” decided this call, and does not any"),
-            "denied": ("done", "The person did not allow this call.", ""),
-            "code": ("waiting", "", "slow has changed since the rule “run slow” was written"),
+            "denied": ("done", "The user did not allow this call.", ""),
+            "code": ("waiting", "", "slow has changed since the rule “run slow” was added"),
         }[change]
         assert (slow.status, slow.result.text if slow.result else "") == said[:2]
         assert slow.asks.startswith(said[2]), slow.asks

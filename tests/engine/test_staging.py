@@ -185,7 +185,7 @@ async def test_what_cannot_be_staged_is_refused(
 async def test_a_persons_tool_takes_the_faults_that_run_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         tool = Tool("get_weather", "The weather.", SHAPE, "person")
-        with pytest.raises(Refused, match="answered by a person"):
+        with pytest.raises(Refused, match="answered by the user"):
             await staging(engine, tool, "slow")
         session_id = await staging(engine, tool, "error")
         call = await ended(engine, session_id)

@@ -46,7 +46,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "many keys": (json.dumps({f"k{i}": 1 for i in range(520_000)}), "Somewhere in this large text"),
     "a key twice, far away": (
         json.dumps({f"k{i}": 1 for i in range(_SIZE)})[:-1] + ',"k0":1}',
-        'large text: the duplicate key "k0"',
+        'large text: duplicate key "k0"',
     ),
     "deep at the end": ("[" + "{}," * 400_000 + "[" * 70 + "]" * 71, "large text: the JSON is"),
     "many objects": ("[" + "{}," * 20_000 + "{}]", "more than 10,000 entries"),
@@ -67,10 +67,10 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "name of nothing": (_tool(_OBJECT, "\u202e\u200b"), "rename it"),
     "half a character": (_tool(_OBJECT, "a\ud800"), "half of a surrogate"),
     "mixed lists": ("[" * 30 + _tool(_OBJECT) + "]" * 30, "too deep inside of lists"),
-    "open comment": ("{" + "/*" * 400_000, "no sound JSON"),
-    "open string": ('{"a":"' + '\\"' * 300_000, "no sound JSON"),
-    "blanks and commas": ("{" + ",\n   " * _SIZE + "1}", "no sound JSON"),
-    "yaml quotes": ("a: '" + "''" * 250_000, "no sound YAML"),
+    "open comment": ("{" + "/*" * 400_000, "not valid JSON"),
+    "open string": ('{"a":"' + '\\"' * 300_000, "not valid JSON"),
+    "blanks and commas": ("{" + ",\n   " * _SIZE + "1}", "not valid JSON"),
+    "yaml quotes": ("a: '" + "''" * 250_000, "not valid YAML"),
     "python too large": ("def f(): pass\n" * 40_000, "512 kB"),
 }
 
@@ -95,25 +95,25 @@ PYTHON: dict[str, tuple[str, str]] = {
         "import os\na0 = 'x' * 9\nb0 = 'x'\n"
         + "".join(f"b{i + 1} = b{i} + b{i}\n" for i in range(60))
         + "t = {'name': b60, 'parameters': {}}",
-        "It holds no tools",
+        "It contains no tools",
     ),
     "values that fan out": (
         "import os\nb0 = [1]\n"
         + "".join(f"b{i + 1} = [b{i}, b{i}]\n" for i in range(60))
         + "t = {'name': 't', 'parameters': {'enum': b60}}",
-        "It holds no tools",
+        "It contains no tools",
     ),
     "names in a ring": (
         "import os\na = b\nb = a\nt = {'name': a, 'parameters': {}}",
-        "It holds no tools",
+        "It contains no tools",
     ),
     "values that would run": (
         "import os\nt = {'name': os.system('touch never'), 'parameters': {}}",
-        "It holds no tools",
+        "It contains no tools",
     ),
     "a deep notebook": (
         '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = ' + "(" * _SIZE + '"}]}',
-        "It holds no tools",
+        "It contains no tools",
     ),
     "a web page": ("<!doctype html><script>alert(1)</script>", "holds no tools"),
     "itself": ('class A(BaseModel):\n a: "A"\ndef f(a: A): pass', ""),

@@ -132,7 +132,7 @@ def packed(data: bytes) -> str:
 @each_row(
     ("block", "said"),
     [
-        ("", "bears no session to import"),
+        ("", "contains no session to import"),
         (None, "This is a web page, and no shared session"),
         ("{{", "is damaged"),
         (base64.b64encode(b"no lzma at all").decode(), "is damaged"),

@@ -78,7 +78,7 @@ def test_a_fork_says_whose_it_is_and_stands_alone() -> None:
     kept = SessionBundle(log.session(), "", log.events)
     assert lines_of(kept)[0]["session"]["parent"] == "parent"
     again = read_session(write_session(kept).data, "new")
-    assert again.parent == "", "no session of ours is its parent"
+    assert again.parent == "", "not an exported session is its parent"
     assert lines_of(again)[0]["session"]["parent"] == "parent"
 
 
@@ -97,7 +97,7 @@ PIECE = next(n for n, line in enumerate(LINES, 1) if "bytes" in line)
 REQUEST = next(n for n, line in enumerate(LINES, 1) if line.get("kind") == "request_sent")
 PROMPT = 3
 WRONG: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "no session of ours"),
+    "nothing": (b"", "not an exported session"),
     "a picture": (b"\x89PNG\r\n\x1a\n", "Line 1 "),
     "another program's": (b'{"a": 1}\n', "Line 1 "),
     "no header": (joined(LINES[1:]), "Line 1 "),
@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a title that is none": (changed(1, session={"title": 4}), "Line 1 "),
     "tags that are none": (changed(1, session={"tags": [4]}), "Line 1 "),
     "a time that is none": (changed(1, session={"created_ms": 10**20}), "Line 1 "),
-    "only a header": (joined(LINES[:1]), "no session of ours"),
+    "only a header": (joined(LINES[:1]), "not an exported session"),
     "an event of no kind": (changed(PROMPT, kind="exploded"), f"Line {PROMPT} "),
     "a kind that is a list": (changed(PROMPT, kind=[]), f"Line {PROMPT} "),
     "a field too many": (changed(PROMPT, auto_approve=True), f"Line {PROMPT} "),
@@ -113,15 +113,15 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a time that is a text": (changed(PROMPT, at_ms="now"), f"Line {PROMPT} "),
     "a number twice": (changed(PROMPT, seq=1), f"Line {PROMPT} "),
     "a header that is none": (changed(REQUEST, headers={'x"""': ""}), "no header"),
-    "an address that is none": (changed(REQUEST, url="http://["), "no address"),
-    "a port that is none": (changed(REQUEST, url="http://a:9999999/"), "no address"),
+    "an address that is none": (changed(REQUEST, url="http://["), "not an address"),
+    "a port that is none": (changed(REQUEST, url="http://a:9999999/"), "not an address"),
     "a gap in the numbers": (changed(PROMPT, seq=9), f"Line {PROMPT} "),
     "an event in no place": (joined([*LINES[:2], {**LINES[4], "seq": 2}]), "Line 3 "),
     "a source that is none": (changed(PROMPT, source=[1, 9, 4]), f"Line {PROMPT} "),
     "a source of two": (changed(PROMPT, source=[1, 9]), f"Line {PROMPT} "),
     "an image nested deep": (changed(PROMPT, images=deep(90)), f"Line {PROMPT} "),
     "an object nested deeper": (b'{"a":' * 200_000, "Line 1 "),
-    "bytes that are no base64": (changed(PIECE, bytes="a*"), f"Line {PIECE} "),
+    "bytes that are not base64": (changed(PIECE, bytes="a*"), f"Line {PIECE} "),
     "bytes in no place": (changed(PIECE, start=3), f"Line {PIECE} "),
     "bytes of no request": (changed(PIECE, recording=9), f"Line {PIECE} "),
     "no bytes": (changed(PIECE, bytes=""), f"Line {PIECE} "),

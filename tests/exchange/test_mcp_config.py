@@ -321,11 +321,11 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
         ({"command": "x", "env": [["A", "1"]]}, "env is an object of texts"),
         ({"command": "x", "args": ["a", None]}, "args is a list"),
         ({"command": "x", "env": {f"A{n}": "1" for n in range(257)}}, "more than 256 variables"),
-        ("npx", "no object with a command or a url"),
-        ({"command": "x", "env": {"A=B": "1"}}, "no variable that can be set"),
-        ({"url": "https://a.example", "headers": {"A:": "1"}}, "no header that can be sent"),
+        ("npx", "not an object with a command or a url"),
+        ({"command": "x", "env": {"A=B": "1"}}, "not a variable that can be set"),
+        ({"url": "https://a.example", "headers": {"A:": "1"}}, "not a header that can be sent"),
         ({"url": "https://a.example", "headers": {"A": "1\r\nB: 2"}}, "no header may hold"),
-        ({"url": "https://a.example", "bearer_token_env_var": "a}b"}, "no name of a variable"),
+        ({"url": "https://a.example", "bearer_token_env_var": "a}b"}, "not a name of a variable"),
     ],
 )
 def test_a_server_that_cannot_be_is_said(entry: Any, said: str) -> None:

@@ -155,18 +155,18 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
         (body({"$ref": "#/components/schemas/None"}), {}, "There is nothing at"),
         ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "round in a circle"),
         (body({}, "multipart/form-data"), {}, "multipart"),
-        ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "no address of the web"),
-        ({}, {"servers": [{"url": "///evil.example"}]}, "no address of the web"),
+        ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "not a web address"),
+        ({}, {"servers": [{"url": "///evil.example"}]}, "not a web address"),
         ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "nothing is fetched"),
         ({}, {"paths": {"/p": {"$ref": "#/components/None"}}}, "There is nothing at"),
-        ({}, {"paths": {"/p": []}}, "is no object"),
+        ({}, {"paths": {"/p": []}}, "is not an object"),
         ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "config.url"),
         ({}, {"servers": [{"url": "https://{h}"}]}, "no default for '{h}'"),
         ({}, {"servers": [{"url": "https://{h}", "variables": {"h": {}}}]}, "no default for '{h}'"),
         ({}, {"openapi": "2.0"}, "Only OpenAPI 3 and Swagger 2.0"),
         ({"$ref": "ops/make.yml"}, {}, "It refers to 'ops/make.yml', outside of it"),
         ({"$ref": "#/components/None"}, {}, "There is nothing at"),
-        ({"$ref": "#/info/title"}, {}, "is no object"),
+        ({"$ref": "#/info/title"}, {}, "is not an object"),
     ],
 )
 def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, said: str) -> None:
@@ -408,7 +408,7 @@ def test_a_part_that_cannot_be_read_is_named() -> None:
     files = {"a.yml": "get: {operationId: a}", "b.yml": "get: ["}
     brought = import_tools(document, "o.json", files=files)
     assert [(one.name, one.tool is None) for one in brought.tools] == [("a", False), ("/b", True)]
-    assert brought.notes[0].startswith("b.yml cannot be read: This is no sound YAML.")
+    assert brought.notes[0].startswith("b.yml cannot be read: This is not valid YAML.")
 
 
 def test_parts_that_repeat_themselves_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,4 +138,6 @@ def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> No
     "cells", [[], [1, None], [{"cell_type": "code"}], [{"cell_type": "code", "source": {"a": 1}}]]
 )
 def test_a_notebook_without_code_says_so(cells: Any) -> None:
-    assert "It holds no tools" in import_tools(json.dumps({"nbformat": 4, "cells": cells})).problem
+    assert (
+        "It contains no tools" in import_tools(json.dumps({"nbformat": 4, "cells": cells})).problem
+    )

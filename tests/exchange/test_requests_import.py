@@ -122,13 +122,13 @@ def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
 @each_row(
     ("text", "said"),
     [
-        ("", "no curl command"),
+        ("", "not a curl command"),
         ("[1]", "no request to a chat API"),
         ('{"a": 1}', "no request to a chat API"),
         ('{"messages": [{"role": "system", "content": "x"}]}', "no messages"),
         ('{"log": {"entries": []}}', "No entry"),
-        ("curl https://x/v1/messages -d '{'", "no sound JSON"),
-        ("curl https://x/v1/messages -d '[]'", "no JSON object"),
+        ("curl https://x/v1/messages -d '{'", "not valid JSON"),
+        ("curl https://x/v1/messages -d '[]'", "not a JSON object"),
         ('{"messages": [{"role": "user", "content": ' + "[" * 3000, "nested"),
     ],
 )

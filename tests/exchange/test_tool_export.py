@@ -101,7 +101,7 @@ def test_openapi_reads_back_as_the_same_operation() -> None:
     written = write_tools("openapi", [HTTP, EVENT])
     assert written.notes == (
         "find_user: the argument x is called X-Flag there.",
-        "add_event is no http tool and was left out.",
+        "add_event is not an HTTP tool and was left out.",
     )
     (found,) = import_tools(written.text).tools
     assert found.tool is not None

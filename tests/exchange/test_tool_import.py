@@ -122,7 +122,7 @@ FORMATS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         OWN + "\n\n{broken\n" + json.dumps(json.loads(MCP)) + "\n",
         [
             ("ask", "our own form", "person"),
-            ("", "JSON Lines", "Line 3 is not sound JSON"),
+            ("", "JSON Lines", "Line 3 is not valid JSON"),
             ("read_file", "MCP", "mock"),
         ],
     ),
@@ -194,7 +194,7 @@ def test_a_block_between_fences_is_read(text: str, name: str, kind: str) -> None
 
 def test_the_lines_of_a_block_are_those_of_the_text() -> None:
     assert "Line 3, column 1" in import_tools('```json\n{"a":\n}\n```').problem
-    assert "no block of code" in import_tools("# Notes", "notes.md").problem
+    assert "no code block" in import_tools("# Notes", "notes.md").problem
 
 
 def test_names_of_two_tools_stay_the_same() -> None:
@@ -215,17 +215,17 @@ def test_only_so_many_tools_are_shown() -> None:
 @each_row(
     ("text", "said"),
     [
-        ("", "There is nothing in it"),
-        ("   \n", "There is nothing in it"),
-        ("[]", "It holds no tools and no servers"),
-        ('{"mcpServers": {}}', "It holds no tools and no servers"),
-        ("hello", "in no form that is known"),
+        ("", "It is empty"),
+        ("   \n", "It is empty"),
+        ("[]", "It contains no tools and no servers"),
+        ('{"mcpServers": {}}', "It contains no tools and no servers"),
+        ("hello", "Unknown format"),
         ("{", "Line 1, column 2: the text ends"),
         ('{"a": 1, "a": 2}', "duplicate key"),
-        ("x = 1\ndef f(:", "Line 2: this is no sound Python"),
-        ("[mcp_servers.a\n", "no sound JSON"),
-        ("[mcp_servers.a]\nx = ", "no sound TOML"),
-        ("a: [1\nb: 2", "no sound YAML. Line 2"),
+        ("x = 1\ndef f(:", "Line 2: this is not valid Python"),
+        ("[mcp_servers.a\n", "not valid JSON"),
+        ("[mcp_servers.a]\nx = ", "not valid TOML"),
+        ("a: [1\nb: 2", "not valid YAML. Line 2"),
         ("x" * (8 * 1024 * 1024 + 1), "larger than 8 MB"),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_large_text_that_is_no_json_is_parsed_once(
         return parse(text, *most)
 
     monkeypatch.setattr("app.exchange.parsers.parse", counted)
-    assert "no sound JSON" in import_tools(text).problem
+    assert "not valid JSON" in import_tools(text).problem
     assert parsed == [len(text)]
 
 

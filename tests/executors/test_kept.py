@@ -235,7 +235,7 @@ async def test_a_changed_file_is_imported_anew(session: Session, what: str) -> N
     second = await session.call("add")
     assert second[0] != first[0]
     assert second[1:] == [1, "new" if what == "helper.py" else "old"]
-    assert f"{what} has changed, so its process was started anew." in session.told
+    assert f"{what} has changed. Its process was restarted." in session.told
     assert await session.call("add") == [second[0], 2, second[2]]
 
 

@@ -306,7 +306,7 @@ async def test_a_server_that_hangs_in_initialize_is_given_up(
         ("prints", "lines without being asked"),
         ("notifies", "lines without being asked"),
         ("nonsense", "none that MCP knows"),
-        ("asks", "asks the person for input in the middle of a call (elicitation)"),
+        ("asks", "asks the user for input in the middle of a call (elicitation)"),
     ],
 )
 async def test_a_server_that_floods_or_babbles_is_stopped(

@@ -46,7 +46,7 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
     ),
     (
         {"content": [{"type": "image", "mimeType": "image/png", "data": "!!"}]},
-        [Content(text="[an image, image/png, that is no base64 and cannot be shown]")],
+        [Content(text="[an image, image/png, that is not base64 and cannot be shown]")],
     ),
     (
         {"content": [{"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}]},

@@ -104,7 +104,7 @@ async def test_result(folder: Path, function: str, arguments: str, text: str) ->
         ("crashes", "{}", ["without a result (exit code 3)", "about to crash"]),
         ("segfaults", "{}", ["without a result (Segmentation fault)"]),
         ("impossible", "{}", ["ValueError", "not JSON compliant"]),
-        ("junk", "{}", ["8 bytes that are no PNG"]),
+        ("junk", "{}", ["8 bytes that are not PNG"]),
         ("memory", "{}", ["MemoryError"]),
     ],
 )

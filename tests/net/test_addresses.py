@@ -115,7 +115,7 @@ async def test_refused_before_anything_is_contacted(host: str) -> None:
     ],
 )
 async def test_only_http(url: str) -> None:
-    with pytest.raises(Refused, match="no address"):
+    with pytest.raises(Refused, match="Invalid URL"):
         await checked_address(url, private=True, resolve=Resolver())
 
 

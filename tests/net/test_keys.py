@@ -280,7 +280,7 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
         ("TEAM_TOKEN", "http://plain.example/a", "anybody could read it. Use https"),
         ("EMPTY_KEY", "https://anywhere.example", "There is no EMPTY_KEY"),
         ("HOME", "https://anywhere.example", "does not look like the name of a key"),
-        ("TEAM_TOKEN", "nowhere", "is no address"),
+        ("TEAM_TOKEN", "nowhere", "Invalid URL"),
     ],
 )
 def test_a_key_that_no_tool_gets(name: str, url: str, said: str) -> None:

@@ -274,7 +274,7 @@ def test_input_must_be_an_object(text: str) -> None:
     wanted = request(assistant(call("t1", text)), results(result("t1", "bad")))
     body, sent = encoded("anthropic", wanted)
     assert body["messages"][0]["content"][0]["input"] == {}
-    assert "no JSON object" in sent.notes[0]
+    assert "not a JSON object" in sent.notes[0]
 
 
 def test_ids_are_made_fit_and_stay_paired() -> None:

@@ -245,8 +245,8 @@ def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     [
         ('{"a":1,"a":2}', "name a key twice"),
         ('{"a":{"b":1,"b":1}}', "name a key twice"),
-        ("[1]", "are no JSON object"),
-        ('{"a": NaN}', "are no JSON object"),
+        ("[1]", "are not a JSON object"),
+        ('{"a": NaN}', "are not a JSON object"),
         ('{"a":' * 300 + "1" + "}" * 300, "are nested too deeply"),
     ],
 )

@@ -31,7 +31,7 @@ def lists(most: int, count: int = 1) -> tuple[Tool, ...]:
     return tuple(Tool(f"f{place}", "", parameters) for place in range(count))
 
 
-NAMED = "takes no tool named"
+NAMED = "does not accept a tool named"
 LOOSE = "is without additionalProperties: false"
 
 
@@ -51,7 +51,7 @@ LOOSE = "is without additionalProperties: false"
         (strict(OPTIONAL), "'x' is not among", "openai_chat openai_responses"),
         ((Tool("f", "", OPTIONAL),), "refused", ""),
         (patterned("^(?=a)b"), "it looks ahead or behind", "openai_chat openai_responses"),
-        (patterned(r"\p{L}"), "no regular expression of Python", "openai_chat openai_responses"),
+        (patterned(r"\p{L}"), "not a regular expression of Python", "openai_chat openai_responses"),
         (patterned(r"^[(?=]\(\?!(?:a|b)$"), "refused", ""),
         (lists(960), "refused", ""),
         (lists(480, 2), "refused", ""),

@@ -323,7 +323,7 @@ def test_a_name_begins_with_a_letter(name: str, goes_as: str) -> None:
 def test_arguments_that_are_no_object_go_as_an_empty_one() -> None:
     part = said(user("hi"), assistant(call("a", "[1]")))[1]["parts"][0]
     assert part["functionCall"]["args"] == {}
-    assert "no JSON object" in notes(user("hi"), assistant(call("a", "[1]")))[0]
+    assert "not a JSON object" in notes(user("hi"), assistant(call("a", "[1]")))[0]
 
 
 # What Gemini said goes back as it came, part by part.

@@ -164,7 +164,7 @@ def test_a_turn_with_calls_and_its_results() -> None:
 def test_arguments_must_be_an_object(text: str) -> None:
     (message,) = said(assistant(call("t1", text)))
     assert message["tool_calls"][0]["function"]["arguments"] == {}
-    assert "no JSON object" in "".join(notes(assistant(call("t1", text))))
+    assert "not a JSON object" in "".join(notes(assistant(call("t1", text))))
 
 
 def test_images_stand_beside_the_text_and_those_of_results_follow() -> None:

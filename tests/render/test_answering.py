@@ -32,7 +32,7 @@ from tests.tables import each_row
             None,
             ResultCheck(
                 "broken",
-                "Begins like JSON, but is none. Line 2, column 6: a colon should stand here.",
+                "Begins like JSON, but is none. Line 2, column 6: a colon is expected here.",
                 2,
                 6,
             ),

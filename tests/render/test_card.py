@@ -251,7 +251,7 @@ def test_who_and_how_long() -> None:
         (Tool("a", answered_by="python", config={"code": "1"}), "python · code of the tool"),
         (Tool("a", answered_by="mcp", config={"server": "s"}), "mcp · s/a"),
         (Tool("a", answered_by="http", config={"url": "https://x"}), "http · GET https://x"),
-        (Tool("a", answered_by="person"), "a person"),
+        (Tool("a", answered_by="person"), "the user"),
     ],
 )  # fmt: skip
 def test_where_answers_come_from(tool: Tool, line: str) -> None:

@@ -74,14 +74,14 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
 @each_row(
     ("typed", "pointer", "said"),
     [
-        ({"delay_s": "soon"}, "/config/delay_s", "no number"),
-        ({"result": "{", "result_as": "json"}, "/config/result", "no JSON"),
+        ({"delay_s": "soon"}, "/config/delay_s", "not a number"),
+        ({"result": "{", "result_as": "json"}, "/config/result", "not valid JSON"),
         ({"rest_mock": "["}, "/config/rest_mock", "JSON"),
         ({"rest_mock": '{"result": 1}', "result": "x"}, "/config/rest_mock", "given twice"),
         ({"answered_by": "http", "headers": "x"}, "/config/headers", "Name: value"),
         ({"answered_by": "http", "headers": "a: 1\r\na: 2"}, "/config/headers", "twice"),
         ({"answered_by": "person", "output_schema": "{"}, "/config/output_schema", "Line 1"),
-        ({"timeout_s": "long"}, "/timeout_s", "no number of seconds"),
+        ({"timeout_s": "long"}, "/timeout_s", "not a number of seconds"),
         ({"takes": "lark"}, "/definition", "Write the grammar"),
     ],
 )

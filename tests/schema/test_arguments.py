@@ -32,7 +32,7 @@ MALFORMED = {
     "truncated": ('{"city": "Par', 13, "Line 1, column 14: the text ends before"),
     "truncated-value": ('{"city": ', 9, "the text ends before"),
     "truncated-line": ('{\n"city": 1,\n', 13, "Line 3, column 1"),
-    "garbage": ("hello", 0, "a value should stand here"),
+    "garbage": ("hello", 0, "a value is expected here"),
     "trailing": ('{"a": 1} x', 9, "goes on after its end"),
     "two-objects": ('{"a":1}{"b":2}', 7, "goes on after its end"),
     "single-quotes": ("{'a':1}", 1, "a key in double quotes"),
@@ -49,11 +49,11 @@ MALFORMED = {
     "duplicate-keys": (
         '{"a":1,\n "b":{"a":2, "a":3}}',
         21,
-        'Line 2, column 14: the duplicate key "a"',
+        'Line 2, column 14: duplicate key "a"',
     ),
     "duplicate-escaped": ('{"a":1,"\\u0061" :2}', 7, "duplicate key"),
-    "nan": ('{"x":"NaN", "a":NaN}', 16, "NaN is no JSON"),
-    "infinity": ('{"a":-Infinity}', 5, "-Infinity is no JSON"),
+    "nan": ('{"x":"NaN", "a":NaN}', 16, "NaN is not JSON"),
+    "infinity": ('{"a":-Infinity}', 5, "-Infinity is not JSON"),
     "lone-high": ('{"a":"\\ud83d\\ude00 \\\\ud800 \\ud800"}', 27, "surrogate"),
     "lone-low": ('{"a":"\\ude00"}', 6, "surrogate"),
     "swapped": ('{"a":"\\ude00\\ud83d"}', 6, "surrogate"),
@@ -184,5 +184,5 @@ def test_cut_or_garbled_text_never_raises(value: dict[str, object], data: st.Dat
 
 
 def test_parse_tells_line_and_column_after_lf_only() -> None:
-    with pytest.raises(InvalidJSON, match=r"Line 2, column 8: a value should stand here\."):
+    with pytest.raises(InvalidJSON, match=r"Line 2, column 8: a value is expected here\."):
         parse('{"a": "\u2028",\n  "b": }')

@@ -72,7 +72,7 @@ def test_what_is_typed_changes_just_that(path: Any, typed: Any, there: Any, expe
 @each_row(
     ("path", "field", "text", "said"),
     [
-        (TITLE, "low", "many", "no JSON value"),
+        (TITLE, "low", "many", "not a JSON value"),
         (TITLE, "low", '"1"', "a number"),
         (TITLE, "name", "minutes", "Two properties"),
         (TITLE, "name", "", "needs a name"),
@@ -81,7 +81,7 @@ def test_what_is_typed_changes_just_that(path: Any, typed: Any, there: Any, expe
         (TITLE, "rest", '{"minLength": 3}', "place of its own"),
         (MINUTES, "default", "x", "double quotes"),
         (("properties", "any"), "json", "[]", "true or false"),
-        (("properties", "any"), "json", "{", "no JSON value"),
+        (("properties", "any"), "json", "{", "not a JSON value"),
     ],
 )
 def test_what_cannot_be_is_said_at_its_field(path: Any, field: str, text: str, said: str) -> None:

@@ -302,7 +302,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     (
         {**GOOD, "parameters": an_object(a={"type": "integr"})},
         "/parameters/properties/a/type",
-        '"integr" at /properties/a/type is no type',
+        '"integr" at /properties/a/type is not a type',
     ),
     (
         {**GOOD, "parameters": an_object(a={"pattern": "("})},
@@ -369,7 +369,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     (
         {**GOOD, "answered_by": "person", "config": {"output_schema": {"type": "x"}}},
         "/config/output_schema/type",
-        "no type",
+        "not a type",
     ),
     ({**GOOD, "strict": "yes"}, "/strict", "true or false"),
     ({**GOOD, "parallel_safe": 1}, "/parallel_safe", "true or false"),
@@ -438,8 +438,8 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
             {"properties": {"properties": {"minimum": "3"}}},
             "at /properties/properties/minimum, keyword minimum:",
         ),
-        ({"properties": {"a": {"type": 3}}}, "3 at /properties/a/type is no type"),
-        ({"properties": {"a": {"pattern": "("}}}, '"(" at /properties/a/pattern is no regular'),
+        ({"properties": {"a": {"type": 3}}}, "3 at /properties/a/type is not a type"),
+        ({"properties": {"a": {"pattern": "("}}}, '"(" at /properties/a/pattern is not a regular'),
         ({"properties": {"a": {"required": True}}}, "required at /properties/a/required must"),
         ({"patternProperties": {"[": {}}}, "at /patternProperties/[, keyword patternProperties:"),
         ({"anyOf": [{}, {"items": [{}]}]}, "at /anyOf/1/items, keyword items:"),

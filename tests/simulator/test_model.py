@@ -148,7 +148,7 @@ def test_an_error_is_told_and_what_could_be_done() -> None:
 
 
 def test_a_denial_is_accepted() -> None:
-    denied = results(("c2", "The person did not allow this call."), is_error=True)
+    denied = results(("c2", "The user did not allow this call."), is_error=True)
     text = reply(user("Weather in Paris?"), called(RAIN), denied).text
     assert "leave it" in text
 

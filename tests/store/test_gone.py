@@ -138,7 +138,7 @@ async def test_what_was_deleted_is_written_anew(
         ids = [(await asked(engine, "What is 17 * 23?", "calculator")).id for _ in range(2)]
         engine.lock.tell("http://127.0.0.1:1")
         before = [await engine.log.events(one) for one in ids]
-        with pytest.raises(Conflict, match="is there"):
+        with pytest.raises(Conflict, match="exists"):
             await engine.write_anew()
         harm(path)
         with pytest.raises(StoreGone):

@@ -55,7 +55,7 @@ async def waiting(script: httpx.AsyncClient) -> tuple[str, dict[str, Any]]:
         ({"by": "form", "integer:/count": "3"}, 422, "tick that it may go"),
         ({"by": "form", "integer:/count": "x"}, 422, "must be a number"),
         ({"by": "form", "integer:/count": "3", "misfit": "true"}, 303, '{"count": 3}'),
-        ({"text": "no"}, 422, "no JSON"),
+        ({"text": "no"}, 422, "not valid JSON"),
         ({"text": "no", "misfit": "true"}, 303, "no"),
         ({"text": "broken", "is_error": "true"}, 303, "broken"),
         ({"text": ' {"ok": false}'}, 303, ' {"ok": false}'),

@@ -218,7 +218,7 @@ async def test_the_editor_adds_changes_renames_and_takes_back(tmp_path: Path) ->
 
 WRONG: tuple[tuple[dict[str, str], str], ...] = (
     ({"name": "openai"}, "There is a profile"),
-    ({"base_url": "ftp://x"}, "is no address"),
+    ({"base_url": "ftp://x"}, "Invalid URL"),
     ({"headers": "no colon"}, "on a line of its own"),
     ({"headers": "Authorization: x"}, "looks like a key"),
     ({"idle_s": "long"}, "no number of seconds"),

@@ -99,7 +99,7 @@ class Schemas:
             todo += sorted(refs)
         self._used += bytes_
         if self._used > MOST_ALL:
-            raise UnresolvedRef("The document is too large to be read whole; bring a part of it.")
+            raise UnresolvedRef("The document is too large to be read whole; import a part of it.")
         if not schema["required"]:
             schema = {key: value for key, value in schema.items() if key != "required"}
         defs = {self._names[ref]: found[ref] for ref in sorted(found)}

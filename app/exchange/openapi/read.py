@@ -126,7 +126,7 @@ def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
     """What stands at a path, with what it refers to."""
     told = schemas.target(item)
     if not isinstance(told, Mapping):
-        raise UnresolvedRef("What stands at this path is no object; correct the document.")
+        raise UnresolvedRef("The value at this path is not an object; correct the document.")
     return told if told is item else {**told, **item}
 
 
@@ -141,7 +141,7 @@ def _operation(
         operation = schemas.target(operation)
         if not isinstance(operation, Mapping):
             raise _InvalidOperation(
-                "What this operation refers to is no object; correct the document."
+                "What this operation refers to is not an object; correct the document."
             )
         name = _name(operation, path, method)
         if document.get("swagger"):
@@ -229,7 +229,7 @@ def _server(
         return f"{scheme.lower()}:{rest}".rstrip("/")
     if url.startswith("//") or re.match(r"[^/?#]*:", url):
         raise _InvalidOperation(
-            f"Its server is {clip(url)!a}, which is no address of the web; write "
+            f"Its server is {clip(url)!a}, which is not a web address; write "
             "`servers: [{url: https://...}]` into the document."
         )
     tool.notes.append(

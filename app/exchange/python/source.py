@@ -88,7 +88,7 @@ class Types:
         """The schema of one type hint."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise TooLarge("Its types, written out, are too large; bring it as a JSON Schema.")
+            raise TooLarge("Its types, written out, are too large; import it as a JSON Schema.")
         if depth > MOST_DEPTH:
             return self._unknown("a hint that is nested too deep")
         match hint:
@@ -523,7 +523,7 @@ def parse_module(source: str) -> ast.Module:
             return ast.parse(source)
     except SyntaxError as error:
         what = "a number has too many digits" if "digits" in error.msg else error.msg
-        said = f"Line {error.lineno or 1}: this is no sound Python: {what}."
+        said = f"Line {error.lineno or 1}: this is not valid Python: {what}."
         raise Unreadable(said) from None
     except (RecursionError, MemoryError):
         raise Unreadable("The Python is nested too deep to be read.") from None

@@ -179,7 +179,7 @@ class _Values:
     def _counted(self, text: str) -> str:
         self._chars += len(text)
         if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            raise _Unknown("A text holds half of a surrogate pair, which is no character.")
+            raise _Unknown("A text holds half of a surrogate pair, which is not a character.")
         return text
 
     def _items(self, items: list[ast.expr], depth: int) -> list[Any]:

@@ -428,9 +428,9 @@ def same_json(first: Any, other: Any) -> bool:
 
 
 _ASKS = (
-    ("elicit", "asks the person for input in the middle of a call (elicitation)"),
+    ("elicit", "asks the user for input in the middle of a call (elicitation)"),
     ("sampling", "asks for an answer of a model in the middle of a call (sampling)"),
-    ("roots", "asks for the person's folders in the middle of a call (roots)"),
+    ("roots", "asks for the user's folders in the middle of a call (roots)"),
 )
 _REFUSED = re.compile(
     r"(?i)(?:elicitation|sampling|list.?roots) (?:is )?(?:not |un)supported"
@@ -498,7 +498,7 @@ def _image(media_type: str, data: str) -> Content:
     try:
         base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return Content(text=f"[an image, {media_type}, that is no base64 and cannot be shown]")
+        return Content(text=f"[an image, {media_type}, that is not base64 and cannot be shown]")
     if media_type not in IMAGES:
         return Content(text=f"[an image, {media_type}, {_size(data)}: this form is not shown]")
     return Content("image", media_type=media_type, data=data)

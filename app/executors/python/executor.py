@@ -413,7 +413,7 @@ class Python:
                 case {"changed": str(path)} if not fresh:  # it was handed back, and is not run yet
                     await _end_worker(kept.worker)
                     kept.worker = None
-                    report(f"{Path(path).name} has changed, so its process was started anew.", None)
+                    report(f"{Path(path).name} has changed. Its process was restarted.", None)
                     continue
                 case None | {"over": True}:
                     kept.over = True
@@ -581,7 +581,10 @@ def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
     why = f"exit code {code}"
     if code is not None and code > 128:
         why = signal.strsignal(code - 128) or why
-    said = f"The tool's process ended without a result ({why}); what it had done by then stands."
+    said = (
+        f"The tool's process ended without a result ({why}); what it had done by then is not "
+        "undone."
+    )
     return _failed(f"{said}\n{answer.tail}".strip())
 
 
@@ -590,7 +593,7 @@ def _result(text: str, form: str) -> ToolResult:
     if form == "bytes":
         data = base64.b64decode(text)
         picture = image_content(data)
-        said = f"The function returned {len(data):,} bytes that are no PNG, JPEG, WebP or GIF."
+        said = f"The function returned {len(data):,} bytes that are not PNG, JPEG, WebP or GIF."
         return (
             _failed(f"{said} Return text, JSON or an image.")
             if not picture

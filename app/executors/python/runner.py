@@ -475,7 +475,9 @@ class File:
         if callable(found):
             return found, None
         if found is not None:
-            raise CallFailure(f"{name} of {self.path} is no function but a {type(found).__name__}.")
+            raise CallFailure(
+                f"{name} of {self.path} is not a function but a {type(found).__name__}."
+            )
         known = ", ".join(sorted(self.names()))
         raise CallFailure(f"{self.path} has no function {name}; it has: {known}.")
 

@@ -79,7 +79,7 @@ def data(value: Any) -> Any:
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=plain))
     except (TypeError, ValueError, RecursionError) as error:
-        raise CallFailure(f"The function returned what is no JSON: {error}.") from None
+        raise CallFailure(f"The function returned a value that is not JSON: {error}.") from None
 
 
 def plain(value: Any) -> Any:

@@ -186,7 +186,7 @@ class Workspace:
             return await files.read_pdf(path, data, pages)
         if pages:
             raise WorkspaceError(
-                "E11", f"{path} is no PDF; leave pages out, or use offset and limit."
+                "E11", f"{path} is not a PDF; leave pages out, or use offset and limit."
             )
         return files.render_file(path, data, offset, limit, invocation.max_output)
 

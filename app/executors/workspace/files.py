@@ -69,11 +69,11 @@ def text_of(path: str, data: bytes) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        said = f"{path} is no UTF-8 text (byte {error.start:,}); look at it with run_shell."
+        said = f"{path} is not UTF-8 text (byte {error.start:,}); look at it with run_shell."
         raise WorkspaceError("E9", said) from None
     if "\0" in text:
         raise WorkspaceError(
-            "E9", f"{path} has NUL bytes, so it is no text; look at it with run_shell."
+            "E9", f"{path} has NUL bytes, so it is not text; look at it with run_shell."
         )
     return text
 
@@ -127,7 +127,7 @@ def render_notebook(path: str, data: bytes, most: int) -> ToolResult:
         cells = json.loads(text_of(path, data))["cells"]
         pieces = [piece for number, cell in enumerate(cells, 1) for piece in _cell(number, cell)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        said = f"{path} is no notebook of version 4; read it as text with run_shell."
+        said = f"{path} is not a notebook of version 4; read it as text with run_shell."
         raise WorkspaceError("E9", said) from None
     content: list[Content] = []
     room = most - 1_000
@@ -180,11 +180,11 @@ def page_range(words: str) -> tuple[int, int]:
     """The first and last page of "3", "1-3" or "" (the first PAGES). E11 otherwise."""
     found = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?|", words)
     if found is None:
-        raise WorkspaceError("E11", f'{words!r} are no pages; say "3" or "1-3".')
+        raise WorkspaceError("E11", f'{words!r} are not pages; say "3" or "1-3".')
     first = int(found[1] or 1)
     last = int(found[2] or found[1] or PAGES)
     if not 1 <= first <= last:
-        raise WorkspaceError("E11", f'{words!r} are no pages; say "3" or "1-3", from 1.')
+        raise WorkspaceError("E11", f'{words!r} are not pages; say "3" or "1-3", from 1.')
     if last - first >= PAGES:
         raise WorkspaceError("E11", f"At most {PAGES} pages at once; ask for a smaller range.")
     return first, last
@@ -365,7 +365,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         )
     except (jsonschema_rs.ValidationError, ValueError):
         said = (
-            f"{pattern[:200]!r} is no regular expression that can be used here: check its "
+            f"{pattern[:200]!r} is not a regular expression that can be used here: check its "
             "brackets; look-around and back-references are not known."
         )
         raise WorkspaceError("E11", said) from None
@@ -458,7 +458,7 @@ def search_files(
     if read > MAX_READ:
         told.append(f"(Only the first {MAX_READ:,} bytes were searched; name a folder.)")
     if skipped:
-        told.append(f"({skipped:,} files are no text or too large and were left out.)")
+        told.append(f"({skipped:,} files are not text or too large and were left out.)")
     return "\n".join((*told, *_cut_short(looked))) if files or told else "No match."
 
 

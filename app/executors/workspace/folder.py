@@ -74,7 +74,7 @@ def parts_of(path: str) -> tuple[str, ...]:
     """The components of a relative path; () is the folder itself. WorkspaceError E5 beyond it."""
     if "\0" in path or path.startswith("~") or not _spelled(path):
         raise WorkspaceError(
-            "E5", f"{path!r} is no path in the scratch folder; name one like notes.txt."
+            "E5", f"{path!r} is not a path in the scratch folder; name one like notes.txt."
         )
     if path.startswith("/"):
         raise WorkspaceError(

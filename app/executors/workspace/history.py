@@ -108,7 +108,7 @@ class History:
         for change in self.changes:
             if change.number == number:
                 return change
-        raise WorkspaceError("E6", f"There is no change {number} any more; load the page again.")
+        raise WorkspaceError("E6", f"There is no change {number} any more; reload the page.")
 
     def bytes_of(self, digest: str) -> bytes:
         """The bytes of that SHA-256; WorkspaceError E6 where they were forgotten."""

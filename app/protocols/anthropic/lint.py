@@ -65,12 +65,14 @@ def _ref_in_all(node: Node) -> bool:
 
 def _no(names: Sequence[str], source: str, *, inferred: bool = False) -> Iterator[LintRule]:
     for name in names:
-        yield LintRule(f"takes no `{name}`", has(name), source, inferred, "strict", "strict")
+        yield LintRule(f"does not accept `{name}`", has(name), source, inferred, "strict", "strict")
 
 
 RULES: tuple[LintRule, ...] = (
     LintRule(
-        "takes no anyOf, oneOf or allOf at the top level", root_has("anyOf", "oneOf", "allOf"), TOP
+        "does not accept anyOf, oneOf or allOf at the top level",
+        root_has("anyOf", "oneOf", "allOf"),
+        TOP,
     ),
     LintRule(
         "needs `additionalProperties: false` of every object",
@@ -79,11 +81,11 @@ RULES: tuple[LintRule, ...] = (
         severity="strict",
         fix="strict",
     ),
-    LintRule("takes no true or false for a schema", is_boolean, MATRIX, severity="strict"),
+    LintRule("does not accept true or false for a schema", is_boolean, MATRIX, severity="strict"),
     *_no(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), BOUNDS),
     *_no(("minLength", "maxLength"), DOCS),
     *_no(("maxItems",), ARRAYS),
-    LintRule("takes no minItems but 0 and 1", _many_items, ARRAYS, False, "strict", "strict"),
+    LintRule("accepts no minItems but 0 and 1", _many_items, ARRAYS, False, "strict", "strict"),
     *_no(("uniqueItems",), DOCS),
     *_no(("oneOf", "not", "if", "prefixItems", "contains"), DOCS, inferred=True),
     *_no(
@@ -93,11 +95,13 @@ RULES: tuple[LintRule, ...] = (
     ),
     *_no(("dependentSchemas", "dependentRequired", "dependencies"), DOCS, inferred=True),
     *_no(("unevaluatedProperties", "unevaluatedItems"), DOCS, inferred=True),
-    LintRule("takes no `$ref` within allOf", _ref_in_all, DOCS, False, "strict", "strict"),
-    LintRule("takes no objects or lists in an enum", has_complex_enum, DOCS, severity="strict"),
+    LintRule("does not accept `$ref` within allOf", _ref_in_all, DOCS, False, "strict", "strict"),
+    LintRule(
+        "does not accept objects or lists in an enum", has_complex_enum, DOCS, severity="strict"
+    ),
     LintRule("does not know this `format`", odd_format(FORMATS), DOCS, True, "strict", "strict"),
     LintRule(
-        "takes no lookaround, \\b or backreference in a pattern",
+        "does not accept a lookaround, \\b or backreference in a pattern",
         _odd_pattern,
         DOCS,
         False,
@@ -148,7 +152,7 @@ def _keys(tool: SentTool) -> Iterator[Finding]:
 def _compiled(tool: SentTool, all_nodes: Sequence[Node]) -> Iterator[Finding]:
     """What strict mode cannot compile: recursion, and too much in one schema."""
     for ref in sorted(recursive_refs(tool.schema))[:5]:
-        message = f"Anthropic's strict mode takes no schema that refers to itself ({ref})."
+        message = f"Anthropic's strict mode does not accept a schema that refers to itself ({ref})."
         yield _finding(message, tool.where, MATRIX, strict=tool.strict)
     optional, unions = count_parameters(all_nodes)
     for count, most, what in (

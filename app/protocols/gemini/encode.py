@@ -121,7 +121,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
         if choice.mode == "auto":
             config["mode"] = "VALIDATED"
             notes.add(
-                "Only some tools are allowed: sent as mode VALIDATED, for AUTO takes no names."
+                "Only some tools are allowed: sent as mode VALIDATED, for AUTO does not take names."
             )
     if any(tool.strict for tool in tools) and config["mode"] == "AUTO":
         config["mode"] = "VALIDATED"

@@ -232,7 +232,7 @@ def _of_object(node: Mapping[str, Any], kind_name: str, here: Place) -> Iterator
     names = properties if isinstance(properties, Mapping) else {}
     required = node.get("required")
     if kind_name == "object" and not names and here:
-        message = "takes no object without properties within parameters"
+        message = "does not accept an object without properties within parameters"
         yield _refused(f"{message}: name some, or use parametersJsonSchema", here, EMPTY_OBJECTS)
     elif kind_name == "object" and not names:
         message = (
@@ -245,7 +245,9 @@ def _of_object(node: Mapping[str, Any], kind_name: str, here: Place) -> Iterator
         yield _refused(message, here, NO_OBJECTS)
     for name in required if isinstance(required, list) else ():
         if name not in names:
-            message = f"takes no required property that is not defined, as {str(name)[:40]!r}"
+            message = (
+                f"does not accept a required property that is not defined, as {str(name)[:40]!r}"
+            )
             yield _refused(message, (*here, "required"), REFERENCE, text_place=here)
 
 
@@ -257,7 +259,7 @@ def _of_format(node: Mapping[str, Any], kind_name: str, here: Place) -> Iterator
         words = "takes a format of texts and numbers alone"
         yield _refused(words, place, NO_FORMATS, text_place=here)
     elif node["format"] not in formats:
-        words = f"takes no format but {' and '.join(formats)} of the type {kind_name}"
+        words = f"accepts no format but {' and '.join(formats)} of the type {kind_name}"
         source, inferred = (FORMATS, False) if kind_name == "string" else (SCHEMA, True)
         yield _refused(words, place, source, text_place=here, inferred=inferred)
     elif node["format"] == "enum" and not node.get("enum"):
@@ -276,7 +278,7 @@ def _of_enum(node: Mapping[str, Any], here: Place) -> Iterator[Finding]:
     if not all(isinstance(value, str) for value in values):
         yield _refused("takes texts alone in an enum", (*here, "enum"), NUMBERS, text_place=here)
     if "" in values:
-        words = "takes no empty text in an enum"
+        words = "does not accept an empty string in an enum"
         yield _refused(words, (*here, "enum"), EMPTY_VALUES, text_place=here)
     if type_name(node.get("type")) != "string":
         words = "takes an enum beside `type: string` alone"

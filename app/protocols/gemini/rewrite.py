@@ -53,7 +53,7 @@ class Gemini:
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
         if not isinstance(schema, Mapping):
             if schema is not True:
-                self.losses.add("What takes no value at all is no longer refused", place)
+                self.losses.add("A schema that accepts no value is no longer enforced", place)
             return {}
         node = self.folded(schema, place)
         nullable = bool(node.pop("nullable", False))

@@ -108,7 +108,9 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
             body["think"] = effort
         case int() | "adaptive":
             body["think"] = True
-            notes.add("Ollama takes no thinking budget: thinking was switched on without one.")
+            notes.add(
+                "Ollama does not accept a thinking budget: thinking was switched on without one."
+            )
         case _:
             notes.add("The setting thinking was left out: give true, false, low, medium or high.")
 

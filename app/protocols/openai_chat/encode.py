@@ -341,7 +341,7 @@ QUIRKS: Mapping[str, str] = {
     "no_strict": "the server has no strict mode, or another one (DeepSeek)",
     "no_parallel": "the server refuses parallel_tool_calls, so there may be several calls",
     "whole_arguments": "the arguments of a call come in one chunk (Groq, Mistral, xAI)",
-    "text_only": "the server takes no images at all (DeepSeek)",
+    "text_only": "the server does not accept images at all (DeepSeek)",
     "image_results": "a tool message takes images; otherwise they follow in a user message",
     "text_only_results": "a tool message takes text alone, which is taken for granted by now",
 }

@@ -222,7 +222,7 @@ def wanted(body: Body) -> Wanted:
     """What `body` asks for; BadInput says what is wrong with it."""
     known = FIELDS if body.is_json else FORM_FIELDS
     if others := sorted(body.data.keys() - set(known)):
-        raise BadInput(f"A fork takes no {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
+        raise BadInput(f"A fork has no field {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
     if body.is_json and (
         empty := [name for name in PLACES if body.data.get(name, 0) in ("", None)]
     ):

@@ -143,7 +143,7 @@ def _choosing(
         if groups:
             listed.append((name, groups))
         elif item.tools or item.servers:
-            said.append((name, "What this file holds is not listed here; bring it alone.", False))
+            said.append((name, "This file is not listed here. Import it alone.", False))
         elif item.problem:
             said.append((name, item.problem, True))
     site.uploads[word] = Upload(tuple(sources), ChoicePage(word, listed, MOST_SHOWN, said))
@@ -153,7 +153,7 @@ def _choosing(
 def _upload(site: Site, word: str) -> Upload:
     upload = site.uploads.get(word)
     if upload is None:
-        raise BadInput("This form is out of date; bring the file again.")
+        raise BadInput("This form is out of date. Import the file again.")
     return upload
 
 
@@ -221,7 +221,7 @@ async def _foreign(request: Request) -> Response | None:
     site = site_of(request)
     brought = await asyncio.to_thread(import_tools, json.dumps(body.data))
     if brought.servers:
-        raise BadInput("It holds MCP servers; bring them at /import. Nothing was saved.")
+        raise BadInput("It holds MCP servers; import them at /import. Nothing was saved.")
     if brought.more:
         raise BadInput(
             f"At most {MOST_TOOLS:,} tools are taken at once; send the rest by themselves. "
@@ -292,7 +292,7 @@ async def _sources(body: Body) -> list[Source]:
         path for path in files if isinstance(path, UploadFile) and (path.filename or path.size)
     ]
     if len(uploads) > MOST_FILES:
-        raise BadInput(f"At most {MOST_FILES} files at once; bring the rest after them.")
+        raise BadInput(f"At most {MOST_FILES} files at once. Import the rest afterwards.")
     names = {name for name, _, _ in found}
     for upload in uploads:
         name = _free(_relative(upload.filename or ""), names)
@@ -302,7 +302,7 @@ async def _sources(body: Body) -> list[Source]:
             coding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
             found.append((name, raw.decode(coding), ""))
         except UnicodeDecodeError:
-            wrong = "It is no text in UTF-8; archives and pictures hold no tools."
+            wrong = "It is not UTF-8 text. Archives and images contain no tools."
             found.append((name, "", wrong))
     if not found:
         raise BadInput("Paste a text, or choose a file.")
@@ -446,7 +446,7 @@ def _posted(site: Site, body: Body) -> list[ImportRow]:
             continue
         number = key.removeprefix("row:")
         if not (number.isascii() and number.isdigit() and len(number) < 6):
-            raise BadInput("This form is not one of ours; bring it again.")
+            raise BadInput("This form is invalid. Import the file again.")
         rows.append(_row(site, int(number), body.text(key)))
     return rows
 
@@ -464,7 +464,7 @@ def _row(site: Site, number: int, carried: str) -> ImportRow:
         imported = ImportedServer(server, server.name, notes, replaced=site.values.get(held, ()))
         return replace(_server_row(number, source, imported), held=held)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise BadInput("This form is not one of ours; bring it again.") from None
+        raise BadInput("This form is invalid. Import the file again.") from None
 
 
 async def _taking(
@@ -516,12 +516,12 @@ async def _taking(
 def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
     """`server` with the values that the person put back. BadInput where it may not be kept so."""
     if row.back and max(row.back) >= len(row.replaced):
-        raise BadInput("What was replaced is not known any more; bring the file again.")
+        raise BadInput("The replaced values are no longer known. Import the file again.")
     back = [row.replaced[place] for place in sorted(row.back)]
     try:
         server = with_values(server, back)
     except (KeyError, IndexError):
-        raise BadInput("This form is not one of ours; bring it again.") from None
+        raise BadInput("This form is invalid. Import the file again.") from None
     return engine.servers.checked(to_data(server), {replaced.value for replaced in back})
 
 
@@ -535,7 +535,7 @@ def _wrong(row: ImportRow, name: str, before: set[str], there: set[str]) -> str:
         return ""
     legal = NAME.fullmatch(name) if row.is_server else _is_legal(name)
     if not legal:
-        return f"{name[:80]!a} is no name; use letters, digits, underscores, dots and hyphens."
+        return f"{name[:80]!a} is not a name; use letters, digits, underscores, dots and hyphens."
     if name in before:
         return f"Two of these would be called {name!r}; give one of them another name."
     if name in there and not (row.replace and row.taken):

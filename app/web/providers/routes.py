@@ -280,4 +280,4 @@ def _number(body: Body, name: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise BadInput(f"{name}: {text[:40]!r} is no number of seconds.") from error
+        raise BadInput(f"{name}: {text[:40]!r} is not a number of seconds.") from error

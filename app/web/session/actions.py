@@ -95,7 +95,7 @@ def _seen(body: Body) -> int:
     """How much of the arguments the page had on its card when its form was sent."""
     seen = body.text("seen", str(SHOWN_ARGUMENTS))
     if not re.fullmatch("[0-9]{1,9}", seen):
-        raise BadInput("seen is a number of characters; load the page again.")
+        raise BadInput("seen is a number of characters; reload the page.")
     return int(seen)
 
 

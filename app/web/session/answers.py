@@ -207,7 +207,9 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
     try:
         value = strict_json.parse(text)
     except strict_json.InvalidJSON as error:
-        said = "Nothing is answered yet." if not text.strip() else f"This is no JSON. {error}"
+        said = (
+            "Nothing is answered yet." if not text.strip() else f"This is not valid JSON. {error}"
+        )
         lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
         raise ResultMisfit(f"{said} {ANYWAY}", lacking) from None
     problems = misfits(schema, value)

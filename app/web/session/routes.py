@@ -173,7 +173,7 @@ async def more_cards(request: Request) -> Response:
 def _turn_number(request: Request) -> int:
     number: str = request.path_params["turn"]
     if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise BadInput("A turn is named by its number; load the page again.")
+        raise BadInput("A turn is named by its number; reload the page.")
     return int(number)
 
 

@@ -122,7 +122,7 @@ def limits_along(body: Body) -> Mapping[str, Any]:
     others = sorted(body.data.keys() - {*RUN_LIMITS, "pause"})
     if others:
         known = ", ".join(RUN_LIMITS)
-        raise BadInput(f"Continue takes no {others[0][:80]!r}; along with it go {known}.")
+        raise BadInput(f"Continue has no field {others[0][:80]!r}; the fields are {known}.")
     if body.is_json:
         return {name: value for name, value in body.data.items() if name != "pause"}
     texts = {name: body.text(name).strip() or "0" for name in _LIMITS if name in body.data}

@@ -238,7 +238,7 @@ def _json_value(text: str) -> Any:
     try:
         return strict_json.parse(text)
     except strict_json.InvalidJSON as error:
-        raise BadTool(f"This is no JSON: {error}") from error
+        raise BadTool(f"This is not valid JSON: {error}") from error
 
 
 def _json_text(value: Any) -> str:
@@ -265,7 +265,7 @@ def _number(text: str, pointer: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise BadTool(f"{text.strip()[:40]!r} is no number of seconds.", pointer) from error
+        raise BadTool(f"{text.strip()[:40]!r} is not a number of seconds.", pointer) from error
 
 
 def _any_number(text: str) -> int | float:
@@ -274,7 +274,7 @@ def _any_number(text: str) -> int | float:
     except strict_json.InvalidJSON:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadTool(f"{text.strip()[:40]!r} is no number.")
+        raise BadTool(f"{text.strip()[:40]!r} is not a number.")
     return value
 
 
@@ -297,7 +297,7 @@ def _pairs(text: str) -> dict[str, str]:
         if not line.strip():
             continue
         if not colon or not name.strip():
-            raise BadTool(f"{line.strip()[:40]!r} is no header; write Name: value.")
+            raise BadTool(f"{line.strip()[:40]!r} is not a header; write Name: value.")
         if name.strip() in pairs:
             raise BadTool(f"The header {name.strip()} is there twice; remove one.")
         pairs[name.strip()] = value.strip()

@@ -68,7 +68,7 @@ async def test_in_the_sandbox_too(working: Working) -> None:
 
 ENDS: list[tuple[str, Any, str]] = [
     ("the model", lambda w, t: w.text("stop_task", task_id=t), "stopped by the model"),
-    ("the person", lambda w, t: w.tasks.stop("s", t, "stopped by you"), "stopped by you"),
+    ("the user", lambda w, t: w.tasks.stop("s", t, "stopped by you"), "stopped by you"),
     ("Stop and delete", lambda w, t: w.executors.forget("s"), "stopped with the run"),
     ("the program", lambda w, t: w.executors.close(), "ended with the program"),
 ]

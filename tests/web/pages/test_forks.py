@@ -120,7 +120,7 @@ async def test_what_if_makes_a_fork_for_each_result(
         ({"turn": 1, "text": "Hi"}, 422, "takes none"),
         ({"settings": ["x"]}, 422, "must be an object"),
         ({"settings": {"loud": 1}}, 422, "no field"),
-        ({"where": 1}, 422, "takes no 'where'"),
+        ({"where": 1}, 422, "has no field 'where'"),
         ({"go": "yes"}, 422, "true or false"),
     ],
 )

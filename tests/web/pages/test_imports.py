@@ -115,7 +115,7 @@ async def test_a_name_that_is_there_is_never_taken_over_without_a_word(
     twice = await taken(page, {**fields, "as:0": ["other"], "as:1": ["other"]})
     assert "Two of these" in unescape(twice.text)
     odd = await taken(page, {**fields, "as:0": ["a b"]})
-    assert "is no name" in odd.text
+    assert "is not a name" in odd.text
     assert fields_of(odd.text)["as:0"] == ["a b"]  # what was typed is there still
     assert (await script.get("/tools/mine")).json()["description"] == "My own."
     replaced = await taken(page, {**fields, "replace:0": ["on"], "on": []})
@@ -166,7 +166,7 @@ async def test_each_replaced_value_is_shown_and_can_be_put_back(
         assert value not in html
     assert "back:0" not in fields  # nothing is put back but by the person
     lost = await taken(page, {**fields, "back:0": ["7"]})
-    assert "bring the file again" in lost.text
+    assert "import the file again" in lost.text
     answer = await taken(page, {**fields, "back:0": ["0", "2"]})
     assert answer.status_code == 303, answer.text
     kept = (await script.get("/servers/board")).json()
@@ -208,9 +208,9 @@ async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) ->
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ([("file", ("a.zip", b"PK\x03\x04\xff\xff"))], "It is no text in UTF-8"),
-        ([("file", ("a.txt", b"hello there"))], "no form that is known"),
-        ([("file", ("a.json", b'{"a": '))], "no sound JSON"),
+        ([("file", ("a.zip", b"PK\x03\x04\xff\xff"))], "It is not UTF-8 text"),
+        ([("file", ("a.txt", b"hello there"))], "Unknown format"),
+        ([("file", ("a.json", b'{"a": '))], "not valid JSON"),
         ([("file", ("", b""))], "Paste a text, or choose a file."),
         ([("file", (f"{n}.json", b"{}")) for n in range(501)], "At most 500 files"),
     ],

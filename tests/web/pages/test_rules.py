@@ -86,10 +86,10 @@ async def test_a_script_writes_reads_and_changes_rules(tmp_path: Path, own: bool
         ("/look", {"tool": "x", "action": "no"}, 422, "action is one of"),
         ("/look", {"tool": "x", "action": "deny", "words": CANARY}, 422, "the value of a key"),
         ("/look", {"tool": "x", "action": "deny", "source": CANARY}, 422, "is none"),
-        ("/none", {"tool": "x", "action": "run"}, 404, "no such rule"),
-        ("/none/move", {"place": 0}, 404, "no such rule"),
+        ("/none", {"tool": "x", "action": "run"}, 404, "no longer exists"),
+        ("/none/move", {"place": 0}, 404, "no longer exists"),
         ("/none/switch", {"enabled": "no"}, 422, "must be true or false"),
-        ("/none/renew", {}, 404, "no such rule"),
+        ("/none/renew", {}, 404, "no longer exists"),
     ],
 )
 async def test_what_is_refused_changes_nothing(
@@ -271,7 +271,7 @@ async def test_what_is_gone_is_said_beside_the_list_as_it_is(tmp_path: Path) -> 
                             ("/delete", {}), ("", FORM)):  # fmt: skip
             told = await asked.post(f"/rules/{gone}{act}", fields, PAGE)
             assert told.status == 404
-            assert "There is no such rule any more" in told.body.decode()
+            assert "This rule no longer exists" in told.body.decode()
             assert f'id="rule-{kept}"' in told.body.decode()
         assert f'id="rule-{kept}"' in (await asked.get(f"/rules?edit={gone}", PAGE)).body.decode()
 
