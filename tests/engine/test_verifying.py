@@ -136,7 +136,7 @@ TAMPERED: dict[str, tuple[str, str]] = {
     ),
     "a piece that is a text": (
         f"UPDATE chunks SET bytes = CAST(bytes AS TEXT) {ONE} start = 0",
-        "no bytes",
+        "not bytes",
     ),
     "a mark that is not JSON": (
         f"UPDATE recordings SET masked = '[[' {ONE} number = 1",
@@ -234,7 +234,7 @@ async def test_what_nobody_can_read_does_not_keep_the_rest_from_being_put_right(
         await engine.database.write([Statement(sql, [()]) for sql in spoiled])
         done, found = await found_in(engine.database, mending=True)
         assert (done.sessions, done.mended) == (2, 1)
-        assert "the index could not be built again" in found[-1].line
+        assert "the index could not be rebuilt" in found[-1].line
         restored = await engine.log.summary(ids[1])
         assert restored is not None
         assert restored.state == "idle"

@@ -58,7 +58,7 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
 @each_row(
     ("text", "said"),
     [
-        ("a: 1\na: 2", "Line 2, column 1: the key 'a' is repeated here."),
+        ("a: 1\na: 2", "Line 2, column 1: duplicate key 'a'."),
         ("a: 1\n---\nb: 2", "a second document begins here"),
         ("[a, b]: 1", "a key must be a text"),
         ("a: *x", "Line 1, column 4: nothing named 'x' ends before"),

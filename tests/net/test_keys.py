@@ -55,7 +55,7 @@ NO_ADDRESS = [
 
 @each_row("url", NO_ADDRESS)
 def test_what_two_parsers_might_read_differently_is_no_address(url: str) -> None:
-    with pytest.raises(BadInput, match="write it like"):
+    with pytest.raises(BadInput, match="Invalid URL"):
         origin(url)
     assert Keys(ENV).key_for(profile(url)) is None or url == "sim:"
 

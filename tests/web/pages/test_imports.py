@@ -166,7 +166,7 @@ async def test_each_replaced_value_is_shown_and_can_be_put_back(
         assert value not in html
     assert "back:0" not in fields  # nothing is put back but by the person
     lost = await taken(page, {**fields, "back:0": ["7"]})
-    assert "import the file again" in lost.text
+    assert "Import the file again" in lost.text
     answer = await taken(page, {**fields, "back:0": ["0", "2"]})
     assert answer.status_code == 303, answer.text
     kept = (await script.get("/servers/board")).json()

@@ -110,7 +110,7 @@ async def test_a_plain_form_brings_images(
     assert len(prompt["text"]) == 2_000_000
     bad = await page.post(path, data={"text": "x"}, files=[("images", ("a.png", b"GIF", "x/y"))])
     assert bad.status_code == 422
-    assert "Image 1 is no PNG, JPEG, WebP or GIF" in bad.text
+    assert "Image 1 is not a PNG, JPEG, WebP or GIF" in bad.text
 
 
 async def test_the_tab_and_the_line_in_setup(
