@@ -82,7 +82,7 @@ def _value(node: ast.AST) -> Any:
 
 def _checked(value: Any) -> Any:
     if isinstance(value, complex):
-        raise ValueError("the result is not a real number")
+        raise ValueError("the result is no real number")
     if abs(value) > MAX_NUMBER:
         raise ValueError("a number in the expression grows too large")
     return value

@@ -381,7 +381,7 @@ def test_functions_of_a_namespace_are_the_clients() -> None:
     assert list(made.notes) == [
         "The tool spawn_agent was left out: another one has its name.",
         "The tool without a name was left out: Only functions of the namespace 'other' can be "
-        "brought.",
+        "imported.",
     ]
 
 

@@ -140,7 +140,7 @@ WORKSPACE: tuple[Tool, ...] = (
                 "maximum": 600,
             },
             "background": _flag("Run on in the background. False if left out."),
-            "description": _text("What it is for, in a few words, for the user who approves it."),
+            "description": _text("What it is for, in a few words, for the person who decides."),
         },
         "command",
         timeout_s=620.0,
