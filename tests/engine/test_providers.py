@@ -149,7 +149,7 @@ LISTS: tuple[tuple[bytes, str], ...] = (
     (answering(HTML, kind="text/html; charset=utf-8"), "not JSON but text/html"),
     (answering(b'{"hello": 1}'), "names no model"),
     (answering(b'{"data": []}'), "no model yet"),
-    (answering(b"[" * 9000), "no JSON"),
+    (answering(b"[" * 9000), "not JSON"),
     (answering(HTML, "404 Not Found", "text/html"), "no list of models there"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", "broke off"),
 )

@@ -221,7 +221,7 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
     ({"base_url": "ftp://x"}, "Invalid URL"),
     ({"headers": "no colon"}, "on a line of its own"),
     ({"headers": "Authorization: x"}, "looks like a key"),
-    ({"idle_s": "long"}, "no number of seconds"),
+    ({"idle_s": "long"}, "not a number of seconds"),
     ({"idle_s": "nan"}, "seconds from"),
     ({"protocol": "smtp"}, "protocol must be one of"),
     ({"base_url": f"https://llm.example/{KEY}"}, "value of a key"),
