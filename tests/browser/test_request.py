@@ -113,7 +113,7 @@ def test_the_provider_is_switched_in_mid_session(server: Server, tab: Tab) -> No
     tab.find("#tab-setup").click()
     for number, profile in enumerate(PROFILES[1:], 1):
         tab.find("[name=profile]").select_option(profile)
-        expect(tab.find("#setup label > small").first).to_contain_text("sim:")
+        expect(tab.find("#setup label > small").first).to_contain_text("built-in simulator")
         expect(tab.find("[name=profile]")).to_have_value(profile)
         if number == 1:
             tab.press(tab.card(0), "a")  # the first goes on with a call of the other's
