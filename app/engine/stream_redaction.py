@@ -481,7 +481,7 @@ class StreamRedactor:
             return  # it lacked but its last line end
         at = self._broken_at - self.saved
         frame = bytes(self._bytes[at : upto - self.saved])
-        literals = list(islice(text_literals(frame, _MEMBERS), _MOST_STRINGS))
+        literals = list(islice(text_literals(frame, _MEMBERS, broken=True), _MOST_STRINGS))
         of_members: dict[bytes, list[StringSpan]] = {}
         for literal in literals:
             of_members.setdefault(literal.name, []).append(literal)

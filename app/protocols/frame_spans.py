@@ -99,9 +99,11 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> Iterator[StringSpan]:
+def text_literals(
+    frame: bytes, members: Collection[bytes] = TEXT_MEMBERS, *, broken: bool = False
+) -> Iterator[StringSpan]:
     """The strings of `members`, by default those that become text of a part, the last one perhaps
-    without its end."""
+    without its end. Of a `broken` frame also the one in which it ends, whatever its member."""
     names, name = [b""], b""
     for token in _TOKEN.finditer(frame):
         mark = token[0]
@@ -111,11 +113,10 @@ def text_literals(frame: bytes, members: Collection[bytes] = TEXT_MEMBERS) -> It
             name = names.pop() if len(names) > 1 else b""
         elif _IS_NAME.match(frame, token.end()):
             name = text_of(mark).encode("utf-8", "replace") if b"\\" in mark else mark[1:-1]
-        elif name not in members:
-            continue
         elif len(mark) > 1 and mark.endswith(b'"'):
-            yield StringSpan(name, token.start() + 1, token.end() - 1, text_of(mark))
-        else:
+            if name in members:
+                yield StringSpan(name, token.start() + 1, token.end() - 1, text_of(mark))
+        elif name in members or broken:
             literal = _CUT_ESCAPE.sub(b"", mark)
             yield StringSpan(
                 name, token.start() + 1, token.start() + len(literal), text_of(literal + b'"')

@@ -17,7 +17,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.events import (
@@ -287,6 +287,7 @@ def answer(protocol: str, random_: random.Random) -> bytes:
     return with_escapes(body, random_.choice((0, 0.2, 1)), random_)
 
 
+@example("ollama", 1611)  # in a member of the arguments, which no part is made of
 @UNHURRIED
 @given(st.sampled_from(sorted(PROTOCOLS)), st.integers(0, 2**32))
 def test_an_answer_that_breaks_off_shows_none_either(protocol: str, seed: int) -> None:
