@@ -55,8 +55,8 @@ async def _read_session(path: Path, session_id: str) -> SessionBundle:
 def _put(arguments: argparse.Namespace, written: ExportFile, marks: Sequence[Redaction]) -> None:
     if arguments.output is not None:
         _save(arguments.output, written.data)
-    told = [f"Masked in {mark.where}: {mark.count}." for mark in marks]
-    for sentence in (*written.notes, *told):
+    redactions = [f"Masked in {mark.where}: {mark.count}." for mark in marks]
+    for sentence in (*written.notes, *redactions):
         print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
     if arguments.json:
         masked = [{"where": mark.where, "count": mark.count} for mark in marks]
@@ -80,5 +80,5 @@ def _save(path: Path, data: bytes) -> None:
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        said = f"{path} cannot be written ({error.strerror}); name another file with -o."
-        raise BadInput(said) from error
+        message = f"{path} cannot be written ({error.strerror}); name another file with -o."
+        raise BadInput(message) from error

@@ -38,8 +38,8 @@ def _data(path: Path) -> bytes:
             raise BadInput(f"{path} is larger than {MAX_BYTES >> 20} MiB, the most that is read.")
         return path.read_bytes()
     except OSError as error:
-        said = f"Cannot read {path} ({error.strerror}); name a readable file."
-        raise BadInput(said) from error
+        message = f"Cannot read {path} ({error.strerror}); name a readable file."
+        raise BadInput(message) from error
 
 
 async def _here(path: Path, data: bytes) -> str:

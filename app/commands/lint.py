@@ -59,24 +59,24 @@ def main(arguments: argparse.Namespace) -> int:
     failed: list[dict[str, str]] = []
     for path in arguments.files:
         try:
-            brought = _read(path)
+            imported = _read(path)
             if arguments.fix:
-                change = fix_file(path, brought.tools, protocols)
+                change = fix_file(path, imported.tools, protocols)
                 _tell(path, change)
-                brought = _read(path) if change.diff else brought
+                imported = _read(path) if change.diff else imported
         except BadInput as error:
             failed.append(_complain({"file": str(path), "error": str(error)}, str(error)))
             continue
-        _note(path, brought)
-        for tool in brought.tools:
+        _note(path, imported)
+        for tool in imported.tools:
             if tool.tool is None and not tool.refers:
                 name = tool.name or "a tool"
                 what = {"file": str(path), "tool": tool.name, "error": tool.problem}
                 failed.append(_complain(what, f"{path}: {name}: {tool.problem}"))
-        lines += lint_tools(str(path), brought.tools, protocols)
+        lines += lint_tools(str(path), imported.tools, protocols)
     if arguments.json:
-        told = [{"file": line.file, "tool": line.tool, **asdict(line.finding)} for line in lines]
-        print(json.dumps([*told, *failed], ensure_ascii=False, indent=2))
+        rows = [{"file": line.file, "tool": line.tool, **asdict(line.finding)} for line in lines]
+        print(json.dumps([*rows, *failed], ensure_ascii=False, indent=2))
     else:
         for line in lines:
             print(line)
@@ -105,27 +105,27 @@ def _read(path: Path) -> ImportedTools:
         raise BadInput(f"Cannot read {path} ({why}); name a readable file.") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text; name a file of tools.") from error
-    brought = import_tools(text, str(path))
-    if brought.problem or not brought.tools:
-        why = brought.problem or "It holds no tools."
+    imported = import_tools(text, str(path))
+    if imported.problem or not imported.tools:
+        why = imported.problem or "It holds no tools."
         raise BadInput(f"{path}: {why}")
-    return brought
+    return imported
 
 
-def _complain(what: dict[str, str], said: str) -> dict[str, str]:
+def _complain(what: dict[str, str], message: str) -> dict[str, str]:
     """One sentence on the error stream; `what` is the same for a program."""
-    print(f"playground: {' '.join(said.split())}", file=sys.stderr)
+    print(f"playground: {' '.join(message.split())}", file=sys.stderr)
     return what
 
 
-def _note(path: Path, brought: ImportedTools) -> None:
+def _note(path: Path, imported: ImportedTools) -> None:
     """What was changed or left out to read it; who answers a tool is no matter here."""
-    for said in brought.notes:
-        print(f"{path}: {said}", file=sys.stderr)
-    for tool in brought.tools:
-        for said in tool.notes:
-            if said != UNANSWERED:
-                print(f"{path}:{tool.name}: {said}", file=sys.stderr)
+    for message in imported.notes:
+        print(f"{path}: {message}", file=sys.stderr)
+    for tool in imported.tools:
+        for message in tool.notes:
+            if message != UNANSWERED:
+                print(f"{path}:{tool.name}: {message}", file=sys.stderr)
 
 
 def lint_tools(
@@ -140,8 +140,8 @@ def lint_tools(
                 lines.append(LintLine(file, item.name, refused))
             continue
         form = item.form if item.protocol else None
-        told = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
-        lines += [LintLine(file, item.tool.name, finding) for finding in told]
+        problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+        lines += [LintLine(file, item.tool.name, finding) for finding in problems]
     tools = [item.tool for item in found if item.tool is not None]
     together: dict[Finding, None] = {}
     for protocol in protocols:
@@ -154,12 +154,12 @@ def lint_tools(
 
 def _tell(path: Path, change: FileFix) -> None:
     """What was changed, on the error stream: the other one is for findings."""
-    said = [*change.diff, *(f"{path}:{sentence}" for sentence in change.told)]
+    message = [*change.diff, *(f"{path}:{sentence}" for sentence in change.notes)]
     if change.kept:
-        said.append(f"{path} was rewritten; the original is in {change.kept}.")
-    elif not change.told:
-        said.append(f"{path}: nothing to rewrite.")
-    for line in said:
+        message.append(f"{path} was rewritten; the original is in {change.kept}.")
+    elif not change.notes:
+        message.append(f"{path}: nothing to rewrite.")
+    for line in message:
         print(line, file=sys.stderr)
 
 
@@ -177,13 +177,13 @@ _SPELLINGS: tuple[tuple[int | str | None, tuple[str, str]], ...] = (
 
 @dataclass(frozen=True)
 class FileFix:
-    """`diff` are the lines of the change, () where nothing was changed; `told` says of each tool
+    """`diff` are the lines of the change, () where nothing was changed; `notes` say of each tool
     what could not be kept or done, each beginning with the tool's name. `kept` is where the file
     as it was stands now.
     """
 
     diff: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     kept: Path | None = None
 
 
@@ -201,27 +201,27 @@ def fix_file(path: Path, found: Sequence[ImportedTool], protocols: Sequence[str]
         whole = json.loads(before)
     except ValueError:
         names = ", ".join(item.name for item, _ in wanted)
-        return FileFix(told=(f"{names}: only files of JSON are fixed; change this one by hand.",))
-    told: list[str] = []
+        return FileFix(notes=(f"{names}: only files of JSON are fixed; change this one by hand.",))
+    notes: list[str] = []
     for item, fixes in wanted:
-        told += _fix(whole, item, fixes, protocols)
+        notes += _fix(whole, item, fixes, protocols)
     after = _file_text(whole, before)
     if json.loads(before) == whole:
-        return FileFix(told=tuple(told))
+        return FileFix(notes=tuple(notes))
     kept = _keep(path)
     _replace(path, after)
     lines = unified_diff(
         before.splitlines(), after.splitlines(), str(path), f"{path} (fixed)", lineterm="", n=3
     )
-    return FileFix(tuple(lines), tuple(told), kept)
+    return FileFix(tuple(lines), tuple(notes), kept)
 
 
 def _fixes(item: ImportedTool, protocols: Sequence[str]) -> list[Fix]:
     """The rewrites that would help, in the order they are made."""
     assert item.tool is not None
     form = item.form if item.protocol else None
-    told = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
-    needed = {finding.fix for finding in told if _is_asked(finding)}
+    problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+    needed = {finding.fix for finding in problems if _is_asked(finding)}
     order: tuple[Fix, ...] = ("inline", "gemini", "drop", "strict")
     return [fix for fix in order if fix in needed]
 
@@ -236,42 +236,42 @@ def _is_asked(finding: Finding) -> bool:
 def _fix(
     whole: Any, item: ImportedTool, fixes: Sequence[Fix], protocols: Sequence[str]
 ) -> list[str]:
-    """Make the rewrites in `whole` that help; what is to be told of them."""
+    """Make the rewrites in `whole` that help; what the user should know of them."""
     place = _holder(whole, item.form)
     if place is None:
         return [f"{item.name}: not found again in the file; change it by hand."]
     entry, holder, key = place
     assert item.tool is not None
-    before, tool, told = holder[key], item.tool, []
+    before, tool, notes = holder[key], item.tool, []
     for fix in fixes:
         made = _rewritten(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
         holder[key] = made.parameters
         known = from_openapi_schema(made.parameters) if fix == "gemini" else made.parameters
         tool = replace(tool, parameters=known)
-        told += [f"{item.name}: {_worded(said)}" for said in made.lost]
-        told += [f"{item.name}: null now stands for absent at {where}." for where in made.nullable]
+        notes += [f"{item.name}: {_worded(message)}" for message in made.lost]
+        notes += [f"{item.name}: null now stands for absent at {where}." for where in made.nullable]
     asked = _refusals(item, protocols).keys()
     left = _refusals(replace(item, tool=tool, form=entry), protocols)
     if asked and asked <= left.keys():
         holder[key] = before
-        said = next(iter(left.values()))
-        return [f"{item.name}: not rewritten, it would be refused all the same: {said}"]
-    return told
+        message = next(iter(left.values()))
+        return [f"{item.name}: not rewritten, it would be refused all the same: {message}"]
+    return notes
 
 
-def _worded(said: str) -> str:
+def _worded(message: str) -> str:
     """A sentence of Rewrite.lost; that it is refused still is no loss of meaning."""
-    return said if said.startswith("Still refused: ") else f"could not keep: {said}"
+    return message if message.startswith("Still refused: ") else f"could not keep: {message}"
 
 
 def _refusals(item: ImportedTool, protocols: Sequence[str]) -> dict[str, str]:
     """Which protocols refuse the tool for its schema, and why."""
     assert item.tool is not None
     form = item.form if item.protocol else None
-    told = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+    problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
     return {
         finding.protocol: finding.message
-        for finding in reversed(told)
+        for finding in reversed(problems)
         if finding.severity == "refused" and finding.pointer.startswith("/parameters")
     }
 

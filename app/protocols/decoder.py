@@ -166,7 +166,7 @@ class EventBuilder:
                 self.beside(part, "", text)
 
     def beside(self, part: OpenPart, member: str, text: str) -> None:
-        """A piece of the part that is in no delta was said (codec.Beside)."""
+        """A piece of the part that is in no delta (base.SideText)."""
         if text:
             self._events.append((*self.span, SideText(part.index, member, text)))
 
