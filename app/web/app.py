@@ -12,10 +12,12 @@ from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route, compile_path
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import config
 from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, PlaygroundError, StoreError
@@ -117,6 +119,34 @@ def most_bytes(path: str) -> int:
     """How many bytes the body of a request to `path` may have."""
     large = path.startswith("/sim/") or any(pattern.match(path) for pattern in _LARGE)
     return MAX_BODY if large else SMALL_BODY
+
+
+AS_THEY_ARE = (
+    "application/*",
+    "audio/*",
+    "font/*",
+    "image/*",
+    "text/event-stream",
+    "text/plain",
+    "video/*",
+)
+"""Kinds of responses that are not compressed: data for scripts, bytes as they came, and streams,
+each message of which leaves at once. Pages, styles and scripts are."""
+
+PACKET = 1_400
+"""Bytes of a response that one packet takes; a smaller one is not compressed."""
+
+
+def _compressed(app: ASGIApp) -> ASGIApp:
+    """`app` with its pages compressed for whoever takes gzip. What the simulator says are the bytes
+    of a provider, and stay as they are."""
+    packed = GZipMiddleware(app, PACKET, compresslevel=6, exclude_content_types=AS_THEY_ARE)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        simulated = scope.get("path", "").startswith("/sim/")
+        await (app if simulated else packed)(scope, receive, send)
+
+    return answer
 
 
 def _routes() -> list[Route]:
@@ -274,6 +304,7 @@ def make_app(
             Mount("/static", assets),
             Mount("/sim", simulator),
         ],
+        middleware=[Middleware(_compressed)],
         exception_handlers={PlaygroundError: refusal, HTTPException: not_found},
     )
     app.state.site = site

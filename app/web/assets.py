@@ -51,6 +51,9 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
 """Modules by the pages that share them, in the order in which they run. What one of them imports
 comes with it, unless an earlier bundle has it."""
 
+VENDORED: Sequence[str] = ("vendor/codemirror-6.min",)
+"""Modules that stay files of their own, for they are large and few pages need them."""
+
 FOREVER = "public, max-age=31536000, immutable"
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w./-]+)\.js";$', re.M)
 EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.M)
@@ -89,7 +92,9 @@ def build(folder: Path) -> Bundles:
     texts = ((folder / name).read_text("utf-8").rstrip() for name in START)
     parts = zip(START, texts, strict=True)
     bundles.add("start.js", "\n".join(f"/* {name} */\n{text}\n;" for name, text in parts))
-    homes: dict[str, str] = {}  # module -> the bundle that has it
+    homes: dict[str, str] = {}  # module -> the file that has it
+    for module in VENDORED:
+        homes[module] = bundles.add(f"{module}.js", (folder / f"{module}.js").read_text("utf-8"))
     for name, listed in SCRIPTS.items():
         modules = tuple(_with_imports(folder, listed, homes))
         text, sections = _join_modules(folder, modules, homes)
@@ -107,7 +112,7 @@ def _with_imports(folder: Path, modules: Sequence[str], homes: Mapping[str, str]
     seen = set(homes)
 
     def visit(name: str) -> Iterator[str]:
-        if name in seen or "/" in name:  # a vendored module stays a file of its own
+        if name in seen:
             return
         seen.add(name)
         for _, imported in IMPORT.findall((folder / f"{name}.js").read_text("utf-8")):
@@ -133,7 +138,7 @@ def _join_modules(
             bound = f"{module}_js"
             if "/" in module:  # as a whole: one of its names may hide what others mean by it
                 bound = re.sub(r"\W", "_", module)
-                line = f'import * as {bound} from "./{module}.js";'
+                line = f'import * as {bound} from "./{homes[module]}";'
             elif module in homes:
                 line = f'import {{ {bound} }} from "./{homes[module]}";'
             else:
