@@ -85,7 +85,8 @@ class Closed:
 @dataclass(frozen=True)
 class WriteBatch:
     """What is written together. `copied` is what a new session begins with; `ends` are those of all
-    its recordings and `tags` its own, where it comes whole, from a file."""
+    its recordings and `tags` its own, where it comes whole, from a file. `first` is the position of
+    its first event, after those that are copied, where it was reserved."""
 
     session: str
     events: Sequence[Logged] = ()
@@ -96,6 +97,7 @@ class WriteBatch:
     copied: Copied | None = None
     ends: Sequence[Closed] = ()
     tags: Sequence[str] = ()
+    first: int | None = None
 
 
 _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
@@ -163,7 +165,9 @@ def statements(batch: WriteBatch, base: int) -> list[Statement]:
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
     if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in batch.events):
-        statements.append(Statement(_INDEX, [(base,)]))
+        # What another batch wrote later has its own statement, whichever is committed first.
+        last = first + len(batch.events) - 1
+        statements.append(Statement(_INDEX, [(base + 1, last)]))
     if batch.chunks:
         statements.append(
             Statement(
@@ -271,7 +275,7 @@ _INSERT = (
     "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos > ?"
+_INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos BETWEEN ? AND ?"
 
 
 def _row(session: str, position: int, logged: Logged) -> tuple[object, ...]:

@@ -61,7 +61,7 @@ PORTION = 4096
 
 
 class Log:
-    """`position` is the global row position of the last event written; it only grows."""
+    """`position` is the global position of the last event that has one; it only grows."""
 
     def __init__(self, database: Database, position: int) -> None:
         self._db = database
@@ -76,12 +76,22 @@ class Log:
         (row,) = await database.rows("SELECT coalesce(max(pos), 0) FROM events")
         return cls(database, row[0])
 
+    def reserve(self, count: int) -> int:
+        """The first of `count` positions that are nobody else's, for events that are shown before
+        they are written. Those of one session are reserved in the order of their seq."""
+        first = self.position + 1
+        self.position += count
+        return first
+
     async def append(self, batch: WriteBatch) -> int:
-        """Write `batch`; the position of its first event, after those that are copied."""
-        base, copied = self.position, batch.copied.seq if batch.copied is not None else 0
-        self.position += copied + len(batch.events)
-        await self._db.write(statements(batch, base), full=batch.full)
-        return base + copied + 1
+        """Write `batch`; the position of its first event, after those that are copied. Batches that
+        are appended before the event loop goes on are committed in one transaction."""
+        copied = batch.copied.seq if batch.copied is not None else 0
+        first = batch.first
+        if first is None:
+            first = self.reserve(copied + len(batch.events)) + copied
+        await self._db.write(statements(batch, first - copied - 1), full=batch.full)
+        return first
 
     async def events(
         self, session: str, after: int = 0, *, limit: int = -1, deltas: bool = True
