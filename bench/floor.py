@@ -1,4 +1,5 @@
-"""The least that a server of such streams does, to measure ours against: `python bench/floor.py`.
+"""The least that a server of such streams does, to measure ours against:
+`python bench/floor.py DB`.
 
 Starlette and httpx, under uvicorn with the settings of `playground serve`. It passes on: of each
 delta the JSON is parsed, a line of HTML is rendered and sent to who reads the session's stream,
@@ -14,7 +15,6 @@ import asyncio
 import json
 import socket
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from html import escape
@@ -129,9 +129,14 @@ class Floor:
         return StreamingResponse(frames(after), media_type="text/event-stream")
 
 
+async def _page(request: Request) -> Response:
+    return HTMLResponse("<!doctype html><title>floor</title><p>floor")
+
+
 def routes(db: Path) -> list[Route]:
     floor = Floor(db)
     return [
+        Route("/", _page),
         Route("/sessions", floor.make, methods=["POST"]),
         Route("/sessions/{id}", floor.show),
         Route("/sessions/{id}/prompts", floor.ask, methods=["POST"]),
@@ -159,11 +164,5 @@ async def _serve(db: Path) -> None:
     await uvicorn.Server(config).serve(sockets=[listening])
 
 
-def main() -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_serve(Path(folder) / "floor.db"))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    asyncio.run(_serve(Path(sys.argv[1])))

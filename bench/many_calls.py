@@ -5,6 +5,9 @@ the limit is raised, so that all are taken; with more it stays as it is. Measure
 of Stop while the calls are checked and while they run, those of SIGTERM, how much the memory of
 the server grew, and the bytes of the page. An answer may be broken off, because it is too large:
 then the line says so, and nothing of it runs. Exit 1 where a bound does not hold.
+
+`--run` measures another thing: the seconds of CPU of a run in which all calls are decided by a rule
+and run, from the prompt to the answer to their results, and how they grow with the calls.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -29,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.core.settings import PROTOCOLS
 from app.engine.responses import SIMULATED_PATHS
+from bench.measured_processes import cpu_s
 from tests import served
 from tests.served import Served, command, environment
 
@@ -38,6 +43,9 @@ served.END_S = 300.0
 STOP_S, END_S = 1.0, 3.0
 MOST_GROWTH, MOST_PAGE = 200.0, 2.0
 """Bounds: seconds of Stop and of SIGTERM, MiB of memory, MiB of the page."""
+MOST_RUN_S, MOST_POWER = 2.0, 1.15
+"""Bounds of `--run`: seconds of CPU for 1,000 calls, and the power of their number by which it
+grows."""
 MOST_LIMIT = 10_000
 KEY = "BENCH_API_KEY"
 TOOL = {
@@ -89,10 +97,13 @@ class Measured:
 
 @contextmanager
 def simulator(folder: Path, calls: int) -> Iterator[str]:
-    """A model that answers everything with `calls` calls; its base URL."""
+    """A model that answers a prompt with `calls` calls, and their results with a word; its base
+    URL."""
     made = [{"name": TOOL["name"], "arguments": {"n": number}} for number in range(calls)]
     script = folder / "scenario.json"
-    script.write_text(json.dumps({"turns": [{"calls": made, "pace": 0}]}))
+    script.write_text(
+        json.dumps({"turns": [{"calls": made, "pace": 0}, {"text": "Done.", "pace": 0}]})
+    )
     words = command("simulate", "--port", "0", "--scenario", str(script))
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
@@ -110,8 +121,8 @@ def memory(process: subprocess.Popen[str], name: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
-async def begun(client: httpx.AsyncClient, url: str, one: Measured, *, runs: bool) -> str:
-    """A session that was asked, as soon as its answer has ended; its id."""
+async def new_session(client: httpx.AsyncClient, url: str, one: Measured, *, runs: bool) -> str:
+    """A session that has not been asked yet; its id."""
     settings: dict[str, Any] = {
         "protocol": one.protocol,
         "base_url": url + SIMULATED_PATHS[one.protocol],
@@ -131,6 +142,12 @@ async def begun(client: httpx.AsyncClient, url: str, one: Measured, *, runs: boo
         answer = await client.post("/sessions", json=settings)
     answer.raise_for_status()
     session_id: str = answer.json()["id"]
+    return session_id
+
+
+async def begun(client: httpx.AsyncClient, url: str, one: Measured, *, runs: bool) -> str:
+    """A session that was asked, as soon as its answer has ended; its id."""
+    session_id = await new_session(client, url, one, runs=runs)
     (await client.post(f"/sessions/{session_id}/prompts", json={"text": "go"})).raise_for_status()
     began = time.monotonic()
     after = 0
@@ -193,11 +210,60 @@ async def measured(url: str, server: Served, one: Measured) -> None:
     one.end_s = time.monotonic() - began
 
 
+async def run_cpu_s(url: str, server: Served, protocol: str, calls: int) -> float:
+    """Seconds of CPU of a run in which so many calls are run. It pauses after each 1,000."""
+    one = Measured(protocol, calls)
+    async with server.client() as client:
+        client.timeout = httpx.Timeout(600.0)
+        session_id = await new_session(client, url, one, runs=True)
+        path = f"/sessions/{session_id}"
+        began = cpu_s(server.process.pid)
+        (await client.post(path + "/prompts", json={"text": "go"})).raise_for_status()
+        while True:
+            await asyncio.sleep(0.2)
+            # The list alone: to ask for all calls again and again would cost CPU itself.
+            state = (await client.get("/sessions")).json()[0]["state"]
+            if state == "paused":
+                (await client.post(path + "/continue", json={})).raise_for_status()
+            elif state != "running":
+                break
+        used = cpu_s(server.process.pid) - began
+        folded = (await client.get(path)).json()
+        done = sum(call["status"] == "done" for call in folded["calls"])
+        assert (state, done, folded["text"]) == ("idle", calls, "Done."), (state, done)
+    return used
+
+
+def run_all(counts: list[int], protocols: list[str]) -> bool:
+    """Print the CPU of a run for each protocol and count; whether the bounds hold."""
+    holds = True
+    for protocol in protocols:
+        used = []
+        for calls in counts:
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                simulator(Path(folder), calls) as url,
+                served.served(Path(folder) / "calls.db", **{KEY: "any-key-at-all"}) as server,
+            ):
+                used.append(asyncio.run(run_cpu_s(url, server, protocol, calls)))
+            holds = holds and used[-1] <= MOST_RUN_S * max(calls / 1000, 1)
+            print(f"{protocol:17} {calls:6} calls run: CPU {used[-1]:8.2f} s", flush=True)
+        if len(counts) > 1:
+            power = math.log(used[-1] / used[0]) / math.log(counts[-1] / counts[0])
+            holds = holds and power <= MOST_POWER
+            print(f"{protocol:17} x {used[-1] / used[0]:.1f}: n to the power of {power:.2f}")
+    return holds
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 5000, 50_000])
     parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
+    parser.add_argument("--run", action="store_true", help="the CPU of running them all")
     arguments = parser.parse_args()
+    if arguments.run:
+        most = [count for count in arguments.counts if count <= MOST_LIMIT]
+        return 0 if run_all(most, arguments.protocols) else 1
     holds = True
     for calls in arguments.counts:
         with tempfile.TemporaryDirectory() as folder, simulator(Path(folder), calls) as url:

@@ -2,7 +2,8 @@
 
 `python bench/paced_provider.py` prints its address. It speaks the streams of Anthropic's messages
 and of OpenAI's chat completions. The model's name says what is answered: `text-500-50` is a text
-of 500 deltas, 50 a second; `string-…` and `array-…` are one call with one argument so long.
+of 500 deltas, 50 a second; `text-500-50-36` has deltas of 36 characters instead of 9, and
+paragraphs; `string-500-50` and `array-500-50` are one call with one argument so long.
 An answer begins at once, its deltas wait for `POST /go`, and its end for `POST /end`; `GET /state`
 is `{"waiting", "sent"}`: the answers that wait for either. So what comes before and after the
 deltas can be left out of a measurement.
@@ -83,6 +84,12 @@ TEXTS: Mapping[str, tuple[str, str, str]] = {
 """What stands before all deltas, in each, and after all, of each kind but arrays."""
 ARRAY = ('{"lines": ["', '%s", "', '"]}')
 
+STAMPED = 9
+"""Characters of a text's delta that has its stamp alone."""
+FILLER = " and so it goes on"
+PARAGRAPH = 16
+"""Deltas of a paragraph."""
+
 
 def escape(text: str) -> str:
     """`text` as it stands in a JSON string."""
@@ -99,7 +106,7 @@ class Answer:
     """One answer on its way."""
 
     def __init__(self, transport: asyncio.WriteTransport, protocol: str, model: str) -> None:
-        kind, deltas, rate = model.split("-")
+        kind, deltas, rate, *size = model.split("-")
         self._transport, self._left, self._step = transport, int(deltas), 1 / float(rate)
         begin, delta, self._end = frames(protocol, kind)
         before, each, after = map(escape, TEXTS.get(kind, ARRAY))
@@ -107,7 +114,11 @@ class Answer:
         if before:
             begin += head + before + tail
             self._end = head + after + tail + self._end
-        self._delta = head + each.replace("%s", "q%07x") + tail
+        each = each.replace("%s", "q%07x")
+        if size:
+            each += (FILLER * int(size[0]))[: int(size[0]) - STAMPED]
+        self._delta = head + each + tail
+        self._last_of_paragraph = head + each + (r"\n\n" if size else "") + tail
         self._stamp = clock()
         self._at = 0.0
         transport.write(
@@ -131,7 +142,8 @@ class Answer:
             if (now - self._stamp) % WRAP < WRAP // 2 and now != self._stamp
             else (self._stamp + 1) % WRAP
         )
-        self._transport.write(chunk(self._delta % self._stamp))
+        delta = self._delta if self._left % PARAGRAPH else self._last_of_paragraph
+        self._transport.write(chunk(delta % self._stamp))
         self._left -= 1
         if self._left:
             self._at += self._step

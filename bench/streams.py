@@ -19,9 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import html
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -36,9 +34,19 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.measured_processes import (
+    TICK_S,
+    cores,
+    cpu_s,
+    end_script,
+    pin,
+    precede,
+    resident_kb,
+    start_script,
+)
 from bench.paced_provider import KINDS, PROTOCOLS, STAMP, TOOL, WRAP, clock
 from tests import served
-from tests.served import NO_TLS, ROOT, Served, environment
+from tests.served import NO_TLS, ROOT, Served
 
 HELD_MS = 250
 """A stream is held where p99 stays below."""
@@ -48,7 +56,6 @@ GROWTH = 1.25
 """How much more streams each step of the search has than the one before."""
 FIRST_SEARCHED, MOST_SEARCHED = 20, 240
 QUIET_S = 0.3
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 ARRIVAL_S = 120.0
 """How long the last delta may be on its way."""
 BASE = {"anthropic": "/anthropic", "openai_chat": "/openai/v1"}
@@ -56,74 +63,6 @@ SCHEMAS = {
     "string": {"text": {"type": "string"}},
     "array": {"lines": {"type": "array", "items": {"type": "string"}}},
 }
-
-
-@contextmanager
-def pin(cores: set[int]) -> Iterator[None]:
-    """Who is started within has these cores, where the platform can say so."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-NICENESS = -15
-GROUP = Path("/proc/self/autogroup")
-"""Where Linux keeps the niceness of all processes of a session together, which goes before their
-own."""
-
-
-@contextmanager
-def precede() -> Iterator[bool]:
-    """This process and those that it starts go before all others, where this user may do that:
-    else other work on the machine is measured as our lateness. Gives whether it is so."""
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
-        if GROUP.exists():
-            GROUP.write_text(str(NICENESS))
-    except (AttributeError, OSError):
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        if GROUP.exists():
-            GROUP.write_text("0")
-
-
-def cores() -> tuple[set[int], set[int]]:
-    """Those of the server and those of all others; the same where there is but one."""
-    if not hasattr(os, "sched_getaffinity"):
-        return set(), set()
-    first, *others = sorted(os.sched_getaffinity(0))
-    return {first}, set(others) or {first}
-
-
-def _tree(pid: int) -> Iterator[int]:
-    """A process and all below it."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            yield from _tree(int(child))
-
-
-def cpu_s(pid: int) -> float:
-    """Seconds of CPU of the process and its children, also of those that ended."""
-    ticks = 0
-    for each in _tree(pid):
-        told = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        ticks += sum(map(int, told[11:15]))
-    return ticks * TICK_S
-
-
-def resident_kb(pid: int) -> float:
-    lines = "".join(Path(f"/proc/{each}/status").read_text() for each in _tree(pid))
-    return sum(map(int, re.findall(r"VmRSS:\s*(\d+)", lines)))
 
 
 # The reader ------------------------------------------------------------------------------------
@@ -358,37 +297,15 @@ async def count_saved(script: httpx.AsyncClient, session_id: str, load: Load) ->
 # Servers ---------------------------------------------------------------------------------------
 
 
-def start_script(words: list[str], folder: Path, on: set[int]) -> tuple[subprocess.Popen[str], str]:
-    """A script of this folder in a process of its own, and the line that it printed."""
-    with pin(on), (folder / "server.log").open("a") as log:
-        process = subprocess.Popen(
-            [sys.executable, *words],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=environment(),
-        )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, (folder / "server.log").read_text()
-    return process, line
-
-
-def end_script(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
-
-
 @contextmanager
 def server_of(app: Path | None, core: set[int]) -> Iterator[Served]:
     """The server of that checkout on that core, with a database of its own; None is the floor."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if app is None:
-            process, line = start_script([str(ROOT / "bench/floor.py")], folder, core)
-            server = Served(process=process, line=line, db=folder / "floor.db")
+            db = folder / "floor.db"
+            process, line = start_script([str(ROOT / "bench/floor.py"), str(db)], folder, core)
+            server = Served(process=process, line=line, db=db)
         else:
             with pin(core):
                 server = served.start(folder / "bench.db", PYTHONPATH=str(app))
@@ -443,7 +360,8 @@ class Bench:
             print(_line(name, levels, floor), flush=True)
 
     async def most_held(self, name: str) -> int:
-        """The most streams with a p99 below HELD_MS; each step is tried twice before it fails."""
+        """The most streams with a p99 below HELD_MS, of at most MOST_SEARCHED; each step is tried
+        twice before it fails."""
         streams = FIRST_SEARCHED
         held = 0
         while streams <= MOST_SEARCHED:
