@@ -13,7 +13,7 @@ if (around === window) {
   });
   // Told before the next page is asked for: what comes from now on is for that one.
   window.addEventListener("beforeunload", () => around.postMessage({ leaving: true }, location.origin));
-  around.postMessage({ at: Number(main.dataset.at) }, location.origin);
+  around.postMessage({ at: main.dataset.at }, location.origin);
 }
 
 document.addEventListener(

@@ -168,18 +168,19 @@ async def _run_and_print(engine: Engine, arguments: argparse.Namespace, session_
 async def _prompt_and_wait(engine: Engine, prompt: str, session_id: str, teller: RunPrinter) -> str:
     sessions, seq = engine.sessions, 0
     await engine.runner.prompt(session_id, prompt)
-    while True:
-        position = sessions.position
-        async with sessions.holding(session_id) as live:
-            state = live.session.state
-        for logged in await engine.log.events(session_id, seq):
-            seq = logged.seq
-            teller.tell(logged)
-        if state != "running":
+    with sessions.listen(session_id) as bell:
+        while True:
+            bell.clear()
             async with sessions.holding(session_id) as live:
-                teller.rest(state, waiting_in(session_data(live.session)))
-            return state
-        await sessions.wait(position, sessions.list_version, 60.0)
+                state = live.session.state
+            for logged in await engine.log.events(session_id, seq):
+                seq = logged.seq
+                teller.tell(logged)
+            if state != "running":
+                async with sessions.holding(session_id) as live:
+                    teller.rest(state, waiting_in(session_data(live.session)))
+                return state
+            await bell.wait()
 
 
 def _answers(pairs: Sequence[str]) -> list[tuple[str, str]]:

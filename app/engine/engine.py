@@ -127,6 +127,7 @@ class Engine:
         async with AsyncExitStack() as ends:  # from the last to the first, whatever breaks
             ends.callback(self.lock.release)
             ends.push_async_callback(self.database.close)
+            ends.push_async_callback(self.log.close)
             ends.push_async_callback(self.net.aclose)
             ends.push_async_callback(self.runner.close)
             ends.push_async_callback(self.trying.close)

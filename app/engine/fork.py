@@ -283,12 +283,13 @@ async def _looked(engine: Engine, session_id: str) -> None:
     sessions = engine.sessions
     try:
         async with asyncio.timeout(LOOK_S):
-            while True:
-                position = sessions.position
-                async with sessions.holding(session_id) as live:
-                    if all(call.status != "proposed" for call in live.session.current_calls):
-                        return
-                await sessions.wait(position, sessions.list_version, LOOK_S)
+            with sessions.listen(session_id) as bell:
+                while True:
+                    bell.clear()
+                    async with sessions.holding(session_id) as live:
+                        if all(call.status != "proposed" for call in live.session.current_calls):
+                            return
+                    await bell.wait()
     except TimeoutError:
         raise Conflict(
             "The executor of this call did not answer in time. Fork without a decision, then "

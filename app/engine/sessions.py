@@ -2,7 +2,9 @@
 
 Whoever changes a session holds it (`async with sessions.holding(id) as live`) and appends through
 `append`; the lock is kept until the events are committed, so whoever else holds it sees only
-what is saved. Where saving fails, the fold in memory is thrown away and made anew from the log.
+what is saved. Deltas alone are shown at once, and saved a moment later together with those of all
+sessions: at the latest with, and before, the next event of another kind. Where saving fails, the
+fold in memory is thrown away and made anew from the log and from the deltas that still wait.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from app.core.errors import (
@@ -63,6 +66,12 @@ REST_S = 20.0
 """Seconds after which a session with a large text that nobody asked about leaves the memory; the
 stream of a page asks more often."""
 
+DELTAS_WAIT = 256 * 1024
+"""Bytes of a session that may wait to be saved; with more, whoever appends waits for that."""
+
+LIST_S = 1.0
+"""Pages are woken at most this often, in seconds, because other sessions have gone on."""
+
 LIVE = 64
 """How many folded sessions are kept in memory when nothing runs in them."""
 
@@ -71,6 +80,7 @@ LIVE = 64
 class LiveSession:
     """A session in memory. `session` and all else is read and written under `lock` only. One that
     is `large` leaves the memory soon after it was asked about last, which is when it is `resting`.
+    `recent` are the last events that streams may show; `failed` is why some could not be saved.
     """
 
     id: str
@@ -87,6 +97,8 @@ class LiveSession:
     wire: WireRows | None = None
     large: bool = False
     resting: asyncio.TimerHandle | None = None
+    recent: RecentEvents = field(default_factory=lambda: RecentEvents(0))
+    failed: StoreError | None = None
 
     @property
     def session(self) -> Session:
@@ -118,12 +130,17 @@ class SessionStore:
         self._new_id = new_id
         self.redactor = redactor
         self._live: dict[str, LiveSession] = {}
-        self._bell = asyncio.Event()
-        self.recent = RecentEvents()
-        self.position = log.position
+        self._listening: dict[str, set[asyncio.Event]] = {}
+        self._list_timer: asyncio.TimerHandle | None = None
+        self.epoch = uuid.uuid4().hex[:8]
+        self.position = 0
+        self._positions: dict[str, int] = {}
+        """Of each session that went on in this epoch, where its last event stands."""
         self.list_version = 0
+        self.marks_version = 0
         self.health = log.database.health
         self.health.watch(self.ring_list)
+        log.lost = self._lost
         self._owed: dict[str, tuple[Event, int]] = {}
         self.late: set[str] = set()
         """Sessions of which something was saved later than it came."""
@@ -142,6 +159,7 @@ class SessionStore:
         """A new session that begins with the events of `live` up to `cut` and goes on with
         `events`; its id. The caller holds `live`, which stays as it is."""
         child = LiveSession(self._new_id(), title=title, created_ms=self.clock())
+        child.recent = RecentEvents(self.position)
         log = [logged for logged in await self.log.opening(live.id) if logged.seq <= cut.seq]
         child.folded = fold(child.id, log)
         copied = Copied(live.id, cut.seq, len(child.folded.turns), called_tools(log))
@@ -187,10 +205,15 @@ class SessionStore:
         one cannot follow; StoreError where they could not be saved.
         """
         assert live.own, "what came from somebody else is only read"
-        await self.pay(live)
+        if live.failed is not None:
+            error, live.failed = live.failed, None
+            raise error
+        if live.id in self._owed:
+            await self.pay(live)
         now = self.clock() if at_ms is None else at_ms
         session = live.session
-        if not all(isinstance(event, PartDelta) for event in events):
+        only_deltas = all(isinstance(event, PartDelta) for event in events)
+        if not only_deltas:
             redactor = self.redactor()
             events = [redact_event(event, redactor) for event in events]
         logged = [
@@ -211,6 +234,10 @@ class SessionStore:
                 raise
         if not live.title:
             live.title = next((title_of(e.text) for e in events if isinstance(e, PromptAdded)), "")
+        if only_deltas and closed is None and copied is None and self._may_wait(live.id):
+            self.log.append_later(WriteBatch(live.id, logged, chunks))
+            self._show(live, logged, chunks)
+            return logged
         # What is folded gets saved, whoever has left meanwhile, before the lock is given up.
         await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed, copied)))
         return logged
@@ -271,6 +298,8 @@ class SessionStore:
                     events = _upto(log, chunks[-1])
                     await asyncio.to_thread(_follow, wire, events, chunks)  # others go on meanwhile
             _follow(wire, log, ())
+            for batch in self.log.unwritten(live.id):  # of what cannot be saved now
+                _follow(wire, batch.events, batch.chunks)
             live.wire = wire
         return live.wire
 
@@ -297,51 +326,87 @@ class SessionStore:
             del self._live[live.id]
         self.ring_list()
 
-    def since(self, position: int) -> list[SavedEvent] | None:
-        """What was saved after `position`; None where that is not known any more."""
-        if position > self.position:
-            return None
-        if not self.recent:
-            return [] if position == self.position else None
-        if position < self.recent[0].position - 1:
-            return None
-        seen: list[SavedEvent] = []
-        for item in reversed(self.recent):
-            if item.position <= position:
-                break
-            seen.append(item)
-        seen.reverse()
-        return seen
+    @property
+    def cursor(self) -> str:
+        """Where a page stands that is drawn now: the epoch, and a position in it. An epoch ends
+        with the program, or where what was shown could not be saved: a cursor of another one says
+        nothing."""
+        return self.cursor_at(self.position)
 
-    def since_seq(self, session_id: str, seq: int) -> list[Logged] | None:
-        """What was saved of one session after its event `seq`; None where that is not known.
+    def cursor_at(self, position: int) -> str:
+        """The cursor of a position in this epoch."""
+        return f"{self.epoch}-{position}"
 
-        There must be something: a reader that has it all need not ask.
-        """
-        seen: list[Logged] = []
-        for item in reversed(self.recent):
-            if item.session == session_id:
-                if item.logged.seq <= seq:
-                    break
-                seen.append(item.logged)
-        seen.reverse()
-        return seen if seen and seen[0].seq == seq + 1 else None
+    def position_of(self, cursor: str) -> int:
+        """The position that `cursor` names, -1 where it is of another epoch."""
+        epoch, _, position = cursor.partition("-")
+        known = epoch == self.epoch and position.isascii() and position.isdigit()
+        return int(position) if known and len(position) < 16 else -1
+
+    def since(self, live: LiveSession, position: int) -> list[Logged] | None:
+        """What came to the session after `position`; None where that is not known any more."""
+        return live.recent.since(position) if 0 <= position <= self.position else None
+
+    def since_seq(self, live: LiveSession, seq: int) -> list[Logged] | None:
+        """What came to the session after its event `seq`; None where that is not known."""
+        events = live.recent.since_seq(seq)
+        first = events[0].seq if events else live.session.seq + 1
+        return events if first == seq + 1 else None
+
+    @contextmanager
+    def listen(self, *session_ids: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever one of the sessions (or with "" any) went on, or what is
+        no event of a session changed."""
+        bell = asyncio.Event()
+        for session_id in session_ids:
+            self._listening.setdefault(session_id, set()).add(bell)
+        try:
+            yield bell
+        finally:
+            for session_id in session_ids:
+                self._listening[session_id].discard(bell)
+                if not self._listening[session_id]:
+                    del self._listening[session_id]
 
     async def wait(self, position: int, list_version: int, timeout_s: float) -> bool:
-        """Until something was saved after `position` or the list changed; False on time-out."""
-        bell = self._bell
-        if self.position > position or self.list_version > list_version:
-            return True
-        try:
-            await asyncio.wait_for(bell.wait(), timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        """Until something came after `position` or the list changed; False on time-out."""
+        with self.listen("") as bell:
+            if self.position > position or self.list_version > list_version:
+                return True
+            return await rung(bell, timeout_s)
 
     def ring_list(self) -> None:
-        """The list of sessions (or a title) changed without an event."""
+        """The list of sessions (or a title, a mark, a rule) changed without an event."""
         self.list_version += 1
-        self._ring()
+        self.marks_version += 1
+        self._ring_all()
+
+    def _ring_all(self) -> None:
+        for bells in self._listening.values():
+            for bell in bells:
+                bell.set()
+
+    def _list_changed(self) -> None:
+        """A session went on, which the list shows. Pages of others need not know at once."""
+        self.list_version += 1
+        if self._list_timer is None:
+            self._ring_for_list()
+
+    def _ring_for_list(self, known: int = -1) -> None:
+        """Where the list has changed after version `known`; and again after a while."""
+        self._list_timer = None
+        if self.list_version > known:
+            self._ring_all()
+            later = asyncio.get_running_loop().call_later
+            self._list_timer = later(LIST_S, self._ring_for_list, self.list_version)
+
+    def _lost(self, session_id: str, error: StoreError) -> None:
+        """Deltas that were shown could not be saved, and never can: every page starts anew, and
+        whoever goes on with the session hears of it."""
+        self.epoch = uuid.uuid4().hex[:8]
+        if (live := self._live.get(session_id)) is not None:
+            live.folded, live.failed = None, error
+        self._ring_all()
 
     async def _load(self, live: LiveSession) -> None:
         summary = await self.log.summary(live.id)
@@ -355,6 +420,8 @@ class SessionStore:
         if not summary.own:
             cut_off(live.folded)
         live.wire = None
+        if not live.recent:
+            live.recent = RecentEvents(self._positions.get(live.id, 0))
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own
         live.pinned, live.archived, live.tags = summary.pinned, summary.archived, summary.tags
@@ -367,8 +434,8 @@ class SessionStore:
         closed: Closed | None,
         copied: Copied | None = None,
     ) -> None:
-        only_deltas = all(isinstance(item.event, PartDelta) for item in logged)
         full = any(isinstance(item.event, FULL) for item in logged)
+        only_deltas = all(isinstance(item.event, PartDelta) for item in logged)
         summary = (
             None
             if only_deltas
@@ -378,25 +445,31 @@ class SessionStore:
             live.large = True
             give_back_free_memory()  # of its pieces, before it is written
         try:
-            first = await self.log.append(
+            await self.log.append(
                 WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
             )
         except StoreError:
             live.folded = None
             raise
-        if live.wire is not None:
-            _follow(live.wire, logged, chunks)
-        for place, item in enumerate(logged):
-            self.recent.append(SavedEvent(first + place, live.id, item))
-        if logged:
-            self.position = max(self.position, first + len(logged) - 1)
+        self._show(live, logged, chunks)
+        if summary is not None:
+            self._list_changed()
         if large:
             give_back_free_memory()
-        self._ring()
 
-    def _ring(self) -> None:
-        bell, self._bell = self._bell, asyncio.Event()
-        bell.set()
+    def _show(self, live: LiveSession, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
+        """What is folded, to whoever looks at the session."""
+        if live.wire is not None:
+            _follow(live.wire, logged, chunks)
+        for item in logged:
+            self.position += 1
+            live.recent.append(self.position, item)
+        self._positions[live.id] = self.position
+        for bell in (*self._listening.get(live.id, ()), *self._listening.get("", ())):
+            bell.set()
+
+    def _may_wait(self, session_id: str) -> bool:
+        return self.health.trouble is None and self.log.unwritten_size(session_id) < DELTAS_WAIT
 
     def _rest(self, live: LiveSession) -> None:
         if live.resting is not None:
@@ -483,44 +556,71 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
     wire.feed(chunk.recording, chunk.at_ms, chunk.data)
 
 
-RECENT = 50_000
-"""How many events are kept in memory for streams to catch up from; beyond it they start anew."""
+RECENT = 4096
+"""How many events of a session are kept in memory for streams to catch up from; beyond it they
+start anew."""
 
-RECENT_CHARACTERS = 8 * 1024 * 1024
+RECENT_CHARACTERS = 1024 * 1024
 """... and how many characters of text."""
 
-
-@dataclass(frozen=True)
-class SavedEvent:
-    """An event that is saved, with its global position."""
-
-    position: int
-    session: str
-    logged: Logged
+FEW = 64
+RECENT_MS = 5_000
+"""Beyond the last FEW, events that came so long before the last one are not kept either."""
 
 
-class RecentEvents(deque[SavedEvent]):
-    """Oldest first, and always the very last, however large that is. `characters` counts those of
-    the texts that may be large."""
+class RecentEvents:
+    """The last events of a session with their positions, oldest first: always the very last,
+    however large that is. `since` is the position after which all are there."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.characters = 0
+    def __init__(self, start: int) -> None:
+        self._events: deque[tuple[int, Logged]] = deque()
+        self._start = start
+        self._characters = 0
 
-    def append(self, seen: SavedEvent) -> None:
-        super().append(seen)
-        self.characters += _characters(seen)
-        while len(self) > RECENT or (self.characters > RECENT_CHARACTERS and len(self) > 1):
-            self.popleft()
+    def __len__(self) -> int:
+        return len(self._events)
 
-    def popleft(self) -> SavedEvent:
-        seen = super().popleft()
-        self.characters -= _characters(seen)
-        return seen
+    def append(self, position: int, logged: Logged) -> None:
+        events = self._events
+        events.append((position, logged))
+        self._characters += _characters(logged)
+        while len(events) > 1 and (
+            len(events) > RECENT
+            or self._characters > RECENT_CHARACTERS
+            or (len(events) > FEW and events[0][1].at_ms < logged.at_ms - RECENT_MS)
+        ):
+            self._start, oldest = events.popleft()
+            self._characters -= _characters(oldest)
+
+    def since(self, position: int) -> list[Logged] | None:
+        """Those after `position`, or None where not all of them are there."""
+        if position < self._start:
+            return None
+        return self._last(lambda entry: entry[0] > position)
+
+    def since_seq(self, seq: int) -> list[Logged]:
+        """Those after event `seq` of the session that are there."""
+        return self._last(lambda entry: entry[1].seq > seq)
+
+    def _last(self, wanted: Callable[[tuple[int, Logged]], bool]) -> list[Logged]:
+        last = [entry[1] for entry in takewhile(wanted, reversed(self._events))]
+        last.reverse()
+        return last
 
 
-def _characters(seen: SavedEvent) -> int:
-    match seen.logged.event:
+async def rung(bell: asyncio.Event, timeout_s: float) -> bool:
+    """Until `bell` is set; False where that takes longer."""
+    if not bell.is_set():
+        try:
+            async with asyncio.timeout(timeout_s):
+                await bell.wait()
+        except TimeoutError:
+            return False
+    return True
+
+
+def _characters(logged: Logged) -> int:
+    match logged.event:
         case PartDelta(text=text) | PartEnded(text=text):
             return len(text)
         case RequestSent(body=body):

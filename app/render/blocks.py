@@ -149,13 +149,16 @@ def frame(
     events: Sequence[Logged],
     wire_since: int | None = None,
     leave: frozenset[str] = frozenset(),
+    late: Iterable[str] = (),
 ) -> PageFrame:
     """The step that brings a page from before `events` to `view`, whose session has them all.
 
     `wire_since` is the version of `view.wire` that the page shows; None leaves the wire alone.
-    `leave` are ids of blocks that are not to be drawn.
+    `leave` are ids of blocks that are not to be drawn, `late` are those that `text_growth` named
+    and that were not drawn since.
     """
     touches = [touch for logged in events for touch in touched(logged, view.session, view.most)]
+    touches.extend(still_growing(view.session, late))
     if wire_since is not None:
         touches.extend(_wire_touched(view, wire_since))
     hidden = leave if view.rows is not None else leave | {"list"}
@@ -164,6 +167,37 @@ def frame(
     html = frame_html(env, view, (step for step in steps if step.how != "grown"))
     grown = {step.id for step in steps if step.how == "grown"}
     return PageFrame(html, list(_grow(view.session, events, grown)) if grown else [])
+
+
+def text_growth(
+    session: Session, events: Sequence[Logged], most: Most
+) -> tuple[list[Grow], set[str]] | None:
+    """What texts have gained where `events` are nothing but deltas of open parts that are shown,
+    and the blocks that say more of these parts; None where more than that is touched."""
+    turn = session.turn
+    if turn is None:
+        return None
+    end, ids, late = end_of(turn, most), set[str](), set[str]()
+    for logged in events:
+        if not isinstance(logged.event, PartDelta) or logged.seq < turn.seq:
+            return None
+        index = logged.event.index
+        part = turn.parts[index]
+        if part.ended or part.length > paging.PORTION or index >= end:
+            return None
+        ids.add(f"text-{turn.number}-{index}")
+        if part.kind == "call":
+            late.add(f"prefix-{turn.number}-{index}")
+    return list(_grow(session, events, ids)), late
+
+
+def still_growing(session: Session, late: Iterable[str]) -> Iterator[Touch]:
+    """Those of the blocks from `text_growth` that are there: a part that has ended has none."""
+    for block_id in late:
+        _, turn, index = block_id.split("-")
+        part = session.turns[int(turn) - 1].parts[int(index)]
+        if not part.ended and part.length <= paging.PORTION:
+            yield Touch(block_id, "changed")
 
 
 def frame_html(env: Environment, view: View, steps: Iterable[Touch]) -> str:

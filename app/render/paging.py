@@ -128,6 +128,11 @@ def everything(number: int) -> int:
     return sys.maxsize
 
 
+def most_of(shown: Shown) -> Most:
+    """How many calls of each turn a page shows that shows these."""
+    return lambda number: shown.get(number, CARDS)
+
+
 def shown_from(text: str) -> Shown:
     """What an address says is shown; what cannot be read in it says nothing."""
     found = (_SHOWN.fullmatch(part) for part in text.split(",", MOST_TURNS)[:MOST_TURNS])

@@ -95,7 +95,8 @@ class View:
 
     def most(self, number: int) -> int:
         """How many calls of turn `number` are shown."""
-        return self.shown.get(number, paging.CARDS) if self.live else paging.everything(number)
+        most = paging.most_of(self.shown) if self.live else paging.everything
+        return most(number)
 
     @property
     def cards(self) -> str:

@@ -85,8 +85,7 @@ class Closed:
 @dataclass(frozen=True)
 class WriteBatch:
     """What is written together. `copied` is what a new session begins with; `ends` are those of all
-    its recordings and `tags` its own, where it comes whole, from a file. `first` is the position of
-    its first event, after those that are copied, where it was reserved."""
+    its recordings and `tags` its own, where it comes whole, from a file."""
 
     session: str
     events: Sequence[Logged] = ()
@@ -97,7 +96,13 @@ class WriteBatch:
     copied: Copied | None = None
     ends: Sequence[Closed] = ()
     tags: Sequence[str] = ()
-    first: int | None = None
+
+
+def joined(batches: Sequence[WriteBatch]) -> WriteBatch:
+    """Batches of one session that hold nothing but events and bytes, as one."""
+    events = [logged for batch in batches for logged in batch.events]
+    chunks = [chunk for batch in batches for chunk in batch.chunks]
+    return WriteBatch(batches[0].session, events, chunks)
 
 
 _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)

@@ -391,9 +391,16 @@ class Database:
 
     async def write(self, statements: Sequence[Statement], *, full: bool = False) -> None:
         """Returns when it is committed. A cancelled caller does not undo what it queued."""
+        await asyncio.shield(self.submit(statements, full=full))
+
+    def submit(
+        self, statements: Sequence[Statement], *, full: bool = False
+    ) -> asyncio.Future[None]:
+        """Queue a write; what is returned is done when it is committed, with all that was queued
+        meanwhile."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(_Write(statements, full, done))
-        await asyncio.shield(done)
+        return done
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """All rows of a query, as committed when it began."""

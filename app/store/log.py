@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from app.core.errors import BadInput, StoreError
+from app.core.errors import BadInput, StoreError, StoreUnwritable
 from app.core.events import CallDecided, Logged, PartDelta, PartEnded, SessionForked, Source
 from app.core.serialization import from_row, kind_of
 from app.store.batch import (
@@ -17,6 +20,7 @@ from app.store.batch import (
     Closed,
     Summary,
     WriteBatch,
+    joined,
     long_text,
     statements,
     storable,
@@ -60,12 +64,36 @@ PORTION = 4096
 """Pieces of a recording that are read together where all of them would be many."""
 
 
+GROUP_S = 0.04
+"""How long deltas wait at most, in seconds, until those of all sessions are written together."""
+
+RETRY_S = 1.0
+"""How long until that is tried again where nothing could be written."""
+
+
+@dataclass
+class _Waiting:
+    """Batches of a session that wait to be written, and their recorded bytes."""
+
+    batches: list[WriteBatch] = field(default_factory=list)
+    size: int = 0
+
+
 class Log:
-    """`position` is the global position of the last event that has one; it only grows."""
+    """`position` is the global row position of the last event written; it only grows.
+
+    Whatever is read of a session is read after all that was given to be written of it, except
+    while nothing can be written: then it is what is saved.
+    """
 
     def __init__(self, database: Database, position: int) -> None:
         self._db = database
         self.position = position
+        self._waiting: dict[str, _Waiting] = {}
+        self._writing: dict[str, asyncio.Future[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.lost: Callable[[str, StoreError], None] = lambda session, error: None
+        """Called with the session whose waiting batches could not be written, and never can."""
 
     @property
     def database(self) -> Database:
@@ -76,27 +104,111 @@ class Log:
         (row,) = await database.rows("SELECT coalesce(max(pos), 0) FROM events")
         return cls(database, row[0])
 
-    def reserve(self, count: int) -> int:
-        """The first of `count` positions that are nobody else's, for events that are shown before
-        they are written. Those of one session are reserved in the order of their seq."""
-        first = self.position + 1
-        self.position += count
+    async def append(self, batch: WriteBatch) -> int:
+        """Write `batch`, and before it, in the same transaction, what waits of its session; the
+        position of its first event, after those that are copied."""
+        if batch.copied is not None:
+            await self.flush(batch.copied.parent)
+        await self._written(batch.session)
+        writing = self._submit(batch.session, batch)
+        first = self.position + 1 - len(batch.events)
+        await asyncio.shield(writing)
         return first
 
-    async def append(self, batch: WriteBatch) -> int:
-        """Write `batch`; the position of its first event, after those that are copied. Batches that
-        are appended before the event loop goes on are committed in one transaction."""
-        copied = batch.copied.seq if batch.copied is not None else 0
-        first = batch.first
-        if first is None:
-            first = self.reserve(copied + len(batch.events)) + copied
-        await self._db.write(statements(batch, first - copied - 1), full=batch.full)
-        return first
+    def append_later(self, batch: WriteBatch) -> None:
+        """Write `batch`, which is of deltas and their bytes, within GROUP_S: with those of all
+        sessions, and before anything else of its session."""
+        waiting = self._waiting.setdefault(batch.session, _Waiting())
+        waiting.batches.append(batch)
+        waiting.size += sum(len(chunk.data) for chunk in batch.chunks)
+        self._set_timer(GROUP_S)
+
+    def unwritten(self, session: str) -> Sequence[WriteBatch]:
+        """What waits to be written of `session`, and is not being written."""
+        waiting = self._waiting.get(session)
+        return waiting.batches if waiting is not None else ()
+
+    def unwritten_size(self, session: str) -> int:
+        """Recorded bytes of `session` that wait."""
+        waiting = self._waiting.get(session)
+        return waiting.size if waiting is not None else 0
+
+    @property
+    def unsaved(self) -> int:
+        """Recorded bytes of all sessions that wait."""
+        return sum(waiting.size for waiting in self._waiting.values())
+
+    async def flush(self, session: str) -> None:
+        """Until all of `session` is written; StoreError where it cannot be."""
+        await self._written(session)
+        if session in self._waiting:
+            await asyncio.shield(self._submit(session))
+
+    async def close(self) -> None:
+        """Write what waits, of all sessions, as far as that can be done."""
+        for session in list(self._waiting):
+            with suppress(StoreError):
+                await self.flush(session)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _settle(self, session: str) -> None:
+        """Before `session` is read. What cannot be written now is not in what is read."""
+        if session in self._waiting or session in self._writing:
+            with suppress(StoreUnwritable):
+                await self.flush(session)
+
+    async def _written(self, session: str) -> None:
+        """Until nothing of `session` is being written."""
+        while (writing := self._writing.get(session)) is not None:
+            await asyncio.wait([writing])
+
+    def _submit(self, session: str, batch: WriteBatch | None = None) -> asyncio.Future[None]:
+        """Begin to write what waits of `session`, and then `batch`."""
+        waiting = self._waiting.pop(session, _Waiting())
+        batches = [joined(waiting.batches)] if waiting.batches else []
+        rows = list[Statement]()
+        for several in [*batches, *([batch] if batch is not None else [])]:
+            rows += statements(several, self.position)
+            copied = several.copied.seq if several.copied is not None else 0
+            self.position += copied + len(several.events)
+        writing = self._db.submit(rows, full=batch is not None and batch.full)
+        self._writing[session] = writing
+        writing.add_done_callback(partial(self._submitted, session, waiting, batch is None))
+        return writing
+
+    def _submitted(
+        self, session: str, waiting: _Waiting, alone: bool, writing: asyncio.Future[None]
+    ) -> None:
+        del self._writing[session]
+        error = writing.exception()
+        if error is None or not waiting.batches:
+            return
+        if isinstance(error, StoreUnwritable):
+            later = self._waiting.get(session, _Waiting())
+            whole = _Waiting(waiting.batches + later.batches, waiting.size + later.size)
+            self._waiting[session] = whole
+            self._set_timer(RETRY_S)
+        elif isinstance(error, StoreError) and alone:
+            self.lost(session, error)
+
+    def _set_timer(self, delay_s: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._write_waiting)
+
+    def _write_waiting(self) -> None:
+        self._timer = None
+        for session in list(self._waiting):
+            if session in self._writing:
+                self._set_timer(GROUP_S)
+            else:
+                self._submit(session)
 
     async def events(
         self, session: str, after: int = 0, *, limit: int = -1, deltas: bool = True
     ) -> list[Logged]:
         """The log of `session` after seq `after`, in order; without the deltas if so wished."""
+        await self._settle(session)
         skip = "" if deltas else f"AND kind != '{_DELTA}'"
         rows = await self._db.rows(
             "SELECT seq, at_ms, kind, body, recording, start, stop FROM events"  # noqa: S608
@@ -106,7 +218,10 @@ class Log:
         return await self._whole(session, rows)
 
     async def opening(self, session: str) -> list[Logged]:
-        """What the fold needs: all events but the deltas of parts that have ended."""
+        """What the fold needs: all events but the deltas of parts that have ended; also what
+        waits to be written."""
+        await self._settle(session)
+        waiting = [logged for batch in self.unwritten(session) for logged in batch.events]
         (row,) = await self._db.rows(
             "SELECT coalesce(max(seq), 0) FROM events WHERE session = ? AND kind IN"
             " ('response_ended', 'response_failed')",
@@ -117,7 +232,7 @@ class Log:
             " AND (kind != ? OR seq > ?) ORDER BY seq",
             (session, _DELTA, row[0]),
         )
-        return await self._whole(session, rows)
+        return [*await self._whole(session, rows), *waiting]
 
     async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
         """The events of `rows`, each with all of its text."""
@@ -142,6 +257,7 @@ class Log:
 
     async def chunks(self, session: str, recording: int | None = None) -> list[Chunk]:
         """The recorded bytes, in order; of one recording or of all. A fork has its parent's."""
+        await self._settle(session)
         own, shared = ("", "") if recording is None else (" AND recording = ?", " AND number = ?")
         values = [session] if recording is None else [session, recording]
         rows = await self._db.rows(
@@ -156,6 +272,7 @@ class Log:
 
     async def portions(self, session: str, recording: int) -> AsyncIterator[list[Chunk]]:
         """The bytes of one recording, some thousand pieces at a time: one can have a million."""
+        await self._settle(session)
         after = -1
         while rows := await self._db.rows(
             "SELECT recording, start, at_ms, bytes FROM chunks"
@@ -168,6 +285,7 @@ class Log:
 
     async def recorded(self, session: str) -> int:
         """About how many bytes came back, of all recordings, without reading them."""
+        await self._settle(session)
         own = "SELECT max(start) AS size FROM chunks WHERE session = ? GROUP BY recording"
         rows = await self._db.rows(
             f"SELECT coalesce(sum(size), 0) FROM ({own} UNION ALL"  # noqa: S608
@@ -181,6 +299,7 @@ class Log:
 
     async def heard_ms(self, session: str, recording: int) -> int:
         """When the last bytes of a recording of its own came, in Unix ms; 0 where none did."""
+        await self._settle(session)
         rows = await self._db.rows(
             "SELECT at_ms FROM chunks WHERE session = ? AND recording = ?"
             " ORDER BY start DESC LIMIT 1",

@@ -111,7 +111,7 @@ async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: 
         player.shown = shown
         view = player.view(player.reel.of_seq(seq))
         more = more_cards_shown(site.env, view, number)
-        return more + stream_fragment(site.env, view, sessions.position)
+        return more + stream_fragment(site.env, view, sessions.cursor)
 
     return await site.reels.drawn(sessions, session_id, drawn)
 

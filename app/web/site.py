@@ -128,7 +128,8 @@ class Site:
     lost. `deleted` are tools that can be had back: their versions, and whether they were on.
     `reels` are the sessions that are being replayed. `values` are those that may be keys of servers
     on import pages, by a word of the page's own: they are in no page, no log and no database.
-    `uploads` are there while somebody chooses, by a word of their own.
+    `uploads` are there while somebody chooses, by a word of their own. `listed` are the newest rows
+    of the list of sessions, and the version of the list that they show.
     """
 
     engine: Engine
@@ -139,6 +140,7 @@ class Site:
     reels: Reels = field(default_factory=Reels)
     values: dict[str, tuple[Replaced, ...]] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
+    listed: tuple[int, list[SessionRow]] = (-1, [])
 
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""
@@ -152,7 +154,7 @@ class Site:
             sessions.health.unsteady,
             meanwhile,
             copy=isinstance(sessions.health.trouble, StoreGone),
-            unsaved=self.engine.client.unsaved,
+            unsaved=self.engine.client.unsaved + self.engine.log.unsaved,
         )
 
     def hold(self, replaced: tuple[Replaced, ...]) -> str:
@@ -198,11 +200,16 @@ class Site:
     async def rows(self, after: tuple[int, str] | None = None) -> list[SessionRow]:
         """The list of sessions: the pinned ones, then the newest first; or those that come `after`
         (updated_ms, id)."""
-        log = self.engine.log
+        version, log = self.engine.sessions.list_version, self.engine.log
+        if after is None and self.listed[0] == version:
+            return self.listed[1]
         pinned = await log.pinned() if after is None else []
         newest = await log.summaries(limit=LISTED, after=after)
         others = (summary for summary in newest if not summary.pinned)
-        return [row_of(summary) for summary in (*pinned, *others)]
+        rows = [row_of(summary) for summary in (*pinned, *others)]
+        if after is None:
+            self.listed = (version, rows)
+        return rows
 
 
 def row_of(summary: Summary) -> SessionRow:

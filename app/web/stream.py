@@ -1,10 +1,14 @@
 """The live stream: a cursor, and what was touched since.
 
-A stream holds no state of a session. It wakes when something was saved, asks the store what came
+A stream holds no state of a session. It wakes when its session went on, asks the store what came
 after its cursor, renders the touched blocks as they are now, and sends them as one frame whose
 `id:` is the new cursor. A slow tab gets fewer, larger frames; whoever comes with a cursor that
 is not known any more gets everything once. Text that grows goes first, as a `grow` event that can
 be repeated harmlessly; the HTML goes last and carries the id, so that no block is added twice.
+
+The page's own stream shows deltas before they are saved, and its cursor carries the epoch; that of
+one session (`by_seq`) shows what is saved alone. Where only text has grown nothing else is looked
+at: the list, the wire's rows and what is said of half-written arguments follow on a slower clock.
 """
 
 from __future__ import annotations
@@ -17,14 +21,13 @@ from dataclasses import dataclass, field, replace
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from app.core.errors import NotFound
+from app.core.errors import NotFound, StoreUnwritable
 from app.core.events import Logged, SettingsChanged
 from app.core.serialization import logged_data
-from app.core.session import Session
-from app.engine.sessions import SessionStore
-from app.render.blocks import PageFrame, Touch, frame, frame_html
+from app.engine.sessions import LiveSession, SessionStore, rung
+from app.render.blocks import PageFrame, Touch, frame, frame_html, text_growth
 from app.render.fragments import partial, store_banner
-from app.render.paging import Shown, shown_from
+from app.render.paging import Shown, most_of, shown_from
 from app.render.view import SessionRow, View
 from app.web.rules.routes import drawn_rules
 from app.web.session.setup import drawn_setup
@@ -47,16 +50,20 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 @dataclass
 class Cursor:
-    """What this stream's reader has seen: global position, the session's seq, wire, list, title,
-    and the version of the rules; `shown` is how much it shows of turns with many calls.
+    """What this stream's reader has seen: position in the epoch, the session's seq, wire, list,
+    title, and the version of the rules; `shown` is how much it shows of turns with many calls.
 
     `wire` is None until it is known what of the wire the reader has. `behind` is whether
-    something may be waiting for the slow beat.
+    something may be waiting for the slow beat: `late` are such blocks. `list` and `marks` are the
+    versions that were looked at last.
     """
 
     position: int
     seq: int
     wire: int | None = None
+    list: int = -1
+    marks: int = -1
+    late: set[str] = field(default_factory=set)
     rows: Sequence[SessionRow] | None = None
     head: tuple[str, bool, bool, tuple[str, ...]] | None = None
     unasked: tuple[str, ...] | None = None
@@ -67,23 +74,19 @@ class Cursor:
     behind: bool = True
     by_seq: bool = False
 
-    @property
-    def id(self) -> int:
-        return self.seq if self.by_seq else self.position
 
-
-def message(data: str, *, event: str = "", id: int | None = None) -> str:
+def message(data: str, *, event: str = "", id: str = "") -> str:
     """One server-sent message. `data` is cut at every line end a browser knows, `\\n` only."""
     lines = [f"event: {event}"] if event else []
     text = data.replace("\r\n", "\n").replace("\r", "\n")
     lines += ["data: " + line for line in text.split("\n")]
-    if id is not None:
+    if id:
         lines.append(f"id: {id}")
     return "\n".join(lines) + "\n\n"
 
 
 async def page_stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=ID&after=POSITION&rules=VERSION&shown=TURN.CALLS: all that one page
+    """GET /stream?session=ID&after=CURSOR&rules=VERSION&shown=TURN.CALLS: all that one page
     shows; with `store` only what the server says of its database, for pages without a session."""
     site = site_of(request)
     if request.query_params.get("store"):
@@ -91,7 +94,7 @@ async def page_stream(request: Request) -> StreamingResponse:
     session_id = request.query_params.get("session", "")
     if session_id:
         await _exists(site, session_id)
-    position = after(request)
+    position = site.engine.sessions.position_of(after(request))
     rules = _number(request.query_params.get("rules", ""))
     shown = shown_from(request.query_params.get("shown", ""))
     cursor = Cursor(position, -1, rules=rules, shown=shown)
@@ -103,21 +106,23 @@ async def session_stream(request: Request) -> StreamingResponse:
     site = site_of(request)
     session_id = request.path_params["id"]
     await _exists(site, session_id)
-    return responded(_frames(site, session_id, Cursor(-1, after(request), by_seq=True)))
+    seq = _number(after(request))
+    return responded(_frames(site, session_id, Cursor(-1, seq, by_seq=True)))
 
 
 async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterator[str]:
     """The log itself as it grows: one JSON line a message."""
-    sessions, position = site.engine.sessions, -1
-    while not site.closing:
-        async with sessions.holding(session_id):
-            position = sessions.position
-            logged = await site.engine.log.events(session_id, after)
-        for item in logged:
-            after = item.seq
-            yield message(json.dumps(logged_data(item)), id=item.seq)
-        if not await sessions.wait(position, sessions.list_version, KEEP_ALIVE_S):
-            yield ": keep-alive\n\n"
+    sessions = site.engine.sessions
+    with sessions.listen(session_id) as bell:
+        while not site.closing:
+            bell.clear()
+            async with sessions.holding(session_id):
+                logged = await site.engine.log.events(session_id, after)
+            for item in logged:
+                after = item.seq
+                yield message(json.dumps(logged_data(item)), id=str(item.seq))
+            if not await rung(bell, KEEP_ALIVE_S):
+                yield ": keep-alive\n\n"
 
 
 def responded(frames: AsyncIterator[str]) -> StreamingResponse:
@@ -129,9 +134,9 @@ async def _exists(site: Site, session_id: str) -> None:
         raise NotFound(f"There is no session {session_id!r}.")
 
 
-def after(request: Request) -> int:
-    """The cursor that was sent."""
-    return _number(request.headers.get("last-event-id") or request.query_params.get("after", ""))
+def after(request: Request) -> str:
+    """The cursor that was sent, or ""."""
+    return request.headers.get("last-event-id") or request.query_params.get("after", "")
 
 
 def _number(sent: str) -> int:
@@ -141,61 +146,102 @@ def _number(sent: str) -> int:
 
 async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[str]:
     sessions, loop = site.engine.sessions, asyncio.get_running_loop()
-    while not site.closing:
-        position, version = sessions.position, sessions.list_version
-        slow = loop.time() >= cursor.slow_at
-        sent = await _next(site, session_id, cursor, slow=slow)
-        if sent:
-            if slow:
-                cursor.slow_at = loop.time() + SLOW_S
-            yield sent
-            await asyncio.sleep(FRAME_S)
-            continue
-        cursor.behind = cursor.behind and not slow
-        wait_s = max(cursor.slow_at - loop.time(), 0.001) if cursor.behind else KEEP_ALIVE_S
-        if not await sessions.wait(position, version, wait_s) and not cursor.behind:
-            yield ": keep-alive\n\n"
+    with sessions.listen(session_id) as bell:
+        while not site.closing:
+            bell.clear()
+            slow = loop.time() >= cursor.slow_at
+            cursor.behind = cursor.behind and not slow
+            if sent := await _next(site, session_id, cursor, slow=slow):
+                yield sent
+            now = loop.time()
+            next_at = now + FRAME_S if sent else 0.0
+            if slow and sent:
+                cursor.slow_at = now + SLOW_S
+            wait_s = max(cursor.slow_at - now, 0.001) if cursor.behind else KEEP_ALIVE_S
+            if not await rung(bell, wait_s) and not cursor.behind:
+                yield ": keep-alive\n\n"
+            if (rest_s := next_at - loop.time()) > 0:
+                await asyncio.sleep(rest_s)
 
 
 async def _store_frames(site: Site) -> AsyncIterator[str]:
     sessions, shown = site.engine.sessions, None
-    while not site.closing:
-        position, version = sessions.position, sessions.list_version
-        html = store_banner(site.env)
-        if html != shown:
-            shown = html
-            yield message(partial("store", "outerMorph", html))
-        elif not await sessions.wait(position, version, KEEP_ALIVE_S):
-            yield ": keep-alive\n\n"
-        else:
-            await asyncio.sleep(SLOW_S)
+    with sessions.listen(_NO_SESSION) as bell:
+        while not site.closing:
+            bell.clear()
+            html = store_banner(site.env)
+            if html != shown:
+                shown = html
+                yield message(partial("store", "outerMorph", html))
+            elif not await rung(bell, KEEP_ALIVE_S):
+                yield ": keep-alive\n\n"
+            else:
+                await asyncio.sleep(SLOW_S)
+
+
+_NO_SESSION = "-"
+"""What a page without a session listens to: what is no event of any."""
 
 
 async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
     """What the reader has not seen yet, as messages; "" where there is nothing to send now."""
     sessions, env = site.engine.sessions, site.env
-    rows = None if cursor.by_seq or not slow else await site.rows()
     if not session_id:
         cursor.position = sessions.position
-        html = _list(site, site.no_view(rows), cursor) + _stored(site, cursor)
-        return _messages(html, [], cursor.id)
+        html = _list(site, site.no_view(await _rows(site, cursor, slow=slow)), cursor)
+        return _messages(html + _stored(site, cursor), [], sessions.cursor)
     async with sessions.holding(session_id) as live:
-        seen = _since(sessions, session_id, cursor, live.session)
+        if cursor.by_seq and not await _is_saved(sessions, session_id):
+            cursor.behind = True
+            return ""
+        seen = _since(sessions, live, cursor)
         cursor.position, cursor.seq = sessions.position, live.session.seq
+        id = str(cursor.seq) if cursor.by_seq else sessions.cursor
+        if seen and not slow and cursor.marks == sessions.marks_version:
+            growth = text_growth(live.session, seen, most_of(cursor.shown))
+            if growth is not None:
+                cursor.behind = True
+                cursor.late |= growth[1]
+                return _messages("", growth[0], id)
+        marked, cursor.marks = cursor.marks != sessions.marks_version, sessions.marks_version
+        rows = await _rows(site, cursor, slow=slow)
         view = await site.view(live, shown=cursor.shown)
         if seen is None:
             made = PageFrame(frame_html(env, view, SNAPSHOT), [])
             cursor.wire = view.wire.version
         else:
             made = _step(site, view, seen, cursor, slow=slow)
-        cursor.behind = cursor.behind or bool(seen)
+        cursor.behind = cursor.behind or (bool(seen) and not slow)
         html = made.html + _titled(site, view, cursor) + _docked(site, view, cursor)
         settled = not cursor.by_seq and _settled(seen)
         if settled:
             html += await drawn_setup(site, live, view)
         html += _list(site, replace(view, rows=rows), cursor)
-    html += await _rules(site, session_id, cursor, settled=settled) + _stored(site, cursor)
-    return _messages(html, made.grow, cursor.id)
+    html += await _rules(site, session_id, cursor, settled=settled)
+    if marked:
+        html += _stored(site, cursor)
+    return _messages(html, made.grow, id)
+
+
+async def _is_saved(sessions: SessionStore, session_id: str) -> bool:
+    """Whether all of the session is saved; it is, unless nothing can be now."""
+    try:
+        await sessions.log.flush(session_id)
+    except StoreUnwritable:
+        return False
+    return True
+
+
+async def _rows(site: Site, cursor: Cursor, *, slow: bool) -> Sequence[SessionRow] | None:
+    """The list of sessions where it may be another one; it follows on the slow beat."""
+    version = site.engine.sessions.list_version
+    if cursor.by_seq or version == cursor.list:
+        return None
+    if not slow:
+        cursor.behind = True
+        return None
+    cursor.list = version
+    return await site.rows()
 
 
 def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: bool) -> PageFrame:
@@ -203,9 +249,10 @@ def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: b
     if not slow:
         return frame(site.env, view, seen)
     known, cursor.wire = cursor.wire, view.wire.version
+    late, cursor.late = cursor.late, set()
     if known is None and not seen and view.session.state != "running":
         known = cursor.wire  # the page was made after the last byte
-    made = frame(site.env, view, seen, known)
+    made = frame(site.env, view, seen, known, late=late)
     if known is None:
         whole = frame_html(site.env, view, [Touch("wire", "changed")])
         made = replace(made, html=made.html + whole)
@@ -237,11 +284,11 @@ def _stored(site: Site, cursor: Cursor) -> str:
     return partial("store", "outerMorph", store)
 
 
-def _messages(html: str, grow: Sequence[object], id: int) -> str:
+def _messages(html: str, grow: Sequence[object], id: str) -> str:
     text = ""
     if grow:
         data = json.dumps(grow, ensure_ascii=False, separators=(",", ":"))
-        text = message(data, event="grow", id=None if html else id)
+        text = message(data, event="grow", id="" if html else id)
     if html:
         text += message(html, id=id)
     return text
@@ -272,19 +319,10 @@ def _list(site: Site, view: View, cursor: Cursor) -> str:
     return frame_html(site.env, view, [Touch("list", "changed")])
 
 
-def _since(
-    sessions: SessionStore, session_id: str, cursor: Cursor, session: Session
-) -> list[Logged] | None:
+def _since(sessions: SessionStore, live: LiveSession, cursor: Cursor) -> list[Logged] | None:
     """The events of this session after the cursor; None where that is not known any more."""
     if not cursor.by_seq:
-        seen = sessions.since(cursor.position) if cursor.position >= 0 else None
-        return (
-            None
-            if seen is None
-            else [entry.logged for entry in seen if entry.session == session_id]
-        )
-    if cursor.seq < 0 or cursor.seq > session.seq:
+        return sessions.since(live, cursor.position)
+    if cursor.seq < 0 or cursor.seq > live.session.seq:
         return None
-    if cursor.seq == session.seq:
-        return []
-    return sessions.since_seq(session_id, cursor.seq)
+    return sessions.since_seq(live, cursor.seq)

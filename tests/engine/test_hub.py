@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.core.decide import next_commands
-from app.core.errors import IllegalEvent, NotFound, StoreError
+from app.core.errors import IllegalEvent, NotFound, StoreError, StoreUnwritable
 from app.core.events import (
     CallDecided,
     CallEnded,
@@ -20,6 +20,7 @@ from app.core.events import (
     CallProgressed,
     CallStarted,
     Event,
+    Logged,
     PartDelta,
     PartEnded,
     PartStarted,
@@ -29,6 +30,7 @@ from app.core.events import (
     ResponseStarted,
     RetryScheduled,
     RunPaused,
+    SettingsChanged,
     TurnDropped,
 )
 from app.core.limits import busy_ms
@@ -109,6 +111,7 @@ async def test_a_kill_after_any_event_leaves_the_same_session(tmp_path: Path) ->
         for event in life():
             await fill(sessions, session_id, [event])
             async with sessions.holding(session_id) as live:
+                await sessions.log.flush(session_id)  # deltas alone may wait for a moment
                 now = live.session
                 async with hub_on(tmp_path / "a.db") as (_, other), other.holding(session_id) as it:
                     again = it.session
@@ -216,18 +219,25 @@ async def test_after_a_kill_no_retry_is_made_by_itself(tmp_path: Path, cut: int)
 class Broken:
     """Makes the next writes of a database fail, each with `error`."""
 
-    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-        self.times = times
-        write = database.write
+    def __init__(
+        self,
+        database: Database,
+        monkeypatch: pytest.MonkeyPatch,
+        times: int,
+        error: Exception = StoreError("The database refused."),  # noqa: B008
+    ) -> None:
+        self.times, self.error = times, error
+        submit = database.submit
 
-        async def fails(statements: Sequence[Statement], *, full: bool = False) -> None:
-            await asyncio.sleep(0)
-            if self.times > 0:
-                self.times -= 1
-                raise StoreError("The disk is full.")
-            await write(statements, full=full)
+        def fails(statements: Sequence[Statement], *, full: bool = False) -> asyncio.Future[None]:
+            if self.times == 0:
+                return submit(statements, full=full)
+            self.times -= 1
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.get_loop().call_soon(failed.set_exception, self.error)
+            return failed
 
-        monkeypatch.setattr(database, "write", fails)
+        monkeypatch.setattr(database, "submit", fails)
 
 
 async def test_a_failed_save_changes_nothing(
@@ -235,18 +245,18 @@ async def test_a_failed_save_changes_nothing(
 ) -> None:
     async with hub_on(tmp_path / "a.db") as (database, sessions):
         session_id = await sessions.create(settings())
-        position, recent = sessions.position, list(sessions.recent)
+        cursor = sessions.cursor
         Broken(database, monkeypatch, 1)
         with pytest.raises(StoreError):
             await fill(sessions, session_id, [PromptAdded("lost")])
-        assert (sessions.position, list(sessions.recent)) == (position, recent)
-        assert sessions.since(position) == []
+        assert sessions.cursor == cursor
+        assert await since(sessions, session_id, cursor) == []
         await fill(sessions, session_id, [PromptAdded("kept")])
         log = await sessions.log.events(session_id)
         assert [one.seq for one in log] == [1, 2]
         assert isinstance(log[1].event, PromptAdded)
         assert log[1].event.text == "kept"
-        assert [one.logged for one in sessions.since(position) or []] == [log[1]]
+        assert await since(sessions, session_id, cursor) == [log[1]]
 
 
 async def test_several_events_are_saved_all_or_none(tmp_path: Path) -> None:
@@ -310,27 +320,136 @@ async def test_decisions_and_effects_are_synced(tmp_path: Path) -> None:
     assert {name for name, was in synced.items() if was} == full
 
 
+async def since(sessions: SessionStore, session_id: str, cursor: str) -> list[Logged] | None:
+    """What a page that stands at `cursor` has not seen yet."""
+    async with sessions.holding(session_id) as live:
+        return sessions.since(live, sessions.position_of(cursor))
+
+
 async def test_streams_catch_up_from_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
-        one, other = await sessions.create(settings()), await sessions.create(settings())
-        await fill(sessions, one, begun()[1:])
-        await fill(sessions, other, [*begun()[1:], *turn(1)])
-        last = sessions.position
-        seen = sessions.since(0) or []
-        assert [item.position for item in seen] == list(range(1, last + 1))
-        for position in range(last + 1):
-            assert sessions.since(position) == seen[position:]
-        assert sessions.since(last + 1) is None
-        log = await sessions.log.events(other)
-        for seq in range(len(log)):
-            assert sessions.since_seq(other, seq) == log[seq:]
-        while len(sessions.recent) > 3:
-            sessions.recent.popleft()
-        assert sessions.since(0) is None
-        assert sessions.since_seq(other, 1) is None
-        assert sessions.since_seq(one, 1) is None
+        first, second = await sessions.create(settings()), await sessions.create(settings())
+        cursors = [sessions.cursor]
+        for event in [*begun()[1:], *turn(1)]:
+            await fill(sessions, first, [SettingsChanged(settings())])
+            await fill(sessions, second, [event])
+            cursors.append(sessions.cursor)
+        log = await sessions.log.events(second)
+        for place, cursor in enumerate(cursors):
+            assert await since(sessions, second, cursor) == log[1 + place :]
+        for unknown in (f"{sessions.epoch}-{sessions.position + 1}", "other-3", "3", "", "-1"):
+            assert await since(sessions, second, unknown) is None
+        async with sessions.holding(second) as live:
+            for seq in range(len(log) + 1):
+                assert sessions.since_seq(live, seq) == log[seq:]
+            monkeypatch.setattr(stores, "RECENT", 3)
+            await sessions.append(live, [SettingsChanged(settings())])
+            assert sessions.since_seq(live, 1) is None
+        assert await since(sessions, second, cursors[0]) is None
+        assert len(await since(sessions, second, cursors[-1]) or []) == 1
+
+
+async def test_a_session_that_left_the_memory_is_known_to_who_has_it_all(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        session_id, before = await sessions.create(settings()), sessions.cursor
+        await fill(sessions, session_id, begun()[1:])
+        after = sessions.cursor
+        sessions._live.clear()
+        assert await since(sessions, session_id, after) == []
+        assert await since(sessions, session_id, before) is None
+
+
+DELTAS = [PartDelta(0, letter) for letter in "abc"]
+
+
+async def streaming(sessions: SessionStore) -> str:
+    """A session with an open part; its id."""
+    session_id = await sessions.create(settings())
+    await fill(sessions, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
+    return session_id
+
+
+async def test_deltas_are_shown_at_once_and_read_with_all_that_waits(tmp_path: Path) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        cursor, saved = sessions.cursor, "SELECT count(*) FROM events"
+        ((before,),) = await database.rows(saved)
+        with sessions.listen(session_id) as bell:
+            await fill(sessions, session_id, DELTAS)
+            assert bell.is_set()
+        assert [o.event for o in await since(sessions, session_id, cursor) or []] == DELTAS
+        assert [tuple(row) for row in await database.rows(saved)] == [(before,)]
+        log = await sessions.log.events(session_id)  # whoever reads, reads all
+        assert [logged.event for logged in log[-3:]] == DELTAS
+        await fill(sessions, session_id, [PartDelta(0, "d")])
+        await fill(sessions, session_id, [PartEnded(0, "abcd")])
+        async with hub_on(tmp_path / "a.db") as (_, other):  # as after a kill
+            assert [o.event for o in await other.log.events(session_id)][-2:] == [
+                PartDelta(0, "d"),
+                PartEnded(0, "abcd"),
+            ]
+
+
+async def test_deltas_of_all_sessions_are_written_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.log.GROUP_S", 0.0)
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_ids = [await streaming(sessions) for _ in range(5)]
+        transactions: list[int] = []
+        commit = database._commit
+
+        async def counted(writes: Sequence[Any]) -> None:
+            transactions.append(len(writes))
+            await commit(writes)
+
+        monkeypatch.setattr(database, "_commit", counted)
+        for session_id in session_ids:
+            async with sessions.holding(session_id) as live:
+                await sessions.append(live, DELTAS)
+        while sum(transactions) < len(session_ids):
+            await asyncio.sleep(0)
+        assert transactions == [5]
+
+
+async def test_deltas_that_cannot_be_saved_yet_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: what was shown stays, and is saved with what comes next."""
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        cursor = sessions.cursor
+        await fill(sessions, session_id, DELTAS)
+        Broken(database, monkeypatch, 3, StoreUnwritable("The disk is full."))
+        assert len(await sessions.log.events(session_id)) == sessions.position - len(DELTAS)
+        with pytest.raises(StoreUnwritable):
+            await fill(sessions, session_id, [PartEnded(0, "abc")])
+        async with sessions.holding(session_id) as live:
+            assert live.session.turns[0].parts[0].text == "abc"
+        assert [o.event for o in await since(sessions, session_id, cursor) or []] == DELTAS
+        await fill(sessions, session_id, [PartEnded(0, "abc")])
+        log = await sessions.log.events(session_id)
+        assert [logged.event for logged in log[-4:]] == [*DELTAS, PartEnded(0, "abc")]
+        assert [logged.seq for logged in log] == list(range(1, len(log) + 1))
+
+
+async def test_deltas_that_can_never_be_saved_begin_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        await fill(sessions, session_id, DELTAS)
+        cursor = sessions.cursor
+        Broken(database, monkeypatch, 1)
+        with pytest.raises(StoreError):
+            await sessions.log.flush(session_id)
+        assert await since(sessions, session_id, cursor) is None
+        with pytest.raises(StoreError):  # the rest of an answer without its middle is no answer
+            await fill(sessions, session_id, [PartDelta(0, "d")])
+        async with sessions.holding(session_id) as live:
+            assert live.session.turns[0].parts[0].text == ""
 
 
 async def test_a_session_that_is_not_there(tmp_path: Path) -> None:
@@ -371,22 +490,16 @@ async def test_what_streams_catch_up_from_is_bounded(
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id = await sessions.create(settings())
         await fill(sessions, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
-        position = sessions.position
+        cursor = sessions.cursor
         await fill(sessions, session_id, [PartDelta(0, "x" * 90) for _ in range(10)])
-        assert sessions.recent.characters <= 1000
-        assert len(sessions.since(position) or []) == 10
+        assert len(await since(sessions, session_id, cursor) or []) == 10
         await fill(sessions, session_id, [PartDelta(0, "x" * 90) for _ in range(30)])
-        assert sessions.recent.characters <= 1000
-        assert sessions.since(position) is None
+        assert await since(sessions, session_id, cursor) is None
+        cursor = sessions.cursor
         await fill(sessions, session_id, [PartDelta(0, "x" * 5000)])
-        assert [one.position for one in sessions.since(sessions.position - 1) or []] == [
-            sessions.position
-        ]
-        assert len(sessions.recent) == 1
-        await fill(sessions, session_id, [PartEnded(0, "x" * 8600)])
-        await fill(sessions, session_id, [ResponseFailed("interrupted", "Cut.")])
-        assert [one.position for one in sessions.recent] == [sessions.position]
-        assert sessions.recent.characters == 0
+        assert len(await since(sessions, session_id, cursor) or []) == 1
+        async with sessions.holding(session_id) as live:
+            assert len(live.recent) == 1
 
 
 async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,10 +20,9 @@ from app.core.events import (
 from app.core.reducer import fold
 from app.core.session import session_data
 from app.core.tools import text_result
-from app.store.batch import Chunk, Closed, Copied, Summary, WriteBatch
-from app.store.database import Database, Statement
+from app.store.batch import Chunk, Closed, Summary, WriteBatch
+from app.store.database import Statement
 from app.store.log import Log
-from app.store.maintenance import search_differs
 from tests import factories
 from tests.playbook import begun, call, checked, failed, logged, part, run, turn
 from tests.store.test_database import opened
@@ -64,49 +61,6 @@ async def test_there_and_back(tmp_path: Path) -> None:
         for one in (await log.events("s", deltas=False), await log.opening("s")):
             assert not any(isinstance(item.event, PartDelta) for item in one)
             assert session_data(fold("s", one)) == session_data(fold("s", events))
-
-
-async def test_positions_are_reserved_ahead_and_written_in_any_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two sessions are appended at once, the later positions first: one transaction, and each text
-    is in the index for search once."""
-    async with opened(tmp_path / "a.db") as database:
-        log = await Log.open(database)
-        fork = WriteBatch("fork", summary=summary("fork"), copied=Copied("early", 3, 0))
-        first = {name: log.reserve(count) for name, count in (("early", 3), ("late", 2))}
-        assert (first, log.position) == ({"early": 1, "late": 4}, 5)
-        batches = [
-            WriteBatch(name, EVENTS[:count], summary=summary(name), first=first[name])
-            for name, count in (("late", 2), ("early", 3))
-        ]
-        transactions = list[int]()
-        monkeypatch.setattr(database, "_transaction", _counting(database, transactions))
-        assert await asyncio.gather(*map(log.append, batches)) == [4, 1]
-        assert transactions == [2]
-        assert await log.append(fork) == 9
-        assert await log.append(WriteBatch("fork", EVENTS[3:])) == 9
-        assert (await Log.open(database)).position == log.position == 5 + len(EVENTS)
-        assert await log.events("early") == EVENTS[:3] == (await log.events("fork"))[:3]
-        assert await search_differs(database) == []
-        # The first byte of FTS5's averages is how many texts were ever put in.
-        ((averages, texts),) = await database.rows(
-            "SELECT block, (SELECT count(*) FROM texts) FROM found_data WHERE id = 1"
-        )
-        assert averages[0] == texts == 6
-
-
-def _counting(
-    database: Database, transactions: list[int]
-) -> Callable[[Sequence[Sequence[Statement]], bool], Awaitable[None]]:
-    """Writes as `database` does, and notes of each transaction how many writes it commits."""
-    transaction = database._transaction
-
-    async def count(groups: Sequence[Sequence[Statement]], full: bool) -> None:
-        transactions.append(len(groups))
-        await transaction(groups, full)
-
-    return count
 
 
 async def test_an_open_answer_keeps_its_deltas(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ async def test_from_any_position_each_frame_ends_as_a_fresh_one(tmp_path: Path, 
             page.apply(steps(sent)[ids[0]])
             assert str(page) == fresh, f"from {seq}"
             assert {column.position for column in beside.columns} == {end}
-            assert told(sent)[-1][2] == str(end)
+            assert told(sent)[-1][2] == engine.sessions.cursor
             assert await round_of(on, beside) == ""
 
 
@@ -147,7 +147,7 @@ async def test_a_round_has_one_id_and_it_is_what_all_have(tmp_path: Path, site: 
         ids = await pair(engine)
         messages = told(await round_of(site(engine), beside_from(ids, -1)))
         assert [one[0] for one in messages] == ["column", "column", ""]
-        assert [one[2] for one in messages] == ["", "", str(engine.sessions.position)]
+        assert [one[2] for one in messages] == ["", "", engine.sessions.cursor]
         assert [one[1]["session"] for one in messages[:2]] == ids
         assert not re.search("panel-setup|hx-target=.#(list|wire)", str(messages))
 
@@ -189,8 +189,11 @@ async def test_one_that_is_gone_is_told_and_left_out(tmp_path: Path, site: Any) 
         changed = ["besidehead", "dock", "lane-3", "pick-3"]
         assert re.findall('hx-target="#([^"]*)"', around[1]) == changed
         assert '<span class="tag">deleted</span>' in around[1]
-        assert SideBySide([]).id == -1  # which no position is
-        assert SideBySide([Follower(1, "a", 5), Follower(2, "b", 3), Follower(3, "c", 9)]).id == 3
+        assert SideBySide([]).position == -1  # which no position is
+        assert (
+            SideBySide([Follower(1, "a", 5), Follower(2, "b", 3), Follower(3, "c", 9)]).position
+            == 3
+        )
 
 
 def test_what_stands_in_an_address() -> None:

@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.limits import turn_cost, turn_tokens, written
 from app.core.session import Call, Session, Turn
+from app.engine.sessions import rung
 from app.render.blocks import PageFrame, Touch, frame, frame_html
 from app.render.filters import clip, duration, one_line, plural
 from app.render.fragments import partial, store_banner, toast
@@ -39,7 +40,7 @@ async def live(request: Request) -> Response:
     """The page of the sessions in the query; NotFound where none of them is there."""
     site = site_of(request)
     ids = chosen(request.query_params.getlist("session"))
-    at, lanes, gone = site.engine.sessions.position, [], []
+    at, lanes, gone = site.engine.sessions.cursor, [], []
     for number, session_id in enumerate(ids, 1):
         try:
             async with site.engine.sessions.holding(session_id) as held:
@@ -127,7 +128,7 @@ def _name(summary: Summary) -> str:
 
 # The stream: each message `column` is one step of one session, `{"session", "at", "html",
 # "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream. `id:` is
-# the position up to which the page has everything of every session: whoever comes again with it
+# the cursor up to which the page has everything of every session: whoever comes again with it
 # misses nothing, and what it has already is harmless. `gone` names a session that is not there.
 
 
@@ -158,12 +159,13 @@ class SideBySide:
     drawn: dict[str, str] = field(default_factory=dict)
 
     @property
-    def id(self) -> int:
+    def position(self) -> int:
+        """Up to where the page has everything of every session."""
         return min((column.position for column in self.columns), default=-1)
 
 
 async def stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=A&session=B…&after=POSITION: up to four sessions of one page; of one
+    """GET /stream?session=A&session=B…&after=CURSOR: up to four sessions of one page; of one
     session where it stands alone and `columns` is not asked for."""
     ids = chosen(request.query_params.getlist("session"))
     if len(ids) < 2 and not request.query_params.get("columns"):
@@ -173,7 +175,7 @@ async def stream(request: Request) -> StreamingResponse:
         session_id for session_id in ids if await site.engine.log.summary(session_id) is not None
     ]:
         raise NotFound("None of these sessions is there; open them from the list at /.")
-    position = after(request)
+    position = site.engine.sessions.position_of(after(request))
     return responded(_frames(site, beside_from(ids, position)))
 
 
@@ -206,20 +208,21 @@ def without(ids: Sequence[str], left_out: str) -> str:
 
 
 async def _frames(site: Site, beside: SideBySide) -> AsyncIterator[str]:
-    sessions = site.engine.sessions
-    while not site.closing:
-        position, version = sessions.position, sessions.list_version
-        sent = await round_of(site, beside)
-        if sent:
-            yield sent
-            await asyncio.sleep(FRAME_S)
-        elif not await sessions.wait(position, version, KEEP_ALIVE_S):
-            yield ": keep-alive\n\n"
+    ids = [column.id for column in beside.columns]
+    with site.engine.sessions.listen(*ids) as bell:
+        while not site.closing:
+            bell.clear()
+            if sent := await round_of(site, beside):
+                yield sent
+                await asyncio.sleep(FRAME_S)
+            elif not await rung(bell, KEEP_ALIVE_S):
+                yield ": keep-alive\n\n"
 
 
 async def round_of(site: Site, beside: SideBySide) -> str:
     """What the page has not seen yet of any session, as messages; "" where there is nothing."""
     messages: list[tuple[str, str]] = []  # (data, event)
+    cursor_at = site.engine.sessions.cursor_at
     for column in tuple(beside.columns):
         try:
             step = await _step(site, beside, column)
@@ -229,13 +232,13 @@ async def round_of(site: Site, beside: SideBySide) -> str:
             messages.append((json.dumps({"session": column.id}), "gone"))
             continue
         if not step.empty:
-            data = {"session": column.id, "at": column.position, "html": step.html}
+            data = {"session": column.id, "at": cursor_at(column.position), "html": step.html}
             messages.append((json.dumps(data | {"grow": step.grow}), "column"))
     if around := _around(site, beside):
         messages.append((around, ""))
     last = len(messages) - 1
     return "".join(
-        message(data, event=event, id=beside.id if place == last else None)
+        message(data, event=event, id=cursor_at(beside.position) if place == last else "")
         for place, (data, event) in enumerate(messages)
     )
 
@@ -244,13 +247,13 @@ async def _step(site: Site, beside: SideBySide, column: Follower) -> PageFrame:
     """What is new of one session: without list, Setup and wire, which no column shows."""
     sessions, env = site.engine.sessions, site.env
     async with sessions.holding(column.id) as live:
-        seen = sessions.since(column.position) if column.position >= 0 else None
+        seen = sessions.since(live, column.position)
         column.position = sessions.position
         view = await site.view(live, wired=False, framed=True)
         if seen is None:
             made = PageFrame(frame_html(env, view, WHOLE), [])
         else:
-            made = frame(env, view, [entry.logged for entry in seen if entry.session == column.id])
+            made = frame(env, view, seen)
         extra = frame_html(env, view, _unlogged(view, column))
         beside.lanes[column.id] = lane(view, column.number, deleted=live.deleted)
     return PageFrame(made.html + extra, made.grow)
@@ -459,8 +462,8 @@ def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
     return {id: html.strip() for id, html in made.items()}
 
 
-def beside_page(env: Environment, lanes: Sequence[Lane], gone: Sequence[str], at: int) -> str:
-    """The page of `lanes`; `gone` are ids of no session, `at` the position it was drawn at."""
+def beside_page(env: Environment, lanes: Sequence[Lane], gone: Sequence[str], at: str) -> str:
+    """The page of `lanes`; `gone` are ids of no session, `at` the cursor it was drawn at."""
     drawn = {id: Markup(html) for id, html in pieces(env, lanes).items()}
     return env.get_template("beside.html").render(
         lanes=lanes, piece=drawn.__getitem__, gone=gone, at=at

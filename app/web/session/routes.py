@@ -165,9 +165,9 @@ async def more_cards(request: Request) -> Response:
         return HTMLResponse(html)
     async with site.engine.sessions.holding(session_id) as live:
         view = await site.view(live, wired=False, shown=shown, now=True)
-        position = site.engine.sessions.position
+        cursor = site.engine.sessions.cursor
     drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
-    return HTMLResponse(drawn + stream_fragment(site.env, view, position))
+    return HTMLResponse(drawn + stream_fragment(site.env, view, cursor))
 
 
 def _turn_number(request: Request) -> int:
@@ -221,7 +221,7 @@ async def column(site: Site, session_id: str) -> Response:
     """NotFound where there is no such session."""
     async with site.engine.sessions.holding(session_id) as live:
         view = await site.view(live, wired=False, framed=True)
-        html = column_page(site.env, view, site.engine.sessions.position)
+        html = column_page(site.env, view, site.engine.sessions.cursor)
     return HTMLResponse(html, headers=as_text(FRAMED))
 
 

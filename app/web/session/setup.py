@@ -328,7 +328,7 @@ def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surr
         profiles,
         keys,
         library,
-        after=engine.sessions.position,
+        after=engine.sessions.cursor,
         unconfirmed=engine.keys.unconfirmed(settings.profile),
         groups=grouped(profiles, keys),
         models=[model_info.id for model_info in engine.providers.known_models(settings.profile)],

@@ -47,7 +47,7 @@ class Surroundings:
     keys: Mapping[str, bool] = field(default_factory=dict)
     library: Sequence[Tool] = ()
     tab: str = "wire"
-    after: int = 0
+    after: str = ""
     unconfirmed: str = ""
     groups: Sequence[tuple[str, Sequence[Profile]]] = ()
     models: Sequence[str] = ()
@@ -102,8 +102,8 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
     )
 
 
-def stream_fragment(env: Environment, view: View, after: int) -> str:
-    """The page's stream anew, from position `after` on, where it shows more than it did. Of rules
+def stream_fragment(env: Environment, view: View, after: str) -> str:
+    """The page's stream anew, from cursor `after` on, where it shows more than it did. Of rules
     it knows nothing, so that it gets them."""
     html = env.get_template("_stream.html").render(view=view, after=after, rules_version=0)
     return partial("stream", "outerHTML", html)
@@ -135,7 +135,7 @@ def wire_rows_shown(env: Environment, view: View, number: int, start: int, end: 
     return env.get_template("_wiregap.html").render(values)
 
 
-def column_page(env: Environment, view: View, at: int) -> str:
+def column_page(env: Environment, view: View, at: str) -> str:
     """The page of one session inside another page; it shows what stood at position `at`."""
 
     def nested(block_id: str) -> Markup:
