@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
     ],
 )
 def test_no_text_makes_a_message_of_its_own(data: str, lines: list[str]) -> None:
-    assert message(data, id=7) == "\n".join([*lines, "id: 7"]) + "\n\n"
+    assert message(data, id="e-7") == "\n".join([*lines, "id: e-7"]) + "\n\n"
     assert message(data, event="grow").startswith("event: grow\ndata: ")
 
 
