@@ -24,7 +24,7 @@ ROWS = [
     SessionRow("a", NASTY, "waiting", NOW_MS - 1000, NASTY, 3, 2),
     SessionRow("b", "", "idle", NOW_MS - 10**9),
 ]
-AROUND = Surroundings((SIMULATOR,), {}, (WEATHER, ADD_EVENT, ASK_ME), "setup", 17)
+AROUND = Surroundings((SIMULATOR,), {}, (WEATHER, ADD_EVENT, ASK_ME), "setup", "e-17")
 
 NESTED = {
     "type": "object",
@@ -141,7 +141,7 @@ def test_a_page_can_be_used_without_seeing_it(name: str) -> None:
 def test_the_page_says_where_its_stream_begins() -> None:
     stream = tree("waiting").find("stream")
     assert stream is not None
-    assert stream.attributes["hx-sse:connect"] == "/stream?session=s1&after=17&rules=0"
+    assert stream.attributes["hx-sse:connect"] == "/stream?session=s1&after=e-17&rules=0"
 
 
 def test_the_list_outside_a_session() -> None:
