@@ -35,14 +35,13 @@ window.addEventListener("message", (event) => {
   if (go) focusOn(go);
   if (at === undefined) return;
   lane.ready = true;
-  for (const step of lane.waiting.splice(0)) if (!shows(at, step.at)) hand(lane, step);
+  for (const step of lane.waiting.splice(0)) if (!shows(at, step)) hand(lane, step);
 });
 
-// Whether what is drawn at the first cursor has the step that ends at the second. Cursors of two
-// epochs say nothing of each other.
-function shows(drawn, step) {
-  const [[epoch, position], [other, end]] = [drawn, step].map((cursor) => cursor.split("-"));
-  return epoch === other && Number(end) < Number(position);
+// Whether what is drawn at a cursor has the step already. Two epochs say nothing of each other.
+function shows(cursor, step) {
+  const [epoch, position] = cursor.split("-");
+  return epoch === step.epoch && step.at < Number(position);
 }
 
 // Its keys act on what has the focus: a digit gives it to one of them.

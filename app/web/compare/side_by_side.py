@@ -126,8 +126,8 @@ def _name(summary: Summary) -> str:
     return model if profile in ("", model) else f"{model} (profile {profile})"
 
 
-# The stream: each message `column` is one step of one session, `{"session", "at", "html",
-# "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream. `id:` is
+# The stream: each message `column` is one step of one session, `{"session", "at", "epoch",
+# "html", "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream. `id:` is
 # the cursor up to which the page has everything of every session: whoever comes again with it
 # misses nothing, and what it has already is harmless. `gone` names a session that is not there.
 
@@ -222,7 +222,7 @@ async def _frames(site: Site, beside: SideBySide) -> AsyncIterator[str]:
 async def round_of(site: Site, beside: SideBySide) -> str:
     """What the page has not seen yet of any session, as messages; "" where there is nothing."""
     messages: list[tuple[str, str]] = []  # (data, event)
-    cursor_at = site.engine.sessions.cursor_at
+    sessions = site.engine.sessions
     for column in tuple(beside.columns):
         try:
             step = await _step(site, beside, column)
@@ -232,13 +232,13 @@ async def round_of(site: Site, beside: SideBySide) -> str:
             messages.append((json.dumps({"session": column.id}), "gone"))
             continue
         if not step.empty:
-            data = {"session": column.id, "at": cursor_at(column.position), "html": step.html}
-            messages.append((json.dumps(data | {"grow": step.grow}), "column"))
+            data = {"session": column.id, "at": column.position, "epoch": sessions.epoch}
+            messages.append((json.dumps(data | vars(step)), "column"))
     if around := _around(site, beside):
         messages.append((around, ""))
     last = len(messages) - 1
     return "".join(
-        message(data, event=event, id=cursor_at(beside.position) if place == last else "")
+        message(data, event=event, id=sessions.cursor_at(beside.position) if place == last else "")
         for place, (data, event) in enumerate(messages)
     )
 
