@@ -45,7 +45,7 @@ EDITOR = Editor(
             Finding("weak", NASTY, "", source="https://a.example/"),
         ],
         [ToolAcceptance("gemini", YES, YES, YES, YES)],
-        "e-17",
+        17,
         [ToolOnWire("gemini", NASTY, [NASTY]), ToolOnWire("ollama", "", [NASTY])],
     ),
     fixed=OfferedFix("strict", [("+", NASTY), ("-", NASTY), (" ", ""), ("@", "@@")], [NASTY]),

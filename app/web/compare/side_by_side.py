@@ -127,9 +127,10 @@ def _name(summary: Summary) -> str:
 
 
 # The stream: each message `column` is one step of one session, `{"session", "at", "epoch",
-# "html", "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream. `id:` is
-# the cursor up to which the page has everything of every session: whoever comes again with it
-# misses nothing, and what it has already is harmless. `gone` names a session that is not there.
+# "html", "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream.
+# `id:` is the cursor up to which the page has everything of every session: whoever comes again
+# with it misses nothing, and what it has already is harmless. `gone` names a session that is not
+# there.
 
 
 MOST = 4
