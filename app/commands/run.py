@@ -180,7 +180,7 @@ async def _prompt_and_wait(engine: Engine, prompt: str, session_id: str, teller:
                 async with sessions.holding(session_id) as live:
                     teller.rest(state, waiting_in(session_data(live.session)))
                 return state
-            await bell.wait()
+            await bell.wait(60.0)
 
 
 def _answers(pairs: Sequence[str]) -> list[tuple[str, str]]:

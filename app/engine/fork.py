@@ -289,7 +289,7 @@ async def _looked(engine: Engine, session_id: str) -> None:
                     async with sessions.holding(session_id) as live:
                         if all(call.status != "proposed" for call in live.session.current_calls):
                             return
-                    await bell.wait()
+                    await bell.wait(LOOK_S)
     except TimeoutError:
         raise Conflict(
             "The executor of this call did not answer in time. Fork without a decision, then "

@@ -89,6 +89,9 @@ TOGETHER = 256
 TOGETHER_BYTES = 2 * 1024 * 1024
 """... and after how many bytes no further piece is, so that what is written has no large copy."""
 
+SHARE = 32
+"""... and after how many events others get their turn: a piece can hold hundreds of calls."""
+
 STOPPED = "Stopped by the user."
 
 
@@ -368,6 +371,7 @@ class ResponseRecorder:
         self._chunks: list[Chunk] = []
         self._marked: Sequence[tuple[int, int]] = ()
         self._ended = False
+        self._unshared = 0  # events since others had their turn
         self.over = False
 
     async def take(self, items: Sequence[Received], stop: Stop) -> None:
@@ -383,8 +387,12 @@ class ResponseRecorder:
             if self._ended:
                 self.over = True
                 break
-            await asyncio.sleep(0)  # a piece can hold hundreds of calls; others get their turn
-        await self._price()
+            if len(self._events) + self._unshared >= SHARE:
+                self._unshared = -len(self._events)
+                await asyncio.sleep(0)
+        self._unshared += len(self._events)
+        if self._ended:
+            await self._price()
         closed = None
         if self.over:
             closed = Closed(self._recording, clean, self._spans(), self._held.sha256)

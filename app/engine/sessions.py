@@ -130,7 +130,7 @@ class SessionStore:
         self._new_id = new_id
         self.redactor = redactor
         self._live: dict[str, LiveSession] = {}
-        self._listening: dict[str, set[asyncio.Event]] = {}
+        self._listening: dict[str, set[Bell]] = {}
         self._list_timer: asyncio.TimerHandle | None = None
         self.epoch = uuid.uuid4().hex[:8]
         self.position = 0
@@ -354,10 +354,10 @@ class SessionStore:
         return events if first == seq + 1 else None
 
     @contextmanager
-    def listen(self, *session_ids: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever one of the sessions (or with "" any) went on, or what is
+    def listen(self, *session_ids: str) -> Iterator[Bell]:
+        """A bell that rings whenever one of the sessions (or with "" any) went on, or what is
         no event of a session changed."""
-        bell = asyncio.Event()
+        bell = Bell()
         for session_id in session_ids:
             self._listening.setdefault(session_id, set()).add(bell)
         try:
@@ -373,7 +373,7 @@ class SessionStore:
         with self.listen("") as bell:
             if self.position > position or self.list_version > list_version:
                 return True
-            return await rung(bell, timeout_s)
+            return await bell.wait(timeout_s)
 
     def ring_list(self) -> None:
         """The list of sessions (or a title, a mark, a rule) changed without an event."""
@@ -384,7 +384,7 @@ class SessionStore:
     def _ring_all(self) -> None:
         for bells in self._listening.values():
             for bell in bells:
-                bell.set()
+                bell.ring()
 
     def _list_changed(self) -> None:
         """A session went on, which the list shows. Pages of others need not know at once."""
@@ -466,7 +466,7 @@ class SessionStore:
             live.recent.append(self.position, item)
         self._positions[live.id] = self.position
         for bell in (*self._listening.get(live.id, ()), *self._listening.get("", ())):
-            bell.set()
+            bell.ring()
 
     def _may_wait(self, session_id: str) -> bool:
         return self.health.trouble is None and self.log.unwritten_size(session_id) < DELTAS_WAIT
@@ -608,15 +608,37 @@ class RecentEvents:
         return last
 
 
-async def rung(bell: asyncio.Event, timeout_s: float) -> bool:
-    """Until `bell` is set; False where that takes longer."""
-    if not bell.is_set():
-        try:
-            async with asyncio.timeout(timeout_s):
-                await bell.wait()
-        except TimeoutError:
-            return False
-    return True
+class Bell:
+    """Rung whenever there may be something new; whoever waits next hears also what rang before."""
+
+    def __init__(self) -> None:
+        self._rung = False
+        self._waiting: asyncio.Future[bool] | None = None
+
+    def ring(self) -> None:
+        self._rung = True
+        self._wake()
+
+    def clear(self) -> None:
+        """What rang by now is known."""
+        self._rung = False
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Until it rings, or has rung; False where that takes longer. There is one that waits."""
+        if not self._rung:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.create_future()
+            timer = loop.call_later(timeout_s, self._wake)
+            try:
+                await self._waiting
+            finally:
+                timer.cancel()
+                self._waiting = None
+        return self._rung
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(True)
 
 
 def _characters(logged: Logged) -> int:

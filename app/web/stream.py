@@ -24,7 +24,7 @@ from starlette.responses import StreamingResponse
 from app.core.errors import NotFound, StoreUnwritable
 from app.core.events import Logged, SettingsChanged
 from app.core.serialization import logged_data
-from app.engine.sessions import LiveSession, SessionStore, rung
+from app.engine.sessions import LiveSession, SessionStore
 from app.render.blocks import PageFrame, Touch, frame, frame_html, text_growth
 from app.render.fragments import partial, store_banner
 from app.render.paging import Shown, most_of, shown_from
@@ -121,7 +121,7 @@ async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterato
             for item in logged:
                 after = item.seq
                 yield message(json.dumps(logged_data(item)), id=str(item.seq))
-            if not await rung(bell, KEEP_ALIVE_S):
+            if not await bell.wait(KEEP_ALIVE_S):
                 yield ": keep-alive\n\n"
 
 
@@ -158,7 +158,7 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             if slow and sent:
                 cursor.slow_at = now + SLOW_S
             wait_s = max(cursor.slow_at - now, 0.001) if cursor.behind else KEEP_ALIVE_S
-            if not await rung(bell, wait_s) and not cursor.behind:
+            if not await bell.wait(wait_s) and not cursor.behind:
                 yield ": keep-alive\n\n"
             if (rest_s := next_at - loop.time()) > 0:
                 await asyncio.sleep(rest_s)
@@ -173,7 +173,7 @@ async def _store_frames(site: Site) -> AsyncIterator[str]:
             if html != shown:
                 shown = html
                 yield message(partial("store", "outerMorph", html))
-            elif not await rung(bell, KEEP_ALIVE_S):
+            elif not await bell.wait(KEEP_ALIVE_S):
                 yield ": keep-alive\n\n"
             else:
                 await asyncio.sleep(SLOW_S)

@@ -352,7 +352,7 @@ async def test_others_get_their_turn_between_pieces_that_arrived_together() -> N
     task = asyncio.create_task(others())
     arrived = [
         Received(0, started=ResponseStarted(200, {})),
-        *(Received(0, line) for _ in range(50)),
+        *(Received(0, line * 40) for _ in range(50)),
     ]
     await writing.take(arrived, lambda: None)
     task.cancel()

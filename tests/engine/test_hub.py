@@ -378,7 +378,7 @@ async def test_deltas_are_shown_at_once_and_read_with_all_that_waits(tmp_path: P
         ((before,),) = await database.rows(saved)
         with sessions.listen(session_id) as bell:
             await fill(sessions, session_id, DELTAS)
-            assert bell.is_set()
+            assert await bell.wait(0)
         assert [o.event for o in await since(sessions, session_id, cursor) or []] == DELTAS
         assert [tuple(row) for row in await database.rows(saved)] == [(before,)]
         log = await sessions.log.events(session_id)  # whoever reads, reads all

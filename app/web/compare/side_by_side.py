@@ -21,7 +21,6 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.limits import turn_cost, turn_tokens, written
 from app.core.session import Call, Session, Turn
-from app.engine.sessions import rung
 from app.render.blocks import PageFrame, Touch, frame, frame_html
 from app.render.filters import clip, duration, one_line, plural
 from app.render.fragments import partial, store_banner, toast
@@ -216,7 +215,7 @@ async def _frames(site: Site, beside: SideBySide) -> AsyncIterator[str]:
             if sent := await round_of(site, beside):
                 yield sent
                 await asyncio.sleep(FRAME_S)
-            elif not await rung(bell, KEEP_ALIVE_S):
+            elif not await bell.wait(KEEP_ALIVE_S):
                 yield ": keep-alive\n\n"
 
 
