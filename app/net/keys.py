@@ -160,7 +160,8 @@ class Keys:
         self._confirmed: set[tuple[str, str]] = set()
         self._simulator_key = simulator_key
         self._given: set[str] = set()
-        self._redactor: tuple[frozenset[str], Redactor] = (frozenset(), Redactor())
+        self._version = 1  # counts the values that became known
+        self._redactor: tuple[int, frozenset[str], Redactor] = (0, frozenset(), Redactor())
         for name, url in confirmed:
             self.confirm(name, url)
 
@@ -177,6 +178,7 @@ class Keys:
         if base_url:
             self.confirm(name, base_url)
         self._pasted[name] = value.strip()
+        self._version += 1
 
     def confirm(self, name: str, base_url: str) -> None:
         """The person has said that the key `name` may go to the origin of `base_url`.
@@ -213,7 +215,7 @@ class Keys:
             return None
         value = self._value(profile.key_name)
         if value:
-            self._given.add(value)
+            self._give(value)
         return value
 
     def missing(self, profile: Profile) -> str:
@@ -284,7 +286,7 @@ class Keys:
             # What was accepted names both, so a key that is bound to no address may go there.
             return self.for_tool(name, url) if bound else self._sent(name, place)
         if value and name not in PLAIN:
-            self._given.add(value)
+            self._give(value)
         return value
 
     def _sent(self, name: str, place: str) -> str:
@@ -296,8 +298,14 @@ class Keys:
         value = self._value(name)
         if not value:
             raise BadInput(f"There is no {name}: set it in the environment of this program.")
-        self._given.add(value)
+        self._give(value)
         return value
+
+    def _give(self, value: str) -> None:
+        """From now on `value` is masked: it leaves this program."""
+        if value not in self._given:
+            self._given.add(value)
+            self._version += 1
 
     def secrets(self) -> frozenset[str]:
         """Every value to be masked wherever it turns up: known at this moment, used or not, or
@@ -311,11 +319,14 @@ class Keys:
         return frozenset([*self._pasted.values(), *self._given, self._simulator_key, *named])
 
     def redactor(self) -> Redactor:
-        """A redactor of `secrets`, made anew only when they have changed."""
-        secrets = self.secrets()
-        if secrets != self._redactor[0]:
-            self._redactor = (secrets, Redactor(secrets))
-        return self._redactor[1]
+        """A redactor of `secrets`, which are read when a key is pasted, or given for the first
+        time: the environment of a process changes by nobody else."""
+        version, secrets, redactor = self._redactor
+        if version != self._version:
+            version, known = self._version, self.secrets()
+            redactor = redactor if known == secrets else Redactor(known)
+            self._redactor = (version, known, redactor)
+        return redactor
 
     def _value(self, name: str) -> str | None:
         return next((value for _, value, _ in self._sources(name) if value), None)

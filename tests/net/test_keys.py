@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import ItemsView
 from dataclasses import replace
 
 import pytest
@@ -314,3 +315,28 @@ def test_a_variable_of_a_server_is_masked_whatever_it_is_called() -> None:
     for name in ("TEAM_TOKEN", "GH_PAT"):
         with pytest.raises(BadInput, match="Use https"):
             keys.variable(name, "http://accepted.example/mcp")
+
+
+class CountedEnvironment(dict[str, str]):
+    """Counts how often it is gone through."""
+
+    walks = 0
+
+    def items(self) -> ItemsView[str, str]:
+        self.walks += 1
+        return super().items()
+
+
+def test_secrets_are_read_when_they_change_and_not_for_each_event() -> None:
+    environment = CountedEnvironment(ENV)
+    keys = Keys(environment)
+    for _ in range(3):
+        redactor = keys.redactor()
+    assert environment.walks == 1
+    keys.paste("MY_KEY", "pasted-canary")
+    assert keys.redactor() is not redactor
+    keys.variable("OPENAI_API_KEY")
+    redactor = keys.redactor()
+    keys.variable("OPENAI_API_KEY")
+    assert keys.redactor() is redactor
+    assert environment.walks == 3
