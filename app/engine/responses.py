@@ -56,7 +56,8 @@ from app.protocols.decoder import is_server_call
 from app.protocols.errors import Advice, asked_wait
 from app.protocols.registry import codec
 from app.schema.incremental import IncrementalValidator
-from app.secrets.redaction import Redactor, merge_spans
+from app.secrets.forms import merge_spans
+from app.secrets.redaction import Redactor
 from app.store.batch import Chunk, Closed
 
 SIMULATED_PATHS: Mapping[str, str] = {

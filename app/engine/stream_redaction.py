@@ -46,7 +46,8 @@ from app.protocols.frame_spans import (
     token_lists,
     with_texts,
 )
-from app.secrets.redaction import SHORTEST, PartRedactor, Redactor, merge_spans, replace_with_stars
+from app.secrets.forms import merge_spans, replace_with_stars
+from app.secrets.redaction import SHORTEST, PartRedactor, Redactor
 from app.store.batch import Chunk
 
 Span = tuple[int, int]
@@ -66,27 +67,30 @@ honest ones have a few."""
 @dataclass(slots=True)
 class ShownText:
     """A text that grows: of it `mask` knows what is secret, from place `base` of the mask on, for
-    several may be read as one. `last` is its end, as it came; `head` and `tail` are the first and
-    the last characters that were shown, in stars where they were, and `shown` all that was, text by
-    text, of what is cited and of tokens."""
+    several may be read as one. `last` ends as it does, as it came; `head` and `tail` are the first
+    characters and the last texts that were shown, in stars where they were, and `shown` all that
+    was, text by text, of what is cited and of tokens."""
 
     mask: PartRedactor
     base: int = 0
     size: int = 0
     last: str = ""
     head: str = ""
-    tail: str = ""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=SHORTEST - 1))
     shown: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> None:
         self.mask.feed(text)
         self.size += len(text)
-        self.last = (self.last + text)[-_LONGEST:]
+        self.last += text
+        if len(self.last) > 2 * _LONGEST:
+            self.last = self.last[-_LONGEST:]
 
     def show(self, text: str) -> None:
-        if len(self.head) < SHORTEST:
+        if len(self.head) < SHORTEST - 1:
             self.head = (self.head + text)[: SHORTEST - 1]
-        self.tail = (self.tail + text[1 - SHORTEST :])[1 - SHORTEST :]
+        if text:
+            self.tail.append(text)
 
     def masked(self, text: str) -> str:
         """The whole text, which is `text`, with stars. Of a secret that it has a few characters
@@ -97,7 +101,7 @@ class ShownText:
             if end - start < SHORTEST and start == 0:
                 text = self.head[:end] + text[end:]
             elif end - start < SHORTEST and end == self.size:
-                text = text[:start] + self.tail[start - end :]
+                text = text[:start] + "".join(self.tail)[start - end :]
         return text
 
 
@@ -134,10 +138,10 @@ class Waiting:
 
     @property
     def has_secrets(self) -> bool:
-        for text in (self.said, self.name, self.cited, *self.tokens):
-            if text is not None and text.mask.has_secrets:
-                return True
-        return False
+        if self.said is not None and self.said.mask.has_secrets:
+            return True
+        more = (self.name, self.cited, *self.tokens)
+        return any(text is not None and text.mask.has_secrets for text in more)
 
     def masked(self) -> Event | SideText:
         """The event with stars."""
@@ -257,6 +261,8 @@ class StreamRedactor:
         self._ended: dict[PartKind, tuple[ShownText, PartEnded]] = {}  # the next may go on with it
         self._lasts = {""}  # what a frame may go on with whose end never came
         self._undecided: Waiting | None = None
+        self._may_wait = False  # a text held something back when it went on last
+        self._has_secrets = False  # a text has, or had
         self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
         self._cut_redactor = Redactor()
         self._broken_at = sys.maxsize  # where a frame begins whose end never came
@@ -279,10 +285,10 @@ class StreamRedactor:
     def add_event(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
         waiting = Waiting(event, at_ms, start, end)
         match event:
+            case PartDelta(index=index, text=text):
+                self._go_on(waiting, self._parts[index], text)
             case SideText(part=index, member=member, text=text):
-                said = self._side_text(index, member)
-                waiting.said, waiting.at = said, said.mask.size
-                said.feed(text)
+                self._go_on(waiting, self._side_text(index, member), text)
             case PartStarted(index=index, part_kind=kind):
                 self._kinds[index] = kind
                 said = ShownText(PartRedactor(self._redactor))
@@ -291,10 +297,6 @@ class StreamRedactor:
                     said = ShownText(before.mask, before.mask.size, last=before.last)
                 self._parts[index] = said
                 waiting.name = self._beside.get((index, "name"))
-            case PartDelta(index=index, text=text):
-                said = self._parts[index]
-                waiting.said, waiting.at = said, said.mask.size
-                said.feed(text)
             case PartEnded(index=index):
                 waiting.said = said = self._parts.pop(index)
                 named = self._end_beside(index, "name", whole=event.complete)
@@ -322,12 +324,21 @@ class StreamRedactor:
                     self._end_beside(index, member, whole=whole)
         self._events.append(waiting)
 
+    def _go_on(self, waiting: Waiting, said: ShownText, text: str) -> None:
+        waiting.said, waiting.at = said, said.mask.size
+        said.feed(text)
+        if said.mask.undecided is not None:
+            self._may_wait = True
+        if said.mask.has_secrets:
+            self._has_secrets = True
+
     def _end(self, said: ShownText, event: PartEnded, *, whole: bool = True) -> None:
         """Nothing goes on with the text, which the part of `event` ended with; `whole`: nor would
         anything have."""
         # Where the end says something else than the pieces did, these were cut off.
         same = len(event.text) == said.size
         cut = said.mask.end(whole=whole and event.complete and same)
+        self._has_secrets = self._has_secrets or said.mask.has_secrets
         if cut is None or not same:
             return
         text = event.text[max(0, cut[0] - said.base) : cut[1] - said.base]
@@ -346,6 +357,7 @@ class StreamRedactor:
         said = self._beside.pop((index, member), None)
         if said is not None:
             said.mask.end(whole=whole)
+            self._has_secrets = self._has_secrets or said.mask.has_secrets
         return said
 
     def break_off(self, settled: int) -> None:
@@ -353,50 +365,62 @@ class StreamRedactor:
         self._broken_at = settled
         ended = (said for said, _ in self._ended.values())
         texts = chain(ended, self._parts.values(), self._beside.values())
-        self._lasts |= {said.last for said in islice(texts, _MOST_STRINGS)}
+        self._lasts |= {said.last[-_LONGEST:] for said in islice(texts, _MOST_STRINGS)}
 
     def release(self, settled: int) -> Released:
         """What is decided of all that lies before byte `settled`, where the last whole frame
         ends."""
-        if self._undecided is not None and self._undecided.is_undecided:
-            return Released()
-        self._undecided = next((event for event in self._events if event.is_undecided), None)
-        upto = settled if self._undecided is None else min(settled, self._undecided.start)
+        upto = settled
+        if self._may_wait:
+            if self._undecided is not None and self._undecided.is_undecided:
+                return Released()
+            self._undecided = next((event for event in self._events if event.is_undecided), None)
+            if self._undecided is not None:
+                upto = min(settled, self._undecided.start)
+            self._may_wait = self._undecided is not None
         events: list[Waiting] = []
         while self._events and self._events[0].end <= upto:
             events.append(self._events.popleft())
-        found = self._redactor.escaped_spans(self._bytes[: upto - self.saved])
-        if self._cut:
-            found += self._repeated_spans(upto, events)
-            for waiting in events:
-                if isinstance(waiting.event, Warned | ResponseFailed):
-                    waiting.event = redact_event(waiting.event, self._cut_redactor)
-        if self._broken_at < upto and self._redactor.knows_any:
-            found += self._in_broken_frame(upto, events)
-        stars = self._tokens_again(upto, events)
-        if any(waiting.has_secrets for waiting in events):
-            stars.add(self._starred_in_frames(events))
-        released = Released(list(self._shown(events)))
-        for place in stars.quoted:
-            self._bytes[place : place + 1] = b'"'
-        for start, end in merge_spans(found, stars.spans):
-            self._bytes[start:end] = b"*" * (end - start)
-            self.masked.append((self.saved + start, self.saved + end))
-        released.chunks = self._chunks(upto)
+        data = bytes(self._bytes[: max(0, upto - self.saved)])
+        stars = self._stars_in(data, upto, events)
+        if stars.spans or stars.quoted:
+            data = self._starred(data, stars)
+        released = Released()
+        for waiting in events:
+            event = self._show(waiting)
+            if not isinstance(event, SideText):
+                released.events.append((event, waiting.at_ms, waiting.start, waiting.end))
+        released.chunks += self._chunks(data)
         return released
 
-    def _shown(self, events: Iterable[Waiting]) -> Iterator[tuple[Event, int, int, int]]:
-        for waiting in events:
-            event = waiting.masked() if waiting.has_secrets else waiting.event
-            if isinstance(event, PartDelta) and waiting.said is not None:
-                waiting.said.show(event.text)
-            if isinstance(event, PartEnded | ResponseEnded):
-                event = replace(event, meta=self._with_tokens(event.meta, waiting.tokens))
-            if isinstance(event, SideText):
-                if event.member in _LISTED and waiting.said is not None:
-                    waiting.said.shown.append(event.text)
-            else:
-                yield event, waiting.at_ms, waiting.start, waiting.end
+    def _stars_in(self, data: bytes, upto: int, events: Sequence[Waiting]) -> Stars:
+        """What is starred of `data`, which is kept back first, up to byte `upto`, with `events`."""
+        stars, has_escapes = Stars(), b"\\" in data
+        if has_escapes:
+            stars.spans += self._redactor.escaped_spans(data)
+        if self._cut:
+            stars.spans += self._repeated_spans(upto, events)
+        if self._broken_at < upto and self._redactor.knows_any:
+            stars.spans += self._in_broken_frame(upto, events)
+        if (has_escapes or b'token"' in data) and has_tokens(data):
+            stars.add(self._tokens_again(upto, events))
+        if self._has_secrets:
+            stars.add(self._starred_in_frames(events))
+        return stars
+
+    def _show(self, waiting: Waiting) -> Event | SideText:
+        """The event as it may be seen."""
+        has_secrets = self._has_secrets and waiting.has_secrets
+        event, said = waiting.masked() if has_secrets else waiting.event, waiting.said
+        if isinstance(event, PartDelta) and said is not None:
+            said.show(event.text)
+        elif isinstance(event, PartEnded | ResponseEnded):
+            event = replace(event, meta=self._with_tokens(event.meta, waiting.tokens))
+        elif isinstance(event, SideText) and event.member in _LISTED and said is not None:
+            said.shown.append(event.text)
+        elif isinstance(event, Warned | ResponseFailed) and self._cut:
+            event = redact_event(event, self._cut_redactor)
+        return event
 
     def _with_tokens(
         self, meta: Mapping[str, Any], tokens: Sequence[ShownText]
@@ -419,6 +443,17 @@ class StreamRedactor:
         if not any("*" in text for text in texts):
             return meta
         return {**meta, "logprobs": with_texts(meta["logprobs"], texts)}
+
+    def _starred(self, data: bytes, stars: Stars) -> bytes:
+        """`data`, which is kept back first, with its stars."""
+        starred = bytearray(data)
+        for place in stars.quoted:
+            if place < len(data):  # the bracket that ends a list may never have come
+                starred[place] = ord('"')
+        for start, end in merge_spans(stars.spans):
+            starred[start:end] = b"*" * (end - start)
+            self.masked.append((self.saved + start, self.saved + end))
+        return bytes(starred)
 
     def _tokens_again(self, upto: int, events: Iterable[Waiting]) -> Stars:
         """What is starred of the lists of tokens in frames that bring none."""
@@ -507,17 +542,19 @@ class StreamRedactor:
                 stars = starred_tokens(frame, pairs, entries.apart)
                 yield from ((at + first, at + last) for first, last in stars.spans)
 
-    def _chunks(self, upto: int) -> list[Chunk]:
-        """The bytes before `upto`, in the pieces in which they came; a piece may be cut there."""
+    def _chunks(self, data: bytes) -> list[Chunk]:
+        """`data`, which is kept back first, in the pieces in which it came; the last one may be
+        cut."""
+        self._hash.update(data)
+        del self._bytes[: len(data)]
         chunks: list[Chunk] = []
+        start, upto = self.saved, self.saved + len(data)
         while self.saved < upto:
             end, at_ms = self._arrivals[0]
             if end <= upto:
                 self._arrivals.popleft()
-            size = min(end, upto) - self.saved
-            data = bytes(self._bytes[:size])
-            del self._bytes[:size]
-            self._hash.update(data)
-            chunks.append(Chunk(self._recording, self.saved, at_ms, data))
-            self.saved += size
+            end = min(end, upto)
+            piece = data[self.saved - start : end - start]
+            chunks.append(Chunk(self._recording, self.saved, at_ms, piece))
+            self.saved = end
         return chunks

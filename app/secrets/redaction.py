@@ -10,25 +10,30 @@ Knows no keys and no files; threat 16 of docs/safety.md.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Any, AnyStr, Generic
-from urllib.parse import quote, quote_plus
+
+from app.secrets.forms import (
+    BEGUN,
+    LEVELS,
+    LONG,
+    Begin,
+    FormSearch,
+    Span,
+    forms_of,
+    merge_spans,
+    replace_with_stars,
+)
 
 SHORTEST = 8
 """Characters; anything shorter would blank ordinary words."""
-
-LEVELS = 3
-"""So often a secret may be escaped over again: JSON in JSON in JSON, an address in an address."""
 
 _MOST = 0.75
 """Such a part of a secret is as good as all of it."""
@@ -38,9 +43,6 @@ _WORD = re.compile("[A-Za-z]{1,15}")
 
 HEAD = 4
 """So many first characters of a secret tell that there may be one: fewer begin ordinary words."""
-
-_QUICK = 4096
-"""Characters up to which it is quicker to look for heads first than for each form."""
 
 _PIECE = 64 * 1024
 """Characters of a text that are looked at at once behind their escapes: for each escape among them
@@ -55,10 +57,9 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
-        self._texts = sorted({form for secret in known for form in _forms(secret)})
+        self._texts = sorted({form for secret in known for form in forms_of(secret)})
         odd = (secret for secret in known if not _WORD.fullmatch(secret))
-        self._odd = sorted({form for secret in odd for form in _forms(secret)})
-        self._bytes = [form.encode("utf-8", "surrogateescape") for form in self._texts]
+        self._odd = sorted({form for secret in odd for form in forms_of(secret)})
 
     def __repr__(self) -> str:
         return f"Redactor({len(self._texts)} forms)"
@@ -74,27 +75,23 @@ class Redactor:
     def redact_bytes(self, data: bytes) -> bytes:
         return replace_with_stars(data, self.byte_spans(data), b"*")
 
-    def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
+    def byte_spans(self, data: bytes) -> list[Span]:
         """The half-open spans of `data` that are masked, in order."""
-        return merge_spans(_spans(data, self._bytes), self.escaped_spans(data))
+        return merge_spans(self._of_bytes.spans(data), self.escaped_spans(data))
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
+    def spans(self, text: str) -> list[Span]:
         """The half-open spans of `text` that are masked, in order."""
-        found = self._quick_spans(text)
+        found = self._of_texts.spans(text)
         if not self._texts or _ODD_ESCAPE.search(text) is None:
             return found
         return merge_spans(found, self._spans_behind_escapes(text))
 
-    def escaped_spans(self, data: bytes | bytearray) -> list[tuple[int, int]]:
+    def escaped_spans(self, data: bytes | bytearray) -> list[Span]:
         """The spans of `data` that show a secret once escapes of JSON are undone."""
         if not self._texts or b"\\" not in data:
             return []
         text = data.decode("latin-1")
         return self._spans_behind_escapes(text) if _ODD_ESCAPE.search(text) else []
-
-    def may_begin(self, text: str) -> bool:
-        """Whether the first 4 characters of a form stand in `text`."""
-        return self._heads.search(text) is not None
 
     def redact_data(self, value: Any) -> Any:
         """A copy of JSON data with every string in it masked, names too; of any depth."""
@@ -135,41 +132,30 @@ class Redactor:
     def redact_stream(self, *, decoded: bool = False) -> RedactionStream[bytes]:
         """`decoded`: these bytes are JSON that is decoded, and masked once more after that. Forms
         with escapes that none needs are left to that, for it knows how many characters they are."""
-        if decoded:
-            return RedactionStream(*self._unescaped, b"*")
-        return RedactionStream(self._bytes, self._prefixes, b"*")
+        return RedactionStream(self._of_json if decoded else self._of_bytes, b"*")
 
     def redact_texts(self) -> RedactionStream[str]:
         """The same for texts that are cut anywhere."""
-        return RedactionStream(self._texts, self._text_prefixes, "*")
+        return RedactionStream(self._of_texts, "*")
 
-    # Large, and most redactors see no stream.
+    # Each is made when it is needed first; most redactors see no stream.
     @cached_property
-    def _prefixes(self) -> _Prefixes:
-        return _Prefixes(self._bytes)
-
-    @cached_property
-    def _text_prefixes(self) -> _Prefixes:
-        return _Prefixes(self._texts)
+    def _of_texts(self) -> FormSearch[str]:
+        return FormSearch(self._texts)
 
     @cached_property
-    def _longest(self) -> int:
-        return max(map(len, self._texts))
+    def _of_bytes(self) -> FormSearch[bytes]:
+        return FormSearch(list(map(_encoded, self._texts)))
 
     @cached_property
-    def _unescaped(self) -> tuple[Sequence[bytes], _Prefixes]:
-        pairs = zip(self._texts, self._bytes, strict=True)
-        forms = [data for text, data in pairs if _ODD_ESCAPE.search(text) is None]
-        return forms, _Prefixes(forms)
+    def _of_json(self) -> FormSearch[bytes]:
+        plain = (text for text in self._texts if _ODD_ESCAPE.search(text) is None)
+        return FormSearch(list(map(_encoded, plain)))
 
-    @cached_property
-    def _heads(self) -> re.Pattern[str]:
-        return _heads(self._texts)
-
-    def _spans_behind_escapes(self, text: str) -> list[tuple[int, int]]:
+    def _spans_behind_escapes(self, text: str) -> list[Span]:
         """What shows with one level of escapes undone, or with several, since the first backslash
         of each. A text may be long: it is read in pieces, each with the end of the one before."""
-        found: list[tuple[int, int]] = []
+        found: list[Span] = []
         levels: list[Unescaper] = []
         ends = [""]  # of the text, and of each level: what may be the beginning of a form
         for start in range(0, len(text), _PIECE):
@@ -180,25 +166,26 @@ class Redactor:
                 if nth:
                     size = levels[nth - 1].size
                     at = size - len(seen)
-                    for first, last in self._quick_spans(seen):
+                    for first, last in self._of_texts.spans(seen):
                         found.append(_places(levels[:nth], at + first, at + last))
                 if nth == len(levels) < LEVELS and "\\" in piece:
                     levels.append(Unescaper(size - len(piece)))
                     ends.append(ends[nth])
-                ends[nth] = seen[1 - self._longest :]
+                ends[nth] = seen[1 - self._of_texts.longest :]
                 if nth == len(levels):
                     break
                 piece = levels[nth].feed(piece) + (levels[nth].end() if is_last else "")
             for nth, level in enumerate(reversed(levels), LEVELS - len(levels)):
-                level.forget((self._longest + 1) * 6**nth)  # each character may be an escape of 6
+                # Each character may be an escape of 6.
+                level.forget((self._of_texts.longest + 1) * 6**nth)
         return merge_spans(found)
-
-    def _quick_spans(self, text: str) -> list[tuple[int, int]]:
-        """Where forms stand in `text` as it is."""
-        return _spans(text, self._texts) if len(text) > _QUICK or self.may_begin(text) else []
 
     def _name(self, name: Any) -> Any:
         return self.redact_text(name) if isinstance(name, str) else name
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 class RedactionStream(Generic[AnyStr]):
@@ -206,28 +193,18 @@ class RedactionStream(Generic[AnyStr]):
 
     `feed` returns what is certain: it keeps back only an end that may be the beginning of a
     secret, so less than the longest form has. `ranges` are the masked half-open spans of
-    what was returned so far, counted from the beginning of the stream.
+    what was returned so far, counted from the beginning of the stream; `returned` is its size,
+    `held` what is kept back, and so much of that as `covered` is certain to be masked.
     """
 
-    def __init__(self, forms: Sequence[AnyStr], prefixes: _Prefixes, star: AnyStr) -> None:
-        self.ranges: list[tuple[int, int]] = []
-        self._forms: Sequence[AnyStr] = forms
-        self._prefixes = prefixes
+    def __init__(self, forms: FormSearch[AnyStr], star: AnyStr) -> None:
+        self.ranges: list[Span] = []
+        self.returned = 0
+        self.held: AnyStr = star[:0]
+        self.covered = 0  # it lies in a secret that began before it
+        self._forms: FormSearch[AnyStr] = forms
+        self._begin: Begin[AnyStr] = forms.begin
         self._star: AnyStr = star
-        self._kept: AnyStr = star[:0]
-        self._covered = 0  # how much of _kept lies in a secret that began before it
-        self._state = 0
-        self._returned = 0
-
-    @property
-    def held(self) -> AnyStr:
-        """What is kept back."""
-        return self._kept
-
-    @property
-    def covered(self) -> int:
-        """How much of what is kept back is certain to be masked."""
-        return self._covered
 
     def copy(self) -> RedactionStream[AnyStr]:
         """A stream that goes on from here, with `ranges` of its own."""
@@ -236,53 +213,52 @@ class RedactionStream(Generic[AnyStr]):
         return other
 
     def feed(self, data: AnyStr) -> AnyStr:
-        buffer = self._kept + data
-        if len(self._kept) < HEAD and not self._covered and not self._prefixes.begin_in(buffer):
-            # No secret is in there, and what may begin one at the end is shorter than a head.
-            self._state = self._prefixes.after(0, buffer[1 - HEAD :])
-            size = len(buffer) - self._prefixes.pending[self._state]
-            self._kept = buffer[size:]
-            self._returned += size
-            return buffer[:size]
-        self._state = self._prefixes.after(self._state, data)
-        return self._release(buffer, len(buffer) - self._prefixes.pending[self._state])
+        buffer = self.held + data if self.held else data
+        if not self.covered and len(buffer) <= LONG:
+            found = self._begin(buffer)
+            upto = len(buffer) if found is None else found.start()
+            if len(buffer) - upto < BEGUN:
+                # Nothing whole is in there, and what begins is all that begins.
+                self.held = buffer[upto:]
+                self.returned += upto
+                return buffer[:upto]
+        return self._release(buffer, self._forms.cut_at(buffer))
 
     def end(self, *, whole: bool = False) -> AnyStr:
         """What was kept back. Most of a secret is secret too: a beginning of 8 characters is
         masked, for the rest may have been cut off. `whole`: it was not, its writer ended here, and
         what has less than three quarters of a form is no secret but begins like one."""
-        last = self._kept
+        last = self.held
         size = self._longest_begun() if whole else len(last)
         if size < SHORTEST:
             return self._release(last, len(last))
         released = self._release(last, len(last) - size) if size < len(last) else last[:0]
-        self._covered = size
-        return released + self._release(self._kept, len(self._kept))
+        self.covered = size
+        return released + self._release(self.held, len(self.held))
 
     def _longest_begun(self) -> int:
         """The length of the longest end of what is kept that has most of a form."""
         longest = 0
-        for form in self._forms:
+        for form in self._forms.forms:
             least = max(SHORTEST, longest + 1, math.ceil(len(form) * _MOST))
-            for size in range(min(len(form) - 1, len(self._kept)), least - 1, -1):
-                if self._kept.endswith(form[:size]):
+            for size in range(min(len(form) - 1, len(self.held)), least - 1, -1):
+                if self.held.endswith(form[:size]):
                     longest = size
                     break
         return longest
 
     def _release(self, buffer: AnyStr, upto: int) -> AnyStr:
         if upto == 0:
-            self._kept = buffer
+            self.held = buffer
             return self._star[:0]
-        spans: list[tuple[int, int]]
-        spans = list(_iterate_merged([(0, self._covered), *_spans(buffer, self._forms)]))
+        spans: list[Span] = merge_spans([(0, self.covered)], self._forms.spans(buffer))
         certain = [(start, min(end, upto)) for start, end in spans if start < upto]
         for start, end in certain:
-            self._add_range(self._returned + start, self._returned + end)
+            self._add_range(self.returned + start, self.returned + end)
         # What begins later is found again in what is kept; what began earlier is not.
-        self._covered = max([0, *(end - upto for start, end in spans if start < upto)])
-        self._kept = buffer[upto:]
-        self._returned += upto
+        self.covered = max([0, *(end - upto for start, end in spans if start < upto)])
+        self.held = buffer[upto:]
+        self.returned += upto
         return replace_with_stars(buffer[:upto], certain, self._star)
 
     def _add_range(self, start: int, end: int) -> None:
@@ -291,162 +267,14 @@ class RedactionStream(Generic[AnyStr]):
         self.ranges.append((start, end))
 
 
-class _Prefixes:
-    """Aho and Corasick's automaton, to know at any place how much of a secret may be pending.
-
-    State 0 is the root. `pending[state]` is the length of the longest end of the input that a
-    form begins with and goes on after.
-    """
-
-    def __init__(self, forms: Sequence[bytes] | Sequence[str]) -> None:
-        texts = [form if isinstance(form, str) else form.decode("latin-1") for form in forms]
-        heads = _heads(texts)
-        of_bytes = any(isinstance(form, bytes) for form in forms)
-        self._heads: re.Pattern[Any] = (
-            re.compile(heads.pattern.encode("latin-1"), re.DOTALL) if of_bytes else heads
-        )
-        self._longest = max((len(form) for form in forms), default=0)
-        self._next: list[dict[int | str, int]] = [{}]
-        self._fail = [0]
-        depth = [0]
-        for form in forms:
-            state = 0
-            for byte in form:
-                if byte not in self._next[state]:
-                    self._next[state][byte] = len(self._next)
-                    self._next.append({})
-                    self._fail.append(0)
-                    depth.append(depth[state] + 1)
-                state = self._next[state][byte]
-        self.pending = depth
-        queue = deque(self._next[0].values())
-        while queue:
-            state = queue.popleft()
-            for byte, child in self._next[state].items():
-                self._fail[child] = self._step(self._fail[state], byte)
-                queue.append(child)
-            if not self._next[state]:
-                self.pending[state] = self.pending[self._fail[state]]
-
-    def begin_in(self, data: bytes | str) -> bool:
-        """Whether a form's first 4 units stand in `data`, or it is too much to tell quickly."""
-        return len(data) > _QUICK or not self._longest or self._heads.search(data) is not None
-
-    def after(self, state: int, data: bytes | str) -> int:
-        """The state after `data`. What lies further back than the longest form cannot matter."""
-        if len(data) >= self._longest:
-            state, data = 0, data[len(data) - self._longest :]
-        for byte in data:
-            state = self._step(state, byte)
-        return state
-
-    def _step(self, state: int, byte: int | str) -> int:
-        while state and byte not in self._next[state]:
-            state = self._fail[state]
-        return self._next[state].get(byte, 0)
-
-
-def _places(levels: Sequence[Unescaper], start: int, end: int) -> tuple[int, int]:
+def _places(levels: Sequence[Unescaper], start: int, end: int) -> Span:
     """A span of what the last of `levels` returned, in the text that the first one was given."""
     for level in reversed(levels):
         start, end = level.place(start), level.place(end)
     return start, end
 
 
-def _heads(forms: Iterable[str]) -> re.Pattern[str]:
-    """Finds the first 4 characters of each of `forms`."""
-    by_first: dict[str, set[str]] = {}
-    for form in forms:
-        by_first.setdefault(form[0], set()).add(form[1:HEAD])
-    words = (
-        re.escape(first) + "(?:" + "|".join(map(re.escape, sorted(rests))) + ")"
-        for first, rests in sorted(by_first.items())
-    )
-    return re.compile("|".join(words) or "(?!)")
-
-
-def _forms(secret: str) -> Iterator[str]:
-    """How `secret` may look when it is echoed."""
-    raw = secret.encode("utf-8", "surrogateescape")
-    escaped = quoted = {secret}
-    yield secret
-    for _ in range(LEVELS):
-        quoted = {form for text in quoted for form in _quoted(text)}
-        yield from quoted
-        escaped = {form for text in escaped for form in _escaped(text)}
-        yield from escaped
-        yield from (form.replace("/", "\\/") for form in escaped)
-    yield raw.hex()
-    yield raw.hex().upper()
-    units = secret.encode("utf-16-be", "surrogatepass").hex()
-    for digits in (units, units.upper()):
-        yield re.sub("....", lambda match: "\\u" + match[0], digits)
-    encoders: tuple[Callable[[bytes], bytes], ...] = (base64.b64encode, base64.urlsafe_b64encode)
-    for encode in encoders:
-        yield encode(raw).decode("ascii").rstrip("=")
-        for shift in range(3):
-            # Of a longer text's base64, the characters that these bytes alone decide.
-            first, last = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
-            yield encode(bytes(shift) + raw).decode("ascii")[first:last]
-
-
-def _quoted(text: str) -> Iterator[str]:
-    raw = text.encode("utf-8", "surrogateescape")
-    for encoded in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
-        yield encoded
-        yield re.sub("%..", lambda match: match[0].lower(), encoded)
-
-
-def _escaped(text: str) -> Iterator[str]:
-    """As a string inside of JSON; the arguments of a call are JSON inside of JSON."""
-    yield json.dumps(text)[1:-1]
-    yield json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _spans(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
-    """Every occurrence, overlapping ones too; merged and in order."""
-    found = []
-    for form in forms:
-        place = text.find(form)
-        while place >= 0:
-            found.append((place, place + len(form)))
-            place = text.find(form, place + 1)
-    return merge_spans(found)
-
-
-def merge_spans(*several: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Half-open spans in order; those that touch or overlap are one."""
-    return list(_iterate_merged(chain(*several)))
-
-
-def _iterate_merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    start = end = 0
-    for first, last in sorted(spans):
-        if first > end:
-            if end > start:
-                yield start, end
-            start = first
-        end = max(end, last)
-    if end > start:
-        yield start, end
-
-
-def replace_with_stars(text: AnyStr, spans: Sequence[tuple[int, int]], star: AnyStr) -> AnyStr:
-    """`text` with a star for each character of `spans`, which are in order."""
-    if not spans:
-        return text
-    pieces: list[AnyStr] = []
-    done = 0
-    for start, end in spans:
-        pieces += [text[done:start], star * (end - start)]
-        done = end
-    pieces.append(text[done:])
-    return star[:0].join(pieces)
-
-
 # One part of an answer, whose text comes in pieces ----------------------------------------------
-
-Span = tuple[int, int]
 
 _LAST = HEAD * 6**LEVELS
 """So many characters may a head be written in: of each escape six, in escapes of escapes."""
@@ -467,22 +295,26 @@ class PartRedactor:
     @property
     def undecided(self) -> int | None:
         """Where what may be the beginning of a secret begins, with 4 characters or more of it."""
-        if not self._unescaped:
-            return self._as_it_is.undecided
-        places = [self._as_it_is.undecided]
+        first = self._as_it_is.undecided
         for nth, level in enumerate(self._unescaped):
-            place = level.reading.undecided
-            places.append(None if place is None else self._place(nth, place))
-        return min((place for place in places if place is not None), default=None)
+            if level.reading.undecided is not None:
+                place = self._place(nth, level.reading.undecided)
+                first = place if first is None else min(first, place)
+        return first
 
     @property
     def has_secrets(self) -> bool:
-        return bool(self._as_it_is.spans.all) or any(level.spans.all for level in self._unescaped)
+        if self._as_it_is.spans.all:
+            return True
+        return bool(self._unescaped) and any(level.spans.all for level in self._unescaped)
 
     def feed(self, text: str) -> None:
         self.size += len(text)
-        for start in range(0, len(text) if self._looks else 0, _PIECE):
-            self._feed(text[start : start + _PIECE])
+        if self._unescaped or "\\" in text:
+            for start in range(0, len(text) if self._looks else 0, _PIECE):
+                self._feed(text[start : start + _PIECE])
+        elif self._looks:
+            self._as_it_is.feed(text)
 
     def end(self, *, whole: bool) -> Span | None:
         """No more comes, and everything is decided. `whole`: the writer ended the part itself; what
@@ -547,59 +379,47 @@ class _Level:
 
 
 class _GrowingText:
-    """A text that grows. Ordinary text costs one search for heads of secrets a piece; only what
-    begins like a secret is looked at by a MaskStream."""
+    """A text that grows: its secrets, and what may be one."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.spans = _Spans()
         self.undecided: int | None = None
-        self._redactor = redactor
-        self.size = 0
-        self._tail = ""  # too short to be held back, but with what comes it may be a head
-        self._stream: RedactionStream[str] | None = None
-        self._stream_start = 0
-        self._returned = 0
+        self._stream = redactor.redact_texts()
+
+    @property
+    def size(self) -> int:
+        return self._stream.returned + len(self._stream.held)
 
     @property
     def idle(self) -> bool:
-        return self._stream is None
+        """Whether less is held back than begins a secret."""
+        return len(self._stream.held) < HEAD
 
     def copy(self) -> _GrowingText:
         other = copy(self)
-        other.spans = _Spans()
-        other._stream = self._stream.copy() if self._stream is not None else None
+        other.spans, other._stream = _Spans(), self._stream.copy()
         return other
 
     def feed(self, text: str) -> None:
-        seen, start = text, self.size
-        self.size += len(text)
-        if self._stream is None:
-            seen = self._tail + text
-            if not self._redactor.may_begin(seen):
-                self._tail = seen[1 - HEAD :]
-                return
-            self._stream = self._redactor.redact_texts()
-            self._stream_start = self._returned = start - len(self._tail)
-        self._returned += len(self._stream.feed(seen))
-        self._take(self._stream)
-        kept = len(self._stream.held)
-        if kept < HEAD:
-            self._tail, self._stream = self._stream.held, None
+        stream = self._stream
+        stream.feed(text)
+        is_plain = len(stream.held) < HEAD and not stream.covered and not stream.ranges
+        if not is_plain or self.undecided is not None:
+            self._take()
 
     def end(self, *, whole: bool) -> None:
-        if self._stream is not None:
-            self._returned += len(self._stream.end(whole=whole))
-            self._take(self._stream)
-        self._stream = None
+        self._stream.end(whole=whole)
+        self._take()
 
-    def _take(self, stream: RedactionStream[str]) -> None:
+    def _take(self) -> None:
+        stream = self._stream
         for start, end in stream.ranges:
-            self.spans.add(self._stream_start + start, self._stream_start + end)
+            self.spans.add(start, end)
         stream.ranges.clear()
-        kept, covered = len(stream.held), stream.covered if stream.held else 0
-        if covered:
-            self.spans.add(self._returned, self._returned + covered)
-        self.undecided = self._returned + covered if kept >= HEAD and covered < kept else None
+        decided = stream.returned + stream.covered
+        if stream.covered:
+            self.spans.add(stream.returned, decided)
+        self.undecided = decided if not self.idle and decided < self.size else None
 
 
 class _Spans:

@@ -31,7 +31,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 def pending(redactor: Redactor, seen: bytes) -> int:
     """The length of the longest end of `seen` that a form begins with: the plain way."""
-    forms = redactor._bytes
+    forms = redactor._of_bytes.forms
     return max(
         (n for form in forms for n in range(len(form)) if seen.endswith(form[:n])), default=0
     )

@@ -1,0 +1,181 @@
+"""How a secret may look when it is echoed, and where such forms stand in a text or in bytes.
+
+A text is gone through once, in C, for the first units (characters or bytes) of any form; only what
+begins there is compared, and only with the few forms that begin so.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, AnyStr, Generic
+from urllib.parse import quote, quote_plus
+
+Span = tuple[int, int]
+
+LEVELS = 3
+"""So often a secret may be escaped over again: JSON in JSON in JSON, an address in an address."""
+
+BEGUN = 3
+"""Units that are looked for: with fewer, ordinary words begin forms; more say hardly more."""
+
+_KEY = 8
+"""Units by which the few forms are known that may stand at a place; no form has fewer."""
+
+LONG = 4096
+"""Units of a text from which on it is quicker to look for each form."""
+
+
+Begin = Callable[..., re.Match[AnyStr] | None]
+
+
+class FormSearch(Generic[AnyStr]):
+    """Finds `forms`, each of 8 units or more: those that stand whole in a text, and those that its
+    end cuts. `begin(text, start=0)` searches for where the first units of one stand, or what the
+    end of `text` leaves of them."""
+
+    def __init__(self, forms: Sequence[AnyStr]) -> None:
+        self.forms: Sequence[AnyStr] = forms
+        self._sorted: Sequence[AnyStr] = sorted(forms)
+        self.longest = max(map(len, forms), default=0)
+        self._by_key: dict[AnyStr, list[AnyStr]] = {}
+        for form in forms:
+            self._by_key.setdefault(form[:_KEY], []).append(form)
+        self.begin: Begin[AnyStr] = _begin(forms)
+
+    def spans(self, text: AnyStr) -> list[Span]:
+        """Every occurrence, overlapping ones too; merged and in order."""
+        if len(text) > LONG:
+            return merge_spans(_each_in(text, self.forms))
+        return merge_spans(
+            (place, place + len(form))
+            for place in self._begins(text, 0)
+            for form in self._by_key.get(text[place : place + _KEY], ())
+            if text.startswith(form, place)
+        )
+
+    def cut_at(self, text: AnyStr) -> int:
+        """Where the longest end of `text` begins that a form begins with and goes on after; the
+        length of `text` where there is none."""
+        for place in self._begins(text, max(0, len(text) + 1 - self.longest)):
+            end = text[place:]
+            nth = bisect_right(self._sorted, end)
+            # What goes on after `end` comes right behind it.
+            if nth < len(self._sorted) and self._sorted[nth].startswith(end):
+                return place
+        return len(text)
+
+    def _begins(self, text: AnyStr, start: int) -> Iterator[int]:
+        found = self.begin(text, start)
+        while found is not None:
+            yield found.start()
+            found = self.begin(text, found.start() + 1)
+
+
+def _begin(forms: Sequence[AnyStr]) -> Begin[AnyStr]:
+    heads = {form[:BEGUN] for form in forms}
+    if not heads:
+        return _nowhere
+    texts = {head if isinstance(head, str) else head.decode("latin-1") for head in heads}
+    pattern: Any = _alternatives(texts)
+    of_bytes = isinstance(forms[0], bytes)
+    search: Begin[AnyStr]
+    search = re.compile(pattern.encode("latin-1") if of_bytes else pattern).search
+    return search
+
+
+def _nowhere(text: object, start: int = 0) -> None:
+    """What nothing begins in; a pattern that never matches would try each place."""
+
+
+def _alternatives(words: Iterable[str]) -> str:
+    """A pattern of `words`, which have one length, and of what the end of a text leaves of them;
+    by their first characters, so that most places cost one comparison."""
+    rests: dict[str, set[str]] = {}
+    for word in words:
+        rests.setdefault(word[0], set()).add(word[1:])
+    if not any(chain(*rests.values())):
+        return f"[{''.join(map(re.escape, sorted(rests)))}]"
+    return "|".join(
+        rf"{re.escape(first)}(?:{_alternatives(rest)}|\Z)" for first, rest in sorted(rests.items())
+    )
+
+
+def _each_in(text: AnyStr, forms: Iterable[AnyStr]) -> Iterator[Span]:
+    for form in forms:
+        place = text.find(form)
+        while place >= 0:
+            yield place, place + len(form)
+            place = text.find(form, place + 1)
+
+
+def forms_of(secret: str) -> Iterator[str]:
+    """How `secret` may look when it is echoed."""
+    raw = secret.encode("utf-8", "surrogateescape")
+    escaped = quoted = {secret}
+    yield secret
+    for _ in range(LEVELS):
+        quoted = {form for text in quoted for form in _quoted(text)}
+        yield from quoted
+        escaped = {form for text in escaped for form in _escaped(text)}
+        yield from escaped
+        yield from (form.replace("/", "\\/") for form in escaped)
+    yield raw.hex()
+    yield raw.hex().upper()
+    units = secret.encode("utf-16-be", "surrogatepass").hex()
+    for digits in (units, units.upper()):
+        yield re.sub("....", lambda match: "\\u" + match[0], digits)
+    encoders: tuple[Callable[[bytes], bytes], ...] = (base64.b64encode, base64.urlsafe_b64encode)
+    for encode in encoders:
+        yield encode(raw).decode("ascii").rstrip("=")
+        for shift in range(3):
+            # Of a longer text's base64, the characters that these bytes alone decide.
+            first, last = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
+            yield encode(bytes(shift) + raw).decode("ascii")[first:last]
+
+
+def _quoted(text: str) -> Iterator[str]:
+    raw = text.encode("utf-8", "surrogateescape")
+    for encoded in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
+        yield encoded
+        yield re.sub("%..", lambda match: match[0].lower(), encoded)
+
+
+def _escaped(text: str) -> Iterator[str]:
+    """As a string inside of JSON; the arguments of a call are JSON inside of JSON."""
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def merge_spans(*several: Iterable[Span]) -> list[Span]:
+    """Half-open spans in order; those that touch or overlap are one."""
+    return list(_iterate_merged(chain(*several)))
+
+
+def _iterate_merged(spans: Iterable[Span]) -> Iterator[Span]:
+    start = end = 0
+    for first, last in sorted(spans):
+        if first > end:
+            if end > start:
+                yield start, end
+            start = first
+        end = max(end, last)
+    if end > start:
+        yield start, end
+
+
+def replace_with_stars(text: AnyStr, spans: Sequence[Span], star: AnyStr) -> AnyStr:
+    """`text` with a star for each character of `spans`, which are in order."""
+    if not spans:
+        return text
+    pieces: list[AnyStr] = []
+    done = 0
+    for start, end in spans:
+        pieces += [text[done:start], star * (end - start)]
+        done = end
+    pieces.append(text[done:])
+    return star[:0].join(pieces)
