@@ -55,7 +55,9 @@ def pieces_of(text: str, random_: random.Random) -> list[str]:
     return [text[start:end] for start, end in itertools.pairwise(marks)]
 
 
-@given(st.sets(st.sampled_from(SECRETS), min_size=1, max_size=3), st.integers(0, 2**32), st.booleans())
+@given(
+    st.sets(st.sampled_from(SECRETS), min_size=1, max_size=3), st.integers(0, 2**32), st.booleans()
+)
 def test_a_text_cut_anywhere_is_masked_as_if_each_form_was_looked_for_at_each_place(
     secrets: set[str], seed: int, long: bool
 ) -> None:
