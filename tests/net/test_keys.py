@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import ItemsView
 from dataclasses import replace
 
@@ -317,7 +318,7 @@ def test_a_variable_of_a_server_is_masked_whatever_it_is_called() -> None:
             keys.variable(name, "http://accepted.example/mcp")
 
 
-class CountedEnvironment(dict[str, str]):
+class CountedEnvironment(UserDict[str, str]):
     """Counts how often it is gone through."""
 
     walks = 0
