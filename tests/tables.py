@@ -18,6 +18,13 @@ SHORT.maxstring = SHORT.maxother = 100
 Rows = list[tuple[str, dict[str, Any]]]
 
 
+def rest_slow(values: Iterable[Any], quick: int = 1) -> list[Any]:
+    """For `parametrize`, where the way is one and the values are dear: the first `quick` are tried
+    for every change, the rest with the slow tests."""
+    some = list(values)
+    return [*some[:quick], *(pytest.param(value, marks=pytest.mark.slow) for value in some[quick:])]
+
+
 def each_row(
     names: str | Sequence[str], rows: Iterable[Any], ids: Any = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import NewTab
@@ -40,6 +41,7 @@ def opened(card: Locator, words: str) -> Locator:
     return card.locator("details[open]", has_text=words)
 
 
+@pytest.mark.slow
 def test_three_calls_one_by_rule_one_edited_one_denied(server: Server, tab: Tab) -> None:
     session_id = server.session(
         'What is 17 * 23, what is the weather in Paris, and add an event "Walk"?',

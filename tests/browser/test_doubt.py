@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -69,6 +70,7 @@ def test_several_fixes_are_made_with_one_click(server: Server, tab: Tab) -> None
     expect(tab.card(0).locator(".edited")).to_contain_text('"12345"')
 
 
+@pytest.mark.slow
 def test_the_replay_shows_a_doubt_when_it_came(server: Server, new_tab: NewTab) -> None:
     tab = new_tab(server).login()
     tab.open(server.session(PROMPT, tools=[EVENT])).waits_for(1)

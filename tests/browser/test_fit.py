@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
+from tests.tables import rest_slow
 
 PHONE = {"width": 390, "height": 844}
 PROVIDERS = ("providers", "providers/openai")
@@ -39,7 +40,8 @@ def visited(tab: Tab, page: str, waiting: str) -> Tab:
 
 
 @pytest.mark.parametrize(
-    "page", ["session", "forms", "welcome", "tools", "tools/get_weather", *PROVIDERS]
+    "page",
+    rest_slow(["forms", "welcome", "tools", "tools/get_weather", *PROVIDERS, "session"], 6),
 )
 def test_a_phone_scrolls_nothing_sideways(
     server: Server, new_tab: NewTab, waiting: str, page: str
@@ -77,8 +79,10 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
         ("setup", ("dark",)),
         ("request", ("light", "dark")),
         ("welcome", ("light",)),
-        ("tools/get_weather", ("light", "dark")),
-        ("providers", ("light", "dark")),
+        ("tools/get_weather", ("light",)),
+        pytest.param("tools/get_weather", ("dark",), marks=pytest.mark.slow),
+        ("providers", ("light",)),
+        pytest.param("providers", ("dark",), marks=pytest.mark.slow),
         ("providers/openai", ("dark",)),
     ],
 )

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
+from tests.tables import rest_slow
 
 MARKUP = (
     '<div hx-get="/tools" hx-trigger="load" hx-target="body">x</div>'
@@ -49,7 +50,7 @@ def escaping_tool(payload: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", PAYLOADS)
+@pytest.mark.parametrize("name", rest_slow(PAYLOADS))
 def test_a_payload_is_text_everywhere(server: Server, tab: Tab, name: str) -> None:
     payload = PAYLOADS[name]
     title = " ".join(payload.replace("\x00", "").split())
@@ -88,7 +89,9 @@ def test_an_answer_of_html_is_text(server: Server, tab: Tab) -> None:
             assert (one in shown) == (one in text)
 
 
-@pytest.mark.parametrize("fault", ["tool-odd-name", "tool-long-name", "args-bidi", "args-ansi"])
+@pytest.mark.parametrize(
+    "fault", rest_slow(["tool-odd-name", "args-bidi", "args-ansi", "tool-long-name"], 3)
+)
 def test_odd_calls_show_what_they_hide(server: Server, tab: Tab, fault: str) -> None:
     tab.open(server.session(f"What is the weather in Rome? [[fault:{fault}]]")).waits_for(1)
     harmless(tab)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -21,6 +22,7 @@ NOTE = {
 ALLOW = [{"tool": "*", "action": "run", "text": "", "words": "--allow all"}]
 
 
+@pytest.mark.slow
 def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_tab: NewTab) -> None:
     one, two = new_tab(server).login(), new_tab(server).login()
     session_id = server.session(

@@ -11,6 +11,7 @@ from app.web.session_list import DEMOS
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
+from tests.tables import rest_slow
 
 BELOW = """(selector) => {
   const scroll = document.querySelector(selector);
@@ -91,7 +92,7 @@ new PerformanceObserver((list) => {
 """
 
 
-@pytest.mark.parametrize("width", [1440, pytest.param(1024, marks=pytest.mark.slow), 390])
+@pytest.mark.parametrize("width", rest_slow([1440, 1024, 390]))
 def test_nothing_jumps_when_an_answer_of_many_calls_ends(
     server: Server, new_tab: NewTab, width: int
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -20,6 +21,7 @@ def pressed(tab: Tab, name: str) -> None:
     tab.page.keyboard.press("Enter")
 
 
+@pytest.mark.slow
 def test_a_server_is_added_and_its_tools_are_taken_by_keyboard(tab: Tab) -> None:
     one = by_stdio("fine")
     tab.goto("/servers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -193,6 +194,7 @@ def test_what_was_opened_of_a_result_stays_open_while_its_card_is_drawn_anew(
     expect(shown).to_have_js_property("textContent.length", 16_000)
 
 
+@pytest.mark.slow
 def test_stop_leaves_a_history_that_goes_on(server: Server, tab: Tab) -> None:
     session_id = server.session("Say a lot. [[fault:stall-after-8]]")
     tab.open(session_id).state("running")
@@ -217,6 +219,7 @@ def test_a_running_tool_tells_how_far_it_is_and_can_be_cancelled(server: Server,
     expect(tab.card(0).locator(".result.failed")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_replay_plays_pauses_steps_and_ends_where_the_page_was(server: Server, tab: Tab) -> None:
     tab.open(server.session("What is 17*23, and the weather in Paris?")).waits_for(2)
     tab.find("#run-all button").click()

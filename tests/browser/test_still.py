@@ -56,7 +56,7 @@ def statuses(server: Server, session_id: str) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "place", "top"),
     [
-        (1440, 3, None),
+        pytest.param(1440, 3, None, marks=pytest.mark.slow),
         (390, 2, 120),
         pytest.param(1440, 2, 120, marks=pytest.mark.slow),
         pytest.param(390, 3, None, marks=pytest.mark.slow),

@@ -36,6 +36,7 @@ def reach(page: Page, selector: str, key: str = "Tab", most: int = 80) -> None:
     raise AssertionError(f"no {key} leads to {selector}")
 
 
+@pytest.mark.slow
 def test_a_tool_is_made_broken_mended_tried_and_used_by_keyboard(
     own_server: Server, new_tab: NewTab
 ) -> None:
@@ -227,8 +228,8 @@ def test_a_deleted_tool_and_an_old_version_come_back(server: Server, tab: Tab) -
     ("path", "press"),
     [
         ("/tools/faces", "#face-form"),
-        ("/tools/faces", "#format"),
-        ("/tools/faces", "#lint .fold > button[value=strict]"),
+        pytest.param("/tools/faces", "#format", marks=pytest.mark.slow),
+        pytest.param("/tools/faces", "#lint .fold > button[value=strict]", marks=pytest.mark.slow),
         ("/tools/lint", ""),
     ],
 )

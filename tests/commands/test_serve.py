@@ -21,6 +21,7 @@ import pytest
 
 from tests.commands.conftest import Typed
 from tests.served import NO_TLS, START_S, WAIT_S, Served, environment, ran, served
+from tests.tables import rest_slow
 
 LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
 UNPRIVILEGED = """
@@ -79,7 +80,7 @@ def test_one_line_and_private_files(tmp_path: Path) -> None:
     assert (tmp_path / "a.db.lock").read_text() == "", "no process is left behind"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", rest_slow([signal.SIGINT, signal.SIGTERM]))
 def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
     """With a tool that never ends, an answer under way and a stream that is read."""
     (tmp_path / "tool.py").write_text(

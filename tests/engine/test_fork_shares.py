@@ -24,6 +24,7 @@ from app.render.wire_rows import WireRows
 from app.store import log as logs
 from app.store.search import parse_query, search
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +140,7 @@ async def check_each_event(engine: Engine, parent: Session, sent: Sequence[str])
     assert asks > 8
 
 
-@pytest.mark.parametrize("profile", PROTOCOLS)
+@pytest.mark.parametrize("profile", rest_slow(PROTOCOLS))
 async def test_whatever_the_place_the_bytes_go_on_and_the_parent_stays(
     tmp_path: Path, profile: str
 ) -> None:

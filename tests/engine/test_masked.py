@@ -39,7 +39,7 @@ from app.executors.executor import Invocation
 from app.secrets.redaction import Redactor
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.net.test_client import serving
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -115,7 +115,8 @@ SHIPPED_ASKED = {
 
 
 @pytest.mark.parametrize(
-    "profile", ["simulator", "simulator-openai", "simulator-gemini", "simulator-ollama"]
+    "profile",
+    rest_slow(["simulator", "simulator-openai", "simulator-gemini", "simulator-ollama"]),
 )
 async def test_nothing_of_a_plain_session_is_starred(tmp_path: Path, profile: str) -> None:
     async with running(tmp_path) as engine:

@@ -27,6 +27,7 @@ from app.engine.manage_sessions import purge
 from app.engine.recorded_model import play, recorded_prompt, tape
 from app.simulator.recorded import GONE
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
+from tests.tables import rest_slow
 
 WEATHER = "What is 17*23, and the weather in Paris?"
 TOOLS = ("calculator", "get_weather")
@@ -70,7 +71,7 @@ async def bytes_of(engine: Engine, session_id: str) -> dict[int, bytes]:
     return found
 
 
-@pytest.mark.parametrize("profile", SIMULATORS)
+@pytest.mark.parametrize("profile", rest_slow(SIMULATORS, 2))
 async def test_the_same_bytes_and_events_in_each_protocol(tmp_path: Path, profile: str) -> None:
     async with running(tmp_path) as engine:
         first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
@@ -91,7 +92,7 @@ async def test_the_same_bytes_and_events_in_each_protocol(tmp_path: Path, profil
             }
 
 
-@pytest.mark.parametrize("profile", SIMULATORS)
+@pytest.mark.parametrize("profile", rest_slow(SIMULATORS))
 async def test_another_result_is_told_and_another_message_is_refused(
     tmp_path: Path, profile: str
 ) -> None:

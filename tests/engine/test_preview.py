@@ -15,6 +15,7 @@ from app.core.tools import Content
 from app.engine.engine import Engine
 from app.engine.preview import WIRES, Draft, Preview, notes_alone, preview, profile_on
 from tests.engine.running import ALLOW_ALL, begun, rested, running
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,7 @@ async def session_of(engine: Engine, session_id: str) -> Session:
         return live.session
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", rest_slow(WIRES, 2))
 async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         profile = profile_on(engine.profiles(), engine.profile("simulator"), wire)

@@ -18,6 +18,7 @@ from app.store.database import Database, Statement
 from app.store.maintenance import REBUILD
 from tests.engine.boundary import Boundary
 from tests.engine.running import ALLOW_ALL, KEY, begun, rested, running, until
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ async def found_in(
     return await verify(database, found.append, mending=mending), found
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
 async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> None:
     """Streamed and not, run to the end, cut, refused with our own key in the answer, stopped."""
     boundary = Boundary()

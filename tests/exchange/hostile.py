@@ -21,6 +21,10 @@ def _array(depth: int) -> dict[str, Any]:
     return {"type": "array", "minItems": 200, "items": _array(depth - 1)} if depth else {}
 
 
+def _keys(count: int) -> str:
+    return ",".join(map('"k%d":1'.__mod__, range(count)))
+
+
 _FAN = {
     **{f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(8)},
     "a8": {"type": "string"},
@@ -43,9 +47,9 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "deep yaml, dashes": ("- " * _SIZE + "1", "nested deeper than 64"),
     "deep toml": ("[mcp_servers.a]\nx = " + "[" * _SIZE, "nested deeper than 64"),
     "deep toml, keys": ("[a" + ".a" * _SIZE + "]", "more than 64 parts"),
-    "many keys": (json.dumps({f"k{i}": 1 for i in range(520_000)}), "Somewhere in this large text"),
+    "many keys": ("{" + _keys(520_000) + "}", "Somewhere in this large text"),
     "a key twice, far away": (
-        json.dumps({f"k{i}": 1 for i in range(_SIZE)})[:-1] + ',"k0":1}',
+        "{" + _keys(_SIZE) + ',"k0":1}',
         'large text: duplicate key "k0"',
     ),
     "deep at the end": ("[" + "{}," * 400_000 + "[" * 70 + "]" * 71, "large text: the JSON is"),

@@ -17,6 +17,7 @@ from app.exchange.requests_export import request_of_turn
 from app.exchange.sdk_script import TEMPLATES, literal, source, write
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.exchange.conftest import Heard
+from tests.tables import rest_slow
 
 
 def play(text: str, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -46,7 +47,7 @@ def same(body: Any) -> Any:
     return found
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", rest_slow([True, False]))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_each_file_runs_and_asks_the_same(
     protocol: str, stream: bool, heard: Heard, monkeypatch: pytest.MonkeyPatch

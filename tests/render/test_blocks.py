@@ -82,7 +82,7 @@ def test_it_does_so_where_texts_outgrow_what_is_shown(
     events = STORIES[name]
     looks = {*range(2, len(events) + 1, apart), len(events)}
     drawn = {place: str(at(events, place)) for place in looks}
-    for stride in (1, 2, 5):
+    for stride in (1, 2, 5) if apart == 1 else (1, 5):
         live = Live(events)
         live.go(1)
         page = Page(live.view)

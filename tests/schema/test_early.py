@@ -14,7 +14,7 @@ from app.schema.strict_json import read_arguments
 from app.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 PAIRS = 250
 
@@ -72,7 +72,7 @@ def test_each_fault_is_told_by_the_token_that_makes_it_certain(start: int) -> No
     assert {"type", "required", "enum"} <= kinds
 
 
-@pytest.mark.parametrize("start", range(0, 400, 100))
+@pytest.mark.parametrize("start", rest_slow(range(0, 400, 100), 2))
 def test_at_the_end_it_has_spoken_if_and_only_if_the_verdict_does(start: int) -> None:
     """Values of other schemas, and values with several faults, in schemas of every kind."""
     for seed in range(start, start + 100):
@@ -88,7 +88,7 @@ def test_at_the_end_it_has_spoken_if_and_only_if_the_verdict_does(start: int) ->
         assert (told is not None) == bool(schema_problems(node.schema, value)), (seed, text, told)
 
 
-@pytest.mark.parametrize("start", range(0, 400, 100))
+@pytest.mark.parametrize("start", rest_slow(range(0, 400, 100), 2))
 def test_broken_text_is_told_if_and_only_if_nothing_can_make_it_sound(start: int) -> None:
     for seed in range(start, start + 100):
         random = Random(seed)

@@ -20,7 +20,7 @@ from app.simulator.faults import FAULTS, FaultRow, meaningless
 from app.simulator.scenario import scenario
 from tests.served import NO_TLS
 from tests.simulator.talking import Talk
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS = {"calculator": "391", "get_weather": '{"temperature": 18, "unit": "celsius"}'}
@@ -115,7 +115,7 @@ def post(
     )
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", rest_slow([True, False]))
 def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
     import anthropic
 
@@ -156,7 +156,7 @@ def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -
     assert "18 °C" in message.content[-1].text
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", rest_slow([True, False]))
 def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
     import openai
 
@@ -191,7 +191,7 @@ def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> N
     assert "18 °C" in message.content
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", rest_slow([True, False]))
 def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, stream: bool) -> None:
     import openai
 
@@ -231,7 +231,7 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
     assert "18 °C" in whole.output_text
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", rest_slow([True, False]))
 def test_the_ollama_package_runs_a_whole_loop(simulator: str, stream: bool) -> None:
     import ollama
 
