@@ -4,11 +4,13 @@ import gc
 import os
 import sys
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.bounded import within
+from tests.loopback import LOOP
 
 # Compiled once for all workers and all the servers they start, whatever the environment says:
 # compiling again costs each of them seconds.
@@ -26,9 +28,10 @@ settings.register_profile("many", max_examples=2 * MANY, deadline=None)
 settings.load_profile("quick")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """The loop that the program takes: uvloop where the extra `fast` is installed."""
+    return "asyncio", LOOP
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,10 +12,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.types import ASGIApp
+from uvicorn.loops.auto import auto_loop_factory
 
 from app.commands.sockets import GRACE_S, bind_socket, port_of, server, url_host
 
 LOOK_S = 0.002
+
+LOOP: dict[str, Any] = {"loop_factory": auto_loop_factory()}
+"""anyio's options for the loop that the program runs on."""
 
 
 @asynccontextmanager

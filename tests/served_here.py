@@ -17,7 +17,7 @@ from app.engine.engine import Engine
 from app.engine.recorded_model import tape
 from app.simulator.app import simulator_app
 from app.web.app import make_app
-from tests.loopback import listening
+from tests.loopback import LOOP, listening
 from tests.served import Reached, environment
 
 TOKEN = "token-of-a-server-in-this-process"
@@ -28,7 +28,7 @@ def served_here(db: Path, pace: float = 0, **changes: str) -> Iterator[Reached]:
     """A server for as long as the block lasts; its simulator answers at once, or with `pace`.
     `changes` are those of its environment."""
     with (
-        start_blocking_portal() as portal,
+        start_blocking_portal(backend_options=LOOP) as portal,
         portal.wrap_async_context_manager(_served(db, pace, environment(**changes))) as url,
     ):
         yield Reached(line=f"Playground on {url}/?token={TOKEN}", db=db)

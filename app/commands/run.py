@@ -15,7 +15,7 @@ from typing import Any
 
 from app import config
 from app.commands.output import STOPPED, RunPrinter, parse_log_line
-from app.commands.sockets import SIGNALS, bind_socket, port_of, serve, server
+from app.commands.sockets import SIGNALS, bind_socket, port_of, run_loop, serve, server
 from app.core.errors import BadInput, PlaygroundError
 from app.core.events import (
     CallChecked,
@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
         running = _run_here(db, arguments, asked, rules)
     ends = Ends()
     try:
-        state = asyncio.run(ends.until(running))
+        state = run_loop(ends.until(running))
     except asyncio.CancelledError:
         print("playground: Stopped before the session began.", file=sys.stderr)
         state = STOPPED

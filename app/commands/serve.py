@@ -18,7 +18,15 @@ from pathlib import Path
 from threading import Thread
 
 from app import config
-from app.commands.sockets import bind_socket, ended_by_signals, port_of, serve, server, url_host
+from app.commands.sockets import (
+    bind_socket,
+    ended_by_signals,
+    port_of,
+    run_loop,
+    serve,
+    server,
+    url_host,
+)
 from app.core.errors import BadInput
 from app.engine.engine import Engine
 from app.engine.recorded_model import tape
@@ -43,7 +51,7 @@ def main(arguments: argparse.Namespace) -> int:
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     give_back_large_blocks()
-    asyncio.run(_serve(arguments))
+    run_loop(_serve(arguments))
     return 0
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
 
-from app.commands.sockets import bind_socket, ended_by_signals, port_of, serve, server
+from app.commands.sockets import bind_socket, ended_by_signals, port_of, run_loop, serve, server
 from app.core.errors import BadInput
 from app.simulator import coding
 from app.simulator.app import ENDS, simulator_app
@@ -16,7 +15,7 @@ from app.simulator.scenario import Script, scenario
 def main(arguments: argparse.Namespace) -> int:
     """Serve until stopped; 0 then."""
     script = None if arguments.scenario is None else load_scenario(arguments.scenario)
-    asyncio.run(_simulate(arguments, script))
+    run_loop(_simulate(arguments, script))
     return 0
 
 

@@ -18,6 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from app.commands.run import _key
 from tests.bounded import within
 from tests.commands.conftest import Typed
+from tests.loopback import LOOP
 from tests.net.test_client import Server, serving
 from tests.served import START_S, command, environment, ran, served
 
@@ -160,7 +161,7 @@ def provided(said: bytes) -> Iterator[Server]:
     """A provider that says this to everybody, in a thread of its own: a command has the loop of
     ours."""
     with (
-        start_blocking_portal() as portal,
+        start_blocking_portal(backend_options=LOOP) as portal,
         portal.wrap_async_context_manager(serving(said)) as provider,
     ):
         yield provider

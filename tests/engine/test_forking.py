@@ -32,11 +32,6 @@ BETWEEN = ForkPlace(seq=-1)
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     async with running(tmp_path_factory.mktemp("forking")) as one:
         yield one

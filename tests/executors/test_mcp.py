@@ -89,13 +89,7 @@ async def world(server: Server, accepted: Accepted | None = None) -> AsyncIterat
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One loop for all, for the server that stands."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def stood(anyio_backend: str) -> AsyncIterator[World]:
+async def stood() -> AsyncIterator[World]:
     """The SDK's server by stdio, started once: it takes a second to be read."""
     async with world(by_stdio("sdk", env={"MINE": "x${OUR_OWN_KEY}"})) as one:
         yield one

@@ -10,14 +10,14 @@ from anyio.from_thread import start_blocking_portal
 from starlette.types import ASGIApp
 
 from app.simulator.app import simulator_app
-from tests.loopback import listening
+from tests.loopback import LOOP, listening
 
 
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
     """`app` over real HTTP, in a thread of its own; the value is its base URL."""
     with (
-        start_blocking_portal() as portal,
+        start_blocking_portal(backend_options=LOOP) as portal,
         portal.wrap_async_context_manager(listening(app)) as url,
     ):
         yield url

@@ -33,11 +33,6 @@ async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: 
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Database]:
     async with opened(tmp_path_factory.mktemp("search") / "a.db") as made:
         log = await Log.open(made)

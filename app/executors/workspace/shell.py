@@ -14,6 +14,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -154,39 +155,39 @@ class RunningCommand:
 @asynccontextmanager
 async def run_command(command: ShellCommand) -> AsyncIterator[RunningCommand]:
     """The command, under way; on leaving it is ended with all it started."""
-    reader, writer = os.pipe()
-    with os.fdopen(reader, "rb", 0) as ours:
-        stream = asyncio.StreamReader()
-        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), ours
-        )
+    ours, theirs = socket.socketpair()
+    try:
+        channel, end = await asyncio.open_connection(sock=ours)
+    except BaseException:
+        ours.close()
+        theirs.close()
+        raise
+    try:
+        with theirs:
+            number = theirs.fileno()
+            process = await _start(number)
+        running = RunningCommand(process, channel)
         try:
+            assert process.stdin is not None
             try:
-                process = await _start(writer)
-            finally:
-                os.close(writer)
-            running = RunningCommand(process, stream)
-            try:
-                assert process.stdin is not None
-                try:
-                    process.stdin.write(_job(command, writer))
-                    await process.stdin.drain()
-                except (BrokenPipeError, ConnectionResetError):
-                    pass  # it has gone, and `follow` tells how
-                yield running
-            finally:
-                await running.end()
+                process.stdin.write(_job(command, number))
+                await process.stdin.drain()
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it has gone, and `follow` tells how
+            yield running
         finally:
-            pipe.close()
+            await running.end()
+    finally:
+        end.close()
 
 
-async def _start(writer: int) -> asyncio.subprocess.Process:
+async def _start(channel: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-S", "-B", *by_path(_CONFINED)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        pass_fds=(writer,),
+        pass_fds=(channel,),
         start_new_session=True,
         cwd="/",
         env={"PATH": _PATH},
