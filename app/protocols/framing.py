@@ -171,6 +171,9 @@ class Framer:
             if buffer[self._scan] == 0x0A:
                 self._from = self._scan = self._scan + 1
             self._after_cr = False
+        plain = self._event.start >= 0 or self._scan > self._from or self._read_plain()
+        if self._scan == len(buffer):
+            return False
         while match := search(buffer, self._scan):
             start, end = self._from, match.start()
             if self._over_cap(self._base + start, self._base + end) or not self._line(start, end):
@@ -180,8 +183,40 @@ class Framer:
             self._from = self._scan
             # A carriage return ends the line at once; a line feed may still follow it.
             self._after_cr = self._scan == len(buffer) and buffer.endswith(b"\r")
+            if plain and (start == end or self._json_lines) and self._event.start < 0:
+                plain = self._read_plain()
         self._scan = len(buffer)
         return self._over_cap(self._base + self._from, self._base + self._scan)
+
+    def _read_plain(self) -> bool:
+        """Take what stands whole at the place reached and is written as nearly all servers write:
+        an event of at most a name, then one line of data, and a blank line; or a line of JSON.
+
+        What is written in another way is left to be read line by line, which gives the same
+        frames of these, too. False where no such end stands in the rest of the buffer."""
+        buffer, end_mark = self._buffer, b"\n" if self._json_lines else b"\n\n"
+        while (end := buffer.find(end_mark, self._from)) >= 0:
+            start, unit = self._from, buffer[self._from : end]
+            if b"\r" in unit or end - start >= self._cap:
+                return True
+            kind: FrameKind = "json"
+            name, data = "", unit
+            if not self._json_lines:
+                if unit.startswith(b"event: "):
+                    line, _, unit = unit.partition(b"\n")
+                    name = _text(line[7:])[0]
+                if not unit.startswith(b"data: ") or b"\n" in unit:
+                    return True
+                kind, data = "sse", unit[6:]
+            elif not unit.startswith(b"{"):
+                return True
+            if self._stray.start >= 0:
+                self._flush_stray()
+            text, sound = _text(data)
+            at, after = self._base + start, self._base + end
+            self._frames.append(Frame(at, after, kind, text, name, True, sound))
+            self._from = self._scan = end + len(end_mark)
+        return False
 
     def _over_cap(self, start: int, end: int) -> bool:
         """Close for good where the event, or the line alone, has grown beyond the cap."""

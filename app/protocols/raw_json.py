@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from jiter import from_json
+
 _MOST_DIGITS = 4000
 """Beyond 4300 digits int() refuses; such a number stays a text."""
 MOST_DEEP = 200
@@ -35,17 +37,40 @@ def _number(digits: str) -> Any:
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=lambda _: None)
 _BLANK = " \t\r\n"
 
+_DIGITS = 200
+"""A number with fewer digits and an exponent of at most two is no infinity."""
+_SMALL_E, _LARGE_E = re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}")
+"""How the exponents of others begin; apart, for a search that begins with one letter is fast."""
+_DIGIT = re.compile(r"[0-9]")
+
 
 def parse_json(text: str) -> Any:
-    """The value that `text` spells. ValueError where it is no JSON, or nested too deeply."""
+    """The value that `text` spells. ValueError where it is no JSON, or nested too deeply.
+
+    jiter reads the usual text in a third of the time, and says the same of it. It refuses halves
+    of characters, which `json` takes; numbers that may be too large for it are kept from it.
+    """
     if too_deep(text):
         raise ValueError("nested too deeply")
+    if not _may_overflow(text):
+        try:
+            return from_json(text.encode(), allow_inf_nan=False, cache_mode="keys")
+        except ValueError:
+            pass
     return _DECODER.decode(text)
+
+
+def _may_overflow(text: str) -> bool:
+    """Whether a number of `text` may be beyond all floats, or have too many digits."""
+    if _SMALL_E.search(text) or ("E" in text and _LARGE_E.search(text)):
+        return True
+    # Of so many digits in a row one stands at a multiple of that number.
+    return _DIGIT.search(text[_DIGITS - 1 :: _DIGITS]) is not None
 
 
 def too_deep(text: str) -> bool:
     """Whether the JSON `text` is nested deeper than MOST_DEEP."""
-    if text.count("[") + text.count("{") <= MOST_DEEP:
+    if len(text) <= 2 * MOST_DEEP or text.count("[") + text.count("{") <= MOST_DEEP:
         return False
     depth = 0
     for hit in _STRUCTURE.finditer(text):

@@ -47,6 +47,33 @@ def test_members(text: str, path: tuple[str | int, ...], found: str) -> None:
     assert Quoted(text).member(*path) == found
 
 
+@UNHURRIED
+@given(VALUES, st.booleans())
+def test_what_is_parsed_is_what_json_says(value: Any, escaped: bool) -> None:
+    text = json.dumps(value, ensure_ascii=escaped)
+    if "Infinity" not in text:
+        assert repr(parse_json(text)) == repr(json.loads(text))
+
+
+LONG = "7" * 309
+
+
+@each_row(
+    ("text", "found"),
+    [
+        ("[1e999, -1E+400]", ["1e999", "-1E+400"]),
+        (f"[{LONG}, {LONG}.5, {LONG[:250]}e99]", [int(LONG), f"{LONG}.5", f"{LONG[:250]}e99"]),
+        (f'["{LONG}", {"7" * 4000}]', [LONG, "7" * 4000]),
+        ("[NaN, -Infinity]", [None, None]),
+        ('["\\ud83d", "\\ud83d\\ude00"]', ["\ud83d", "\U0001f600"]),
+        ('{"a": 1, "b": 2, "a": 3}', {"a": 3, "b": 2}),
+        ("[9007199254740993, 1e-400, -0.0]", [2**53 + 1, 0.0, -0.0]),
+    ],
+)
+def test_what_no_float_or_text_holds(text: str, found: Any) -> None:
+    assert repr(parse_json(text)) == repr(found)
+
+
 def test_what_is_parsed_can_be_written_again() -> None:
     text = '{"nan": NaN, "big": 1e999, "long": ' + "9" * 5000 + "}"
     value = parse_json(text)

@@ -62,6 +62,7 @@ class _Reader:
         self._arguments = GrowingArguments()
         self._torn: set[str] = set()  # ids of calls that another call began in the middle of
         self._vertex = False
+        self._usage: dict[str, Any] = {}
         self._meta: dict[str, Any] = {}
         self._others: dict[int, list[Any]] = {}
 
@@ -90,6 +91,7 @@ class _Reader:
 
     def settle(self, whole: bool) -> None:
         answer = self._answer
+        self._tell_usage()
         self._end_prose(whole)
         self._end_call(complete=False)
         if self._others:
@@ -146,6 +148,12 @@ class _Reader:
             return
         # Many events bring it, and the last of them counts: a mixture would be nobody's word.
         self._vertex = self._vertex or "trafficType" in usage
+        self._usage = usage
+
+    def _tell_usage(self) -> None:
+        usage = self._usage
+        if not usage:
+            return
         self._answer.usage = Usage(
             _tokens(usage.get("promptTokenCount")),
             _tokens(usage.get("candidatesTokenCount")),
@@ -225,7 +233,7 @@ class _Reader:
         self._sign(open_, part, call)
         for place, partial in enumerate(partials if isinstance(partials, list) else []):
             self._grow(open_, partial, (*where, "partialArgs", place))
-        source = where[0].member(*where[1:], "args")
+        source = where[0].member(*where[1:], "args") if "args" in call else ""
         if source and (call.get("args") or not (goes_on or open_.meta.get("streamed"))):
             self._whole_arguments(open_, call["args"], source)
         elif partials or goes_on:
@@ -297,7 +305,8 @@ class _Reader:
         if arguments.broken:
             return
         if isinstance(partial, dict):
-            number = where[0].member(*where[1:], "numberValue")
+            has_number = "numberValue" in partial
+            number = where[0].member(*where[1:], "numberValue") if has_number else ""
             self._answer.delta(open_, arguments.take(partial, number))
         else:
             arguments.broken = True

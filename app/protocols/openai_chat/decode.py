@@ -31,10 +31,10 @@ REASONS: Mapping[str, EndReason] = {
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 """The names of reasoning text, in the order of trust: servers that send two send the same text."""
-_READ = frozenset(
-    {"role", "content", "refusal", "annotations", "tool_calls", "function_call", "obfuscation"}
-    | {"reasoning_details", *_REASONING}
-)
+_THOUGHTS = frozenset({"reasoning_details", *_REASONING})
+_READ = _THOUGHTS | {
+    *("role", "content", "refusal", "annotations", "tool_calls", "function_call", "obfuscation")
+}
 """The members of a delta that have a place of their own; the rest is kept as it came."""
 
 Prose = Literal["text", "thinking", "refusal"]
@@ -66,13 +66,13 @@ class _Reader:
         choices = value.get("choices")
         usage = value.get("usage")
         if not isinstance(choices, list):
-            if not isinstance(usage, Mapping) and not _is_chunk(value):
+            if not isinstance(usage, dict) and not _is_chunk(value):
                 return "unknown"
             choices = []
         for key in ("id", "model"):
             if key not in self._meta and isinstance(value.get(key), str) and value[key]:
                 self._meta[key] = value[key]
-        self._count(usage if isinstance(usage, Mapping) else _groq(value).get("usage"))
+        self._count(usage if isinstance(usage, dict) else _groq(value).get("usage"))
         took: Took = "known"
         quoted = Quoted(text)
         for place, choice in enumerate(choices):
@@ -110,13 +110,15 @@ class _Reader:
 
     def _choice(self, choice: Mapping[str, Any], where: Where) -> bool:
         """Take choice 0; True where it is a whole message and not a piece of one."""
-        self._hold_logprobs(choice.get("logprobs"))
-        part = next((key for key in ("delta", "message") if isinstance(choice.get(key), dict)), "")
-        if part:
-            if not self._opened and part == "delta" and "role" not in choice[part]:
+        if isinstance(logprobs := choice.get("logprobs"), dict):
+            self._hold_logprobs(logprobs)
+        part = "delta" if isinstance(choice.get("delta"), dict) else "message"
+        message = choice.get(part)
+        if isinstance(message, dict):
+            if not self._opened and part == "delta" and "role" not in message:
                 self._answer.warn_no_opening("the chunk with the role")
             self._opened = True
-            self._message(choice[part], (*where, part))
+            self._message(message, (*where, part))
         reason = choice.get("finish_reason")
         if reason:
             raw = reason if isinstance(reason, str) else str(reason)
@@ -131,7 +133,7 @@ class _Reader:
             problem = read_error({"error": error})
             words = problem.words if problem else str(error)[:MAX_WORDS]
             self._answer.fail("error", error_sentence(words), error=error)
-        return part == "message"
+        return part == "message" and isinstance(message, dict)
 
     def _message(self, message: Mapping[str, Any], where: Where) -> None:
         self._reasoning(message)
@@ -154,6 +156,8 @@ class _Reader:
             self._rest.update(rest)
 
     def _reasoning(self, message: Mapping[str, Any]) -> None:
+        if message.keys().isdisjoint(_THOUGHTS):
+            return
         details = message.get("reasoning_details")
         details = details if isinstance(details, list) else []
         self._details += details
@@ -199,10 +203,10 @@ class _Reader:
             prose.meta["field"] = field
         self._answer.delta(prose, text)
 
-    def _hold_logprobs(self, logprobs: Any) -> None:
+    def _hold_logprobs(self, logprobs: Mapping[str, Any]) -> None:
         """The tokens' probabilities, as sent; they belong to the part that their text goes to."""
         for kind, name in (("text", "content"), ("refusal", "refusal")):
-            tokens = logprobs.get(name) if isinstance(logprobs, dict) else None
+            tokens = logprobs.get(name)
             if isinstance(tokens, list) and tokens:
                 self._logprobs.setdefault(kind, []).extend(tokens)
                 self._answer.tokens(tokens, kind)
@@ -239,7 +243,7 @@ class _Reader:
             entry["finish_reason"] = choice["finish_reason"]
 
     def _count(self, usage: Any) -> None:
-        if isinstance(usage, Mapping) and usage:
+        if isinstance(usage, dict) and usage:
             self._answer.usage = Usage(
                 _tokens(usage, "prompt_tokens", "input_tokens"),
                 _tokens(usage, "completion_tokens", "output_tokens"),
@@ -453,8 +457,9 @@ class CallAssembler:
             call.id = call.id or id_
         if is_custom or fragment.get("type") == "custom":
             call.type = "custom"
-        extra = {k: v for k, v in fragment.items() if k not in _OWN and v is not None}
-        call.extra.update(extra)
+        if not fragment.keys() <= _OWN:
+            extra = {k: v for k, v in fragment.items() if k not in _OWN and v is not None}
+            call.extra.update(extra)
         self._grow(call, body, arguments, (*where, inner))
 
     def _call_of(self, index: int | None, id_: str, name: str) -> _OpenCall:
