@@ -1,6 +1,8 @@
 // Keys. One that decides acts only on the focused card, or on those its button names, and only after
 // the whole card has been on screen, unchanged, for half a second: nobody runs what was not read.
 
+import { loadBetween } from "./later.js";
+
 const LOOKED_AT_MS = 500;
 
 const typing = (target) => target.closest?.("input:not([type=range]), textarea, select, [contenteditable], [data-typing]") !== null;
@@ -62,13 +64,19 @@ const wasRead = (card) => (isTall(card) ? endsWereSeen(card) : wasSeen(card));
 
 // Moving between calls ------------------------------------------------------------------------
 
-function move(step) {
+async function move(step) {
   const cards = [...document.querySelectorAll(".card")];
-  if (!cards.length) return;
   const here = cards.indexOf(document.activeElement?.closest?.(".card"));
   const asking = cards.findIndex((card) => card.classList.contains("asks"));
   const start = here >= 0 ? here + step : asking >= 0 ? asking : step > 0 ? 0 : cards.length - 1;
+  // Between two cards of a long session there may be others that are not there yet.
+  const [from, to] = here >= 0 || asking < 0 ? [cards[here], cards[start]] : [cards[asking], cards[asking]];
+  if (from !== to || !cards.length) {
+    const more = step > 0 ? loadBetween(from ?? null, to ?? null, true) : loadBetween(to ?? null, from ?? null, false);
+    if (await more) return move(step);
+  }
   const next = cards[Math.min(Math.max(start, 0), cards.length - 1)];
+  if (!next) return;
   next.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }

@@ -1,6 +1,8 @@
 // The time bar under the pointer: what a segment is stands above it, and a click goes to its block.
 // The play head lies over the drawing, so the segment is looked up by its place.
 
+import { reach } from "./later.js";
+
 const track = () => document.getElementById("track");
 const segments = () => [...document.querySelectorAll("#track rect[data-block]")];
 
@@ -56,11 +58,12 @@ document.addEventListener("replay:shown", () => {
   wanted = "";
 });
 
-document.addEventListener("click", (event) => {
+document.addEventListener("click", async (event) => {
   const row = event.target.closest?.("#times a");
-  const block = row && document.getElementById(row.hash.slice(1));
-  if (!block) return;
+  if (!row || event.metaKey || event.ctrlKey) return;
   event.preventDefault();
+  const block = await reach(row.hash.slice(1));
+  if (!block) return;
   document.getElementById("times").open = false;
   block.scrollIntoView({ block: "nearest" });
   mark(segments().find((one) => one.dataset.block === block.id));

@@ -202,6 +202,7 @@ let heldAt = 0; // where the flow stood then
 let opened = null; // what was opened in the flow last: as long as it is open, it stays in sight
 const isHeld = () => held.length > 0 || Boolean(opened?.isConnected && opened.open);
 const flow = $("scroll") && following($("scroll"), { isHeld, told: offered });
+if (flow && location.hash) flow.pinned = false; // who is led to a place stays there
 
 function offered() {
   if (held.length) return; // it would take of the room in which the pointer is

@@ -81,10 +81,11 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 
 // What a reader opened of a long text stays open: a block that shows more of the same text than the
-// one that comes is kept.
+// one that comes is kept. So is a block that is there already where only its place comes.
 htmx.registerExtension("opened", {
   htmx_before_morph_node: ({ dataset: there }, { newNode: { dataset: comes } }) =>
-    !(there?.of && there.of === comes?.of && Number(there.shown) > Number(comes.shown)),
+    !(there?.of && there.of === comes?.of && Number(there.shown) > Number(comes.shown)) &&
+    !(comes && "later" in comes && !("later" in there)),
 });
 
 // The line ------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 // The wire and the flow show each other: by focus as by the pointer, and a click brings the other
 // into sight. A place that was found in the bytes is shown in its row.
 
+import { reach } from "./later.js";
+
 const INERT = "a, button, input, textarea, select, summary, label, [contenteditable]";
 
 const blocksOf = (row) => row.dataset.block.split(" ").map((id) => document.getElementById(id)).filter(Boolean);
@@ -29,14 +31,17 @@ function inSight(element) {
   element?.scrollIntoView({ block: "nearest", behavior });
 }
 
-document.addEventListener("click", (event) => {
+document.addEventListener("click", async (event) => {
   const row = event.target.closest?.(".wirerow");
   if (row) {
+    await Promise.all(row.dataset.block.split(" ").map(reach));
     inSight(shown(blocksOf(row).at(-1)));
     return;
   }
   const block = event.target.closest?.(".part, .card, .turnhead");
-  if (block && !event.target.closest(INERT) && document.getSelection()?.isCollapsed !== false) inSight(rowsOf(block).find(shown));
+  if (!block || event.target.closest(INERT) || document.getSelection()?.isCollapsed === false) return;
+  if (shown(document.getElementById("wire"))) await reach(`wirerows-${block.id.split("-")[1]}`);
+  inSight(rowsOf(block).find(shown));
 });
 
 // Arrow keys go from row to row.
@@ -50,9 +55,9 @@ document.addEventListener("keydown", (event) => {
 });
 
 // What was found is shown in its row, too.
-document.addEventListener("click", (event) => {
+document.addEventListener("click", async (event) => {
   const found = event.target.closest?.("[data-jump]");
-  const row = found && document.getElementById(found.dataset.jump);
+  const row = found && (await reach(found.dataset.jump));
   if (row) {
     inSight(row);
     marked(row, true);

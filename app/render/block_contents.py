@@ -23,7 +23,15 @@ from app.render.call_status import running, task_of
 from app.render.card import card, fault_choices, staged_fault
 from app.render.filters import clip, pretty, shown
 from app.render.limits import pause, spent
-from app.render.paging import CARDS, parts_of, so_far, spelled, with_more
+from app.render.paging import (
+    CARDS,
+    first_section,
+    first_seq,
+    parts_of,
+    so_far,
+    spelled,
+    with_more,
+)
 from app.render.replay_timeline import Segment, clock, drawing, segments
 from app.render.view import View, busy_words, runnable_at_once, state_words
 from app.schema.json_display import readable_prefix
@@ -102,17 +110,19 @@ def _single(view: View, name: str) -> Drawn:
         case "dock":
             return "_dock.html", {"busy": busy_words(session)}
         case "flow":
-            return "_flow.html", {"items": _flow_items(session)}
+            return "_flow.html", {"items": _flow_items(session), "first": first_seq(view)}
+        case "wire":
+            return "_wire.html", {"first": first_section(view)}
         case _:
             return f"_{name}.html", {}
 
 
-def _flow_items(session: Session) -> list[tuple[str, SessionForked | None]]:
-    """(block id, None) or ("", fork) of what stands in the flow, in order."""
+def _flow_items(session: Session) -> list[tuple[int, str, SessionForked | None]]:
+    """(seq, block id, None) or (seq, "", fork) of what stands in the flow, in order."""
     items: list[tuple[int, str, SessionForked | None]]
     items = [(item.seq, _item_id(item), None) for item in session.items]
     items += [(seq, "", fork) for seq, fork in session.forks]
-    return [(block_id, fork) for _, block_id, fork in sorted(items, key=lambda item: item[0])]
+    return sorted(items, key=lambda item: item[0])
 
 
 def _item_id(item: Prompt | Turn) -> str:

@@ -13,8 +13,10 @@ follows from the View alone. So there is one renderer and three ways to use it:
 added travels). Many events at once are united: what lies inside a block that is drawn anyway is
 dropped, so a slow reader gets fewer and larger frames and ends with the same page. The session
 given may be further on than the event: all numbers are looked up by the event's place in the log.
-Of a turn with many calls not all are shown (cards.py): what touches those that are not touches
-more-N, which counts them.
+Of a turn with many calls not all are shown (paging.py): what touches those that are not touches
+more-N, which counts them. Of a long session a page has not all blocks at first: an empty element
+keeps the place and the id of each prompt-N, turn-N and wire-N that comes later, and the page asks
+for the one that a frame would change (static/later.js).
 
     head  bar  dock  tasks  list  pause
     flow  > prompt-N

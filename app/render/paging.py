@@ -1,4 +1,4 @@
-"""How much of a long text, and of a turn with many calls, is shown, and what shows more.
+"""How much of a long text, a turn with many calls and a long session is shown, and what shows more.
 
 Of a text, a portion is shown at first, and as much again with each click. The address of a block
 says how much, `/sessions/ID/blocks/BLOCK?upto=N`, and without a script that of the page,
@@ -114,10 +114,14 @@ CARDS = 100
 MOST_TURNS = 100
 """Turns of which an address may say how much is shown."""
 
-_SHOWN = re.compile(r"([1-9][0-9]{0,8})\.([1-9][0-9]{0,5})", re.ASCII)
+SESSION = 0
+"""Stands for the session where the number of a turn is meant: of it, turns are counted."""
+
+_SHOWN = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,5})", re.ASCII)
 
 Shown = Mapping[int, int]
-"""By the number of a turn: how many of its calls are shown, where these are not CARDS."""
+"""By the number of a turn: how many of its calls are shown, where these are not CARDS; and of the
+SESSION how many of its last turns a page has at first, where these are not TURNS."""
 
 Most = Callable[[int], int]
 """How many calls of the turn of that number are shown."""
@@ -141,7 +145,8 @@ def shown_from(text: str) -> Shown:
 
 def spelled(shown: Shown) -> str:
     """The same as text for an address; "" where nothing differs."""
-    return ",".join(f"{turn}.{count}" for turn, count in sorted(shown.items()) if count != CARDS)
+    said = (item for item in sorted(shown.items()) if item[1] != (CARDS if item[0] else TURNS))
+    return ",".join(f"{turn}.{count}" for turn, count in said)
 
 
 def with_more(shown: Shown, number: int) -> Shown:
@@ -171,3 +176,39 @@ def query_of(block_id: str) -> str:
         return ""
     hundreds = int(index) // CARDS
     return f"?shown={spelled({int(turn): CARDS * (hundreds + 1)})}" if hundreds else ""
+
+
+# Long sessions: a page has the last turns of the flow and the last sections of the wire. In the
+# place of each block before them stands an empty element with its id (templates/_later.html), and
+# the block comes when it is looked at, when something leads into it, or when it changes
+# (static/later.js). A block that is asked for by its id is always drawn. A replay, a column and a
+# file have all blocks at once.
+
+
+TURNS = 30
+"""Turns of the flow, with their prompts, that a page has at first."""
+
+SECTIONS = 2
+"""Sections of the wire that a page has at first."""
+
+
+def first_seq(view: View) -> int:
+    """The seq of the first prompt or turn that a page has at first."""
+    left, first = _most_turns(view, TURNS), 0
+    for item in reversed(view.session.items):
+        if isinstance(item, Turn):
+            if left == 0:
+                return first
+            left -= 1
+        first = item.seq
+    return 0
+
+
+def first_section(view: View) -> int:
+    """The number of the first section of the wire that a page has at first."""
+    return len(view.wire.sections) - _most_turns(view, SECTIONS) + 1
+
+
+def _most_turns(view: View, usual: int) -> int:
+    in_parts = view.live and not view.replay and not view.framed
+    return view.shown.get(SESSION, usual) if in_parts else sys.maxsize

@@ -180,6 +180,7 @@ def _routes() -> list[Route]:
         Route(here + "/replay/frames", replay.frames),
         Route(here + "/replay/at", replay.moment),
         Route(here + "/play", replay.play, methods=["POST"]),
+        Route(here + "/blocks", session.blocks),
         Route(here + "/blocks/{block}", session.one_block),
         Route(here + "/cards/{turn}", session.more_cards),
         Route(here + "/wire", session.search),

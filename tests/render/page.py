@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from app.core.events import Logged, SessionStarted
 from app.core.reducer import apply
 from app.core.session import Session
-from app.render.blocks import PageFrame, block, frame
+from app.render.blocks import PageFrame, ancestors, block, frame
 from app.render.environment import environment
 from app.render.view import View
 from app.render.wire_rows import WireRows
@@ -93,24 +93,46 @@ BLOCKS = ("head", "flow", "pause", "bar", "dock", "tasks", "wire")
 
 
 class Page:
-    """What a browser shows of a session."""
+    """What a browser shows of a session. `asked` are the ids of blocks that it has not got and that
+    a frame has changed, so that it asks for them."""
 
     def __init__(self, view: View) -> None:
         self.tree = parse("".join(block(ENV, view, name) for name in BLOCKS))
+        self.asked: list[str] = []
+
+    @property
+    def later(self) -> list[str]:
+        """The ids of the blocks that are not there yet."""
+        return [n.attributes["id"] for n in self.tree.walk() if "data-later" in n.attributes]
+
+    def load(self, view: View, ids: Sequence[str]) -> Page:
+        """Bring these blocks as they are now."""
+        for id in ids:
+            self._put(id, roots(block(ENV, view, id))[0])
+        return self
+
+    def _put(self, id: str, content: Node) -> None:
+        target = self.tree.find(id)
+        assert target is not None
+        assert target.attributes["id"] == content.attributes["id"]
+        target.attributes, target.children = content.attributes, content.children
 
     def apply(self, step: PageFrame) -> None:
         partials = roots(step.html)
         # Targets are looked up before any piece runs, as htmx does.
         targets = [self.tree.find(p.attributes["hx-target"].removeprefix("#")) for p in partials]
         for partial, target in zip(partials, targets, strict=True):
-            assert target is not None, partial.attributes
             (content,) = (c for c in partial.children if isinstance(c, Node))
-            if partial.attributes["hx-swap"] == "beforeend":
+            if target is None or (
+                "data-later" in target.attributes and partial.attributes["hx-swap"] == "beforeend"
+            ):
+                outer = (id for id in ancestors(content.attributes["id"]) if id in self.later)
+                self.asked.append(next(outer))
+            elif partial.attributes["hx-swap"] == "beforeend":
                 assert self.tree.find(content.attributes["id"]) is None, "appended twice"
                 target.children.append(content)
             else:
-                assert target.attributes["id"] == content.attributes["id"]
-                target.attributes, target.children = content.attributes, content.children
+                self._put(content.attributes["id"], content)
         for id, start, end, text, deltas, _ in step.grow:
             element = self.tree.find(id)
             assert element is not None

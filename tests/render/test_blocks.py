@@ -140,6 +140,49 @@ def test_it_does_so_where_a_turn_shows_but_its_first_call(
     assert "more of" in str(page)
 
 
+@apart
+@pytest.mark.parametrize("name", STORIES)
+def test_what_a_page_has_not_got_comes_as_it_is_by_then(
+    name: str, apart: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = STORIES[name]
+    monkeypatch.setattr(paging, "TURNS", 1)
+    monkeypatch.setattr(paging, "SECTIONS", 1)
+    for start in range(first_drawable(events), len(events), 4 * apart):
+        live = Live(events)
+        live.go(start)
+        page = Page(live.view)
+        for place in range(start + 1, len(events) + 1, apart):
+            page.apply(live.step(place))
+            page.load(live.view, page.asked)
+            page.asked.clear()
+        page.apply(live.step(len(events)))
+        page.load(live.view, page.later)
+        assert not page.later
+        assert str(page) == fresh(name, len(events)), start
+
+
+def test_of_a_long_session_a_page_has_the_last_turns_and_a_place_for_each_other() -> None:
+    log = Log().start(settings_of(WEATHER))
+    for _ in range(paging.TURNS + 5):
+        log.prompt().request().part(0, "text", "word").end()
+    live = Live(log.events)
+    live.go(len(log.events))
+    page = Page(live.view)
+    some = range(1, 6)
+    sections = range(1, len(live.session.turns) - paging.SECTIONS + 1)
+    assert {*page.later} == {f"{kind}-{n}" for kind in ("prompt", "turn") for n in some} | {
+        f"wire-{n}" for n in sections
+    }
+    for whole in (
+        replace(live.view, live=False),
+        replace(live.view, replay=True),
+        replace(live.view, framed=True),
+        replace(live.view, shown={paging.SESSION: len(live.session.turns)}),
+    ):
+        assert not Page(whole).later
+
+
 def test_the_stories_tell_every_kind_of_event() -> None:
     told = {type(logged.event) for events in STORIES.values() for logged in events}
     assert told == set(get_args(Event))

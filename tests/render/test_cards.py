@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.render import paging
 from app.render.paging import query_of, shown_from, spelled, with_more
 from tests.tables import each_row
 
@@ -12,7 +13,8 @@ from tests.tables import each_row
         ("", {}),
         ("1.200", {1: 200}),
         ("1.200,12.300", {1: 200, 12: 300}),
-        ("0.5,1.0,x,2.,.3,-1.200,1.2.3,3.100", {3: 100}),
+        ("0.500", {paging.SESSION: 500}),
+        ("0.0,1.0,x,2.,.3,-1.200,1.2.3,3.100", {3: 100}),
         ("1.99999999", {}),
         ("\u0661.200", {}),
         (",".join(f"{n}.200" for n in range(1, 500)), dict.fromkeys(range(1, 101), 200)),

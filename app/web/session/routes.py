@@ -24,7 +24,7 @@ from app.core.session import session_data
 from app.engine.preview import preview
 from app.engine.recorded_model import recorded_prompt
 from app.engine.sessions import LiveSession
-from app.render.blocks import block
+from app.render.blocks import Touch, block, frame_html
 from app.render.paging import Shown, Upto, shown_from, upto_from
 from app.store.batch import Chunk
 from app.store.log import forks_of
@@ -59,6 +59,9 @@ from app.web.stream import HEADERS, events_stream
 LONG, LONG_BYTES = 2_000, 512 * 1024
 """Events, and bytes that came back, beyond which the page does not wait for the rows of the wire:
 they are made from all of these, and calls that were left out are no events."""
+
+MOST_BLOCKS = 100
+"""Blocks that a page gets at once."""
 
 TABS = ("setup", "wire", "request", "code")
 
@@ -100,14 +103,14 @@ async def page(
     rules = await rules_drawn(site, session_id)
     forked = bool(await forks_of(site.engine.database, session_id))
     async with site.engine.sessions.holding(session_id) as live:
-        late = not tab and await _is_late(site, live)
+        turns, named = live.session.turns, tab in TABS
+        tab = tab if named else "wire" if turns else "setup"
+        late = bool(turns) and (tab != "wire" or (not named and await _is_late(site, live)))
         view = await site.view(live, rows, wired=not late, shown=cards, now=True)
         around = surroundings(site, live, library)
         heard_ms, say = await _heard(site, live), await _say(site, live)
     # Thousands of calls take seconds: others go on meanwhile, and nobody waits for the session.
     view = replace(view, upto=upto or {})
-    if tab not in TABS:
-        tab = "wire" if view.session.turns else "setup"
     shown = None
     if tab == "request":
         # In a thread, for images make a request of many megabytes; other tabs show none.
@@ -190,6 +193,21 @@ async def one_block(request: Request) -> Response:
     if asked.get("all"):
         view = replace(view, expanded=frozenset({block_id}))
     return HTMLResponse(await asyncio.to_thread(block, site.env, view, block_id))
+
+
+async def blocks(request: Request) -> Response:
+    """GET /sessions/ID/blocks?ids=BLOCK,...: blocks that a page has not got yet, each as the piece
+    for its place; `shown` as the page has it."""
+    site, asked = site_of(request), request.query_params
+    ids = asked.get("ids", "").split(",")
+    if len(ids) > MOST_BLOCKS:
+        raise BadInput(f"At most {MOST_BLOCKS} blocks come at once; reload the page.")
+    shown = shown_from(asked.get("shown", ""))
+    wired = any(block_id.startswith("wire") for block_id in ids)
+    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+        view = await site.view(live, wired=wired, shown=shown, now=True)
+    steps = [Touch(block_id, "changed") for block_id in ids]
+    return HTMLResponse(await asyncio.to_thread(frame_html, site.env, view, steps))
 
 
 async def events(request: Request) -> Response:

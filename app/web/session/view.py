@@ -40,7 +40,7 @@ class Surroundings:
     the section of the rules, as they were at their `rules_version`. `forked` is whether there are
     forks of it. `code` is what the Code tab shows, None where another is open; `raw` is what stands
     below the wire's rows, as HTML. With `wire_late` these are no part of the page: it asks for
-    them.
+    them when they are looked at.
     """
 
     profiles: Sequence[Profile] = ()

@@ -201,3 +201,16 @@ async def test_a_page_does_not_read_all_bytes_that_came(
     async with served.engine.sessions.holding(served.session.id) as live:
         assert live.wire is None
     assert 'id="wirerow-1-0"' in await served.page("?tab=wire")
+
+
+async def test_blocks_come_by_their_ids_each_for_its_place(served: Served) -> None:
+    came = await served.page("/blocks?ids=turn-1,wire-1&shown=1.200")
+    assert re.findall(r'hx-target="#([\w-]+)" hx-swap="outerMorph"><section', came) == [
+        "turn-1",
+        "wire-1",
+    ]
+    assert cards(came) == 130
+    for ids, status in (("turn-9", 404), (",".join(["turn-1"] * 101), 422)):
+        target = f"/sessions/{served.session.id}/blocks?ids={ids}"
+        told = await call(served.app, scope_of("GET", target, [("host", HERE), BEARER, PAGE]))
+        assert told.status == status

@@ -1,0 +1,126 @@
+"""A session that is too long for one page: what it has not got comes when it is looked at."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from app.render import paging
+from tests.browser.conftest import NewTab
+from tests.browser.serving import Server
+from tests.browser.tab import Tab
+
+TURNS = 8
+LATER = "#flow [data-later]"
+RULES = [{"tool": "get_weather", "action": "run"}]
+
+
+@pytest.fixture(scope="module")
+def long(server: Server) -> str:
+    """Prompts of which each fills the window, the second and the last with a call."""
+    session_id = server.session(rules=RULES)
+    for number in range(1, TURNS - 1):
+        words = "What is the weather in Paris?" if number in (2, 6) else f"Tell me of {number}."
+        text = words + "\n".join(f"line {line}" for line in range(80))
+        server.post(f"/sessions/{session_id}/prompts", {"text": text})
+        server.comes_to(session_id, "idle")
+    assert server.folded(session_id)["turns"] == TURNS
+    return session_id
+
+
+@pytest.fixture
+def tab(server: Server, new_tab: NewTab, long: str, monkeypatch: pytest.MonkeyPatch) -> Tab:
+    monkeypatch.setattr(paging, "TURNS", 2)
+    monkeypatch.setattr(paging, "SECTIONS", 1)
+    return new_tab(server, viewport={"width": 1280, "height": 600}).login()
+
+
+def test_a_page_has_its_end_and_the_rest_comes_on_the_way_up(tab: Tab, long: str) -> None:
+    tab.open(long)
+    expect(tab.find(f"#turn-{TURNS} .part.text")).to_be_visible()
+    expect(tab.find("#turn-1")).to_be_empty()
+    tab.find("#scroll").hover()
+    tab.page.mouse.wheel(0, -100_000)
+    expect(tab.find("#prompt-1 .raw")).to_be_in_viewport()
+    expect(tab.find("#turn-1")).not_to_be_empty()
+
+
+@pytest.mark.parametrize("place", ["call-2-1", "turn-1", "prompt-2"])
+def test_a_link_into_what_is_not_there_brings_it(tab: Tab, long: str, place: str) -> None:
+    tab.goto(f"/sessions/{long}#{place}")
+    expect(tab.find(f"#{place} *").first).to_be_in_viewport()
+    expect(tab.find("#turn-2")).not_to_be_empty()
+    expect(tab.find(f"#{place} *").first).to_be_in_viewport()
+
+
+def test_the_keys_go_from_call_to_call_over_what_is_not_there(tab: Tab, long: str) -> None:
+    tab.open(long)
+    expect(tab.cards).to_have_count(1)
+    for key, call in (("k", "call-7-1"), ("k", "call-2-1"), ("j", "call-7-1"), ("j", "call-7-1")):
+        tab.page.keyboard.press(key)
+        expect(tab.find(f"#{call}")).to_be_focused()
+
+
+def test_who_looks_for_a_word_finds_it_in_all_of_the_flow(tab: Tab, long: str) -> None:
+    tab.open(long)
+    expect(tab.find("#prompt-1")).to_be_empty()
+    tab.page.keyboard.press("Control+f")
+    expect(tab.find(LATER)).to_have_count(0)
+    assert tab.page.evaluate("window.find('Tell me of 1.')")
+
+
+def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
+    tab.goto(f"/sessions/{long}?tab=setup")
+    expect(tab.find("#wire")).to_be_hidden()
+    assert tab.find(".wirerow").count() == 0
+    tab.find("#tab-wire").click()
+    expect(tab.find(f"#wirerows-{TURNS} .wirerow").last).to_be_in_viewport()
+    expect(tab.find("#wire-1")).to_be_empty()
+    tab.find("#wireq").fill("toolu_")
+    tab.find(".wirefind button").click()
+    tab.find("#raw a", has_text="request 2").first.click()
+    expect(tab.find("#wirerows-2 .wirerow[data-ui=marked]")).to_have_count(1)
+
+
+def test_the_filter_is_over_all_rows(tab: Tab, long: str) -> None:
+    tab.open(long)
+    tab.find("#wirefilter").fill("get_weather ran")
+    expect(tab.find(".wirerow:visible")).to_have_count(2)
+
+
+def test_what_comes_while_the_page_is_read_stands_in_its_place(
+    server: Server, tab: Tab, long: str
+) -> None:
+    forked = server.post(f"/sessions/{long}/fork", {"turn": TURNS})["id"]
+    tab.goto(f"/sessions/{forked}?tab=setup")
+    expect(tab.find("#turn-2")).to_be_empty()
+    before = server.folded(forked)["turns"]
+    tab.send("One more.")
+    expect(tab.find(f"#turn-{before + 1} .part.text")).to_be_visible()
+    tab.state("idle")
+    tab.find("#tab-wire").click()
+    expect(tab.find(f"#wirerows-{before + 1}")).to_contain_text("message_stop")
+    expect(tab.find("#turn-2")).to_be_empty()
+
+
+def test_a_replay_has_all_of_its_moment(tab: Tab, long: str) -> None:
+    tab.open(long)
+    expect(tab.find("#turn-1")).to_be_empty()
+    tab.find("#bar [data-do=play]").click()
+    tab.find("#bar [data-do=forth]").click()
+    tab.page.evaluate("document.querySelector('#playhead').value = 1e9")
+    tab.find("#playhead").dispatch_event("input")
+    expect(tab.find("#turn-1 .part.text")).to_have_count(1)
+    expect(tab.find(LATER)).to_have_count(0)
+
+
+def test_without_a_script_a_link_leads_to_all_of_it(
+    server: Server, new_tab: NewTab, long: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "TURNS", 2)
+    tab = new_tab(server, java_script_enabled=False).login()
+    tab.open(long)
+    expect(tab.find("#turn-1 .part")).to_have_count(0)
+    tab.find("a", has_text="Show the earlier turns").click()
+    expect(tab.find("#turn-1 .part")).to_have_count(1)
+    expect(tab.find("#wirerows-1 .wirerow").first).to_be_visible()
