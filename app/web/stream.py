@@ -150,14 +150,16 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
         while not site.closing:
             bell.clear()
             slow = loop.time() >= cursor.slow_at
-            cursor.behind = cursor.behind and not slow
             if sent := await _next(site, session_id, cursor, slow=slow):
                 yield sent
             now = loop.time()
             next_at = now + FRAME_S if sent else 0.0
-            if slow and sent:
+            text_alone = cursor.behind and bool(sent)
+            if slow and (sent or cursor.behind) and not text_alone:
                 cursor.slow_at = now + SLOW_S
-            wait_s = max(cursor.slow_at - now, 0.001) if cursor.behind else KEEP_ALIVE_S
+            wait_s = cursor.slow_at - now if cursor.behind else KEEP_ALIVE_S
+            if wait_s <= 0:
+                continue  # what is slower follows the text at once
             if not await bell.wait(wait_s) and not cursor.behind:
                 yield ": keep-alive\n\n"
             if (rest_s := next_at - loop.time()) > 0:
@@ -187,7 +189,7 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
     """What the reader has not seen yet, as messages; "" where there is nothing to send now."""
     sessions, env = site.engine.sessions, site.env
     if not session_id:
-        cursor.position = sessions.position
+        cursor.position, cursor.behind = sessions.position, cursor.behind and not slow
         html = _list(site, site.no_view(await _rows(site, cursor, slow=slow)), cursor)
         return _messages(html + _stored(site, cursor), [], sessions.cursor)
     async with sessions.holding(session_id) as live:
@@ -197,12 +199,14 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
         seen = _since(sessions, live, cursor)
         cursor.position, cursor.seq = sessions.position, live.session.seq
         id = str(cursor.seq) if cursor.by_seq else sessions.cursor
+        slow = slow and (cursor.behind or not seen)
         if seen and not slow and cursor.marks == sessions.marks_version:
             growth = text_growth(live.session, seen, most_of(cursor.shown))
             if growth is not None:
                 cursor.behind = True
                 cursor.late |= growth[1]
                 return _messages("", growth[0], id)
+        cursor.behind = cursor.behind and not slow
         marked, cursor.marks = cursor.marks != sessions.marks_version, sessions.marks_version
         rows = await _rows(site, cursor, slow=slow)
         view = await site.view(live, shown=cursor.shown)
