@@ -7,7 +7,8 @@ the server grew, and the bytes of the page. An answer may be broken off, because
 then the line says so, and nothing of it runs. Exit 1 where a bound does not hold.
 
 `--run` measures another thing: the seconds of CPU of a run in which all calls are decided by a rule
-and run, from the prompt to the answer to their results, and how they grow with the calls.
+and run, from the prompt to the answer to their results, and how they grow with the calls. With
+`--page` a page is open meanwhile, with `--serial` no call runs beside another.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from app.core.settings import PROTOCOLS
 from app.engine.responses import SIMULATED_PATHS
 from bench.measured_processes import cpu_s
+from bench.streams import open_stream
 from tests import served
 from tests.served import Served, command, environment
 
@@ -210,12 +212,13 @@ async def measured(url: str, server: Served, one: Measured) -> None:
     one.end_s = time.monotonic() - began
 
 
-async def run_cpu_s(url: str, server: Served, protocol: str, calls: int) -> float:
+async def run_cpu_s(url: str, server: Served, protocol: str, calls: int, *, page: bool) -> float:
     """Seconds of CPU of a run in which so many calls are run. It pauses after each 1,000."""
     one = Measured(protocol, calls)
-    async with server.client() as client:
+    async with server.client() as client, server.page() as browser:
         client.timeout = httpx.Timeout(600.0)
         session_id = await new_session(client, url, one, runs=True)
+        reader = await open_stream(server, browser, session_id) if page else None
         path = f"/sessions/{session_id}"
         began = cpu_s(server.process.pid)
         (await client.post(path + "/prompts", json={"text": "go"})).raise_for_status()
@@ -225,16 +228,19 @@ async def run_cpu_s(url: str, server: Served, protocol: str, calls: int) -> floa
             state = (await client.get("/sessions")).json()[0]["state"]
             if state == "paused":
                 (await client.post(path + "/continue", json={})).raise_for_status()
-            elif state != "running":
+            elif state not in ("running", "waiting"):  # it waits until the rules are asked
                 break
         used = cpu_s(server.process.pid) - began
+        if reader is not None:
+            assert not reader.failed, reader.failed
+            reader.transport.close()
         folded = (await client.get(path)).json()
         done = sum(call["status"] == "done" for call in folded["calls"])
         assert (state, done, folded["text"]) == ("idle", calls, "Done."), (state, done)
     return used
 
 
-def run_all(counts: list[int], protocols: list[str]) -> bool:
+def run_all(counts: list[int], protocols: list[str], *, page: bool = False) -> bool:
     """Print the CPU of a run for each protocol and count; whether the bounds hold."""
     holds = True
     for protocol in protocols:
@@ -245,7 +251,7 @@ def run_all(counts: list[int], protocols: list[str]) -> bool:
                 simulator(Path(folder), calls) as url,
                 served.served(Path(folder) / "calls.db", **{KEY: "any-key-at-all"}) as server,
             ):
-                used.append(asyncio.run(run_cpu_s(url, server, protocol, calls)))
+                used.append(asyncio.run(run_cpu_s(url, server, protocol, calls, page=page)))
             holds = holds and used[-1] <= MOST_RUN_S * max(calls / 1000, 1)
             print(f"{protocol:17} {calls:6} calls run: CPU {used[-1]:8.2f} s", flush=True)
         if len(counts) > 1:
@@ -260,10 +266,13 @@ def main() -> int:
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 5000, 50_000])
     parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=list(PROTOCOLS))
     parser.add_argument("--run", action="store_true", help="the CPU of running them all")
+    parser.add_argument("--page", action="store_true", help="with --run: a page is open")
+    parser.add_argument("--serial", action="store_true", help="with --run: one call at a time")
     arguments = parser.parse_args()
     if arguments.run:
+        TOOL["parallel_safe"] = not arguments.serial
         most = [count for count in arguments.counts if count <= MOST_LIMIT]
-        return 0 if run_all(most, arguments.protocols) else 1
+        return 0 if run_all(most, arguments.protocols, page=arguments.page) else 1
     holds = True
     for calls in arguments.counts:
         with tempfile.TemporaryDirectory() as folder, simulator(Path(folder), calls) as url:
