@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,7 +42,9 @@ def pin(cores: set[int]) -> Iterator[None]:
 @contextmanager
 def precede() -> Iterator[bool]:
     """This process and those that it starts go before all others, where this user may do that:
-    else other work on the machine is measured as our lateness. Gives whether it is so."""
+    else other work on the machine is measured as our lateness. Gives whether it is so. SIGTERM
+    is an exit then, so that what was started is ended."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
         if GROUP.exists():
