@@ -382,8 +382,7 @@ class StreamRedactor:
         while self._events and self._events[0].end <= upto:
             events.append(self._events.popleft())
         data = bytes(self._bytes[: max(0, upto - self.saved)])
-        stars = self._stars_in(data, upto, events)
-        if stars.spans or stars.quoted:
+        if (stars := self._stars_in(data, upto, events)) is not None:
             data = self._starred(data, stars)
         released = Released()
         for waiting in events:
@@ -393,16 +392,18 @@ class StreamRedactor:
         released.chunks += self._chunks(data)
         return released
 
-    def _stars_in(self, data: bytes, upto: int, events: Sequence[Waiting]) -> Stars:
-        """What is starred of `data`, which is kept back first, up to byte `upto`, with `events`."""
-        stars, has_escapes = Stars(), b"\\" in data
-        if has_escapes:
-            stars.spans += self._redactor.escaped_spans(data)
+    def _stars_in(self, data: bytes, upto: int, events: Sequence[Waiting]) -> Stars | None:
+        """What is starred of `data`, which is kept back first, up to byte `upto`, with `events`;
+        None where nothing can be, as in most deltas."""
+        may_hide = b"\\" in data or b'token"' in data  # whose name may be written in escapes, too
+        if not (may_hide or self._has_secrets or self._cut or self._broken_at < upto):
+            return None
+        stars = Stars(self._redactor.escaped_spans(data))
         if self._cut:
             stars.spans += self._repeated_spans(upto, events)
         if self._broken_at < upto and self._redactor.knows_any:
             stars.spans += self._in_broken_frame(upto, events)
-        if (has_escapes or b'token"' in data) and has_tokens(data):
+        if may_hide and has_tokens(data):
             stars.add(self._tokens_again(upto, events))
         if self._has_secrets:
             stars.add(self._starred_in_frames(events))
@@ -410,8 +411,9 @@ class StreamRedactor:
 
     def _show(self, waiting: Waiting) -> Event | SideText:
         """The event as it may be seen."""
-        has_secrets = self._has_secrets and waiting.has_secrets
-        event, said = waiting.masked() if has_secrets else waiting.event, waiting.said
+        event, said = waiting.event, waiting.said
+        if self._has_secrets and waiting.has_secrets:
+            event = waiting.masked()
         if isinstance(event, PartDelta) and said is not None:
             said.show(event.text)
         elif isinstance(event, PartEnded | ResponseEnded):

@@ -51,6 +51,8 @@ class FormSearch(Generic[AnyStr]):
         """Every occurrence, overlapping ones too; merged and in order."""
         if len(text) > LONG:
             return merge_spans(_each_in(text, self.forms))
+        if self.begin(text) is None:
+            return []
         return merge_spans(
             (place, place + len(form))
             for place in self._begins(text, 0)

@@ -483,6 +483,10 @@ class Unescaper:
 
     def feed(self, text: str) -> str:
         """The next piece without its escapes; an escape that is cut waits for its rest."""
+        if "\\" not in text and not self._cut:
+            self._read += len(text)
+            self._written += len(text)
+            return text
         return "".join(self._feed(piece) for piece in _cut_up(text))
 
     def end(self) -> str:
