@@ -249,8 +249,7 @@ class StreamRedactor:
         self._recording = recording
         self._redactor = redactor
         self._hash = hashlib.sha256()
-        self._bytes = bytearray()
-        self._arrivals: deque[tuple[int, int]] = deque()  # (end, time in ms) of each piece
+        self._pieces: deque[tuple[int, bytes]] = deque()  # (time in ms, bytes) as they came
         self._events: deque[Waiting] = deque()
         self._joins = joins
         self._kinds: dict[int, PartKind] = {}
@@ -275,12 +274,11 @@ class StreamRedactor:
     @property
     def has_escapes(self) -> bool:
         """Whether a backslash is among the bytes that are kept back."""
-        return b"\\" in self._bytes
+        return any(b"\\" in piece for _, piece in self._pieces)
 
     def add_bytes(self, data: bytes, at_ms: int) -> None:
-        self._bytes += data
         self.size += len(data)
-        self._arrivals.append((self.size, at_ms))
+        self._pieces.append((at_ms, data))
 
     def add_event(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
         waiting = Waiting(event, at_ms, start, end)
@@ -381,7 +379,8 @@ class StreamRedactor:
         events: list[Waiting] = []
         while self._events and self._events[0].end <= upto:
             events.append(self._events.popleft())
-        data = bytes(self._bytes[: max(0, upto - self.saved)])
+        pieces = self._pieces_before(upto)
+        data = pieces[0][1] if len(pieces) == 1 else b"".join(piece for _, piece in pieces)
         if (stars := self._stars_in(data, upto, events)) is not None:
             data = self._starred(data, stars)
         released = Released()
@@ -389,8 +388,28 @@ class StreamRedactor:
             event = self._show(waiting)
             if not isinstance(event, SideText):
                 released.events.append((event, waiting.at_ms, waiting.start, waiting.end))
-        released.chunks += self._chunks(data)
+        self._hash.update(data)
+        start = 0
+        for at_ms, piece in pieces:
+            end = start + len(piece)
+            released.chunks.append(
+                Chunk(self._recording, self.saved + start, at_ms, data[start:end])
+            )
+            start = end
+        self.saved += start
         return released
+
+    def _pieces_before(self, upto: int) -> list[tuple[int, bytes]]:
+        """What is kept back of the bytes before `upto`, as it came; the last piece may be cut."""
+        pieces, left = [], upto - self.saved
+        while left > 0:
+            at_ms, piece = self._pieces.popleft()
+            if len(piece) > left:
+                self._pieces.appendleft((at_ms, piece[left:]))
+                piece = piece[:left]
+            pieces.append((at_ms, piece))
+            left -= len(piece)
+        return pieces
 
     def _stars_in(self, data: bytes, upto: int, events: Sequence[Waiting]) -> Stars | None:
         """What is starred of `data`, which is kept back first, up to byte `upto`, with `events`;
@@ -400,13 +419,13 @@ class StreamRedactor:
             return None
         stars = Stars(self._redactor.escaped_spans(data))
         if self._cut:
-            stars.spans += self._repeated_spans(upto, events)
+            stars.spans += self._repeated_spans(data, events)
         if self._broken_at < upto and self._redactor.knows_any:
-            stars.spans += self._in_broken_frame(upto, events)
+            stars.spans += self._in_broken_frame(data, events)
         if may_hide and has_tokens(data):
-            stars.add(self._tokens_again(upto, events))
+            stars.add(self._tokens_again(data, events))
         if self._has_secrets:
-            stars.add(self._starred_in_frames(events))
+            stars.add(self._starred_in_frames(data, events))
         return stars
 
     def _show(self, waiting: Waiting) -> Event | SideText:
@@ -457,7 +476,7 @@ class StreamRedactor:
             self.masked.append((self.saved + start, self.saved + end))
         return bytes(starred)
 
-    def _tokens_again(self, upto: int, events: Iterable[Waiting]) -> Stars:
+    def _tokens_again(self, data: bytes, events: Iterable[Waiting]) -> Stars:
         """What is starred of the lists of tokens in frames that bring none."""
         frames = merge_spans(
             (waiting.start, waiting.end)
@@ -465,8 +484,8 @@ class StreamRedactor:
             if isinstance(waiting.event, SideText) and waiting.event.member == "token"
         )
         stars, at = Stars(), self.saved
-        for start, end in [*frames, (upto, upto)]:
-            between = bytes(self._bytes[at - self.saved : start - self.saved])
+        for start, end in [*frames, (self.saved + len(data),) * 2]:
+            between = data[at - self.saved : start - self.saved]
             for tokens in token_lists(between).lists if has_tokens(between) else ():
                 texts = [token.literal.text for token in tokens]
                 part = _read(self._redactor, texts)
@@ -476,48 +495,48 @@ class StreamRedactor:
             at = max(at, end)
         return stars
 
-    def _starred_in_frames(self, events: Iterable[Waiting]) -> Stars:
-        """What of the bytes that are kept back is starred for `events`."""
+    def _starred_in_frames(self, data: bytes, events: Iterable[Waiting]) -> Stars:
+        """What of `data`, which is kept back first, is starred for `events`."""
         frames: dict[tuple[Span, str], list[tuple[str, Sequence[Span]]]] = {}
         starred_frames: set[tuple[Span, str]] = set()
         for waiting in events:
             event = waiting.event
             if isinstance(event, PartDelta | SideText) and waiting.start >= self.saved:
-                frame = (waiting.start - self.saved, waiting.end - self.saved)
+                span = (waiting.start - self.saved, waiting.end - self.saved)
                 member = event.member if isinstance(event, SideText) else ""
-                frames.setdefault((frame, member), []).append((event.text, waiting.stars))
+                frames.setdefault((span, member), []).append((event.text, waiting.stars))
                 if waiting.stars:
-                    starred_frames.add((frame, member))
+                    starred_frames.add((span, member))
         stars = Stars()
         for (start, end), member in starred_frames:
-            data, deltas = bytes(self._bytes[start:end]), frames[(start, end), member]
+            frame, deltas = data[start:end], frames[(start, end), member]
             if member == "token":
-                stars.add(star_tokens(data, deltas), start)
+                stars.add(star_tokens(frame, deltas), start)
             else:
                 members = {member.encode()} if member else TEXT_MEMBERS
-                stars.add(Stars(star_deltas(data, deltas, members)), start)
+                stars.add(Stars(star_deltas(frame, deltas, members)), start)
         return stars
 
-    def _repeated_spans(self, upto: int, events: Iterable[Waiting]) -> Iterator[Span]:
+    def _repeated_spans(self, data: bytes, events: Iterable[Waiting]) -> Iterator[Span]:
         """The spans of a secret without its end, where a provider says at the end of a part once
         more what it says: in frames that bring no delta."""
         said = (waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText))
         deltas = merge_spans((delta.start, delta.end) for delta in said)
         at = self.saved
-        for start, end in [*deltas, (upto, upto)]:
-            between = bytes(self._bytes[at - self.saved : start - self.saved])
+        for start, end in [*deltas, (self.saved + len(data),) * 2]:
+            between = data[at - self.saved : start - self.saved]
             for first, last in self._cut_redactor.byte_spans(between):
                 yield at - self.saved + first, at - self.saved + last
             at = max(at, end)
 
-    def _in_broken_frame(self, upto: int, events: Sequence[Waiting]) -> Iterator[Span]:
+    def _in_broken_frame(self, data: bytes, events: Sequence[Waiting]) -> Iterator[Span]:
         """The spans of strings that go on with a secret, or begin one, in a frame that no decoder
         reads: nobody knows which part they would have been of."""
         deltas = (waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText))
         if any(delta.end > self._broken_at for delta in deltas):
             return  # it lacked but its last line end
         at = self._broken_at - self.saved
-        frame = bytes(self._bytes[at : upto - self.saved])
+        frame = data[at:]
         literals = list(islice(text_literals(frame, _MEMBERS, broken=True), _MOST_STRINGS))
         of_members: dict[bytes, list[StringSpan]] = {}
         for literal in literals:
@@ -543,20 +562,3 @@ class StreamRedactor:
                 pairs = zip(tokens, starred_texts, strict=True)
                 stars = starred_tokens(frame, pairs, entries.apart)
                 yield from ((at + first, at + last) for first, last in stars.spans)
-
-    def _chunks(self, data: bytes) -> list[Chunk]:
-        """`data`, which is kept back first, in the pieces in which it came; the last one may be
-        cut."""
-        self._hash.update(data)
-        del self._bytes[: len(data)]
-        chunks: list[Chunk] = []
-        start, upto = self.saved, self.saved + len(data)
-        while self.saved < upto:
-            end, at_ms = self._arrivals[0]
-            if end <= upto:
-                self._arrivals.popleft()
-            end = min(end, upto)
-            piece = data[self.saved - start : end - start]
-            chunks.append(Chunk(self._recording, self.saved, at_ms, piece))
-            self.saved = end
-        return chunks
