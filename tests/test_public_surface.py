@@ -7,6 +7,7 @@ and a server about it, and compares what they say, line by line:
     commands.txt  what is typed; cli.txt: every option with its default, exit codes, JSON
     requests.txt  what is asked; http.txt: routes, statuses, JSON fields, forms, messages of streams
     rows.jsonl    the database, with every kind of event; stored.txt: its kinds, fields and tables
+    rows_9.jsonl  a session of schema 9, where deltas share a row: what it says is what "real" says
 
 A listing only grows. `python -m tests.test_public_surface` adds the lines that are new and takes
 none away: what is gone or different breaks somebody's script or database.
@@ -48,6 +49,8 @@ PLACES = {
     "imported": "3a664a07c0174010",
     "deleted": "14e4f98b85da49d5",
 }
+SHARED_ROWS = "0fe1d2c3b4a5968778"
+SCHEMA = 9
 VARIABLES = ("PATH", "LANG", "TMPDIR", "VIRTUAL_ENV")
 ADD = "python -m tests.test_public_surface"
 
@@ -71,8 +74,8 @@ sys.exit(main())
 # --- the database
 
 
-def stored_rows() -> list[tuple[str, dict[str, Any]]]:
-    lines = (HELD / "rows.jsonl").read_text("ascii").splitlines()
+def stored_rows(name: str = "rows.jsonl") -> list[tuple[str, dict[str, Any]]]:
+    lines = (HELD / name).read_text("ascii").splitlines()
     return [(table, row) for table, row in map(json.loads, lines)]
 
 
@@ -81,7 +84,7 @@ def make_database(path: Path, schema: int) -> Path:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((HELD / f"schema_{schema}.sql").read_text("ascii"))
         columns = {table: _columns(connection, table) for table in _tables(connection)}
-        for table, row in stored_rows():
+        for table, row in [*stored_rows(), *(stored_rows("rows_9.jsonl") if schema >= 9 else [])]:
             kept = {name: row[name] for name in columns.get(table, ()) if name in row}
             values = [bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for v in kept.values()]
             if kept:
@@ -331,7 +334,7 @@ def _media_type(answer: http.client.HTTPResponse) -> str:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Server]:
-    server = Server(make_database(folder / "playground.db", 8))
+    server = Server(make_database(folder / "playground.db", SCHEMA))
     try:
         yield server
     finally:
@@ -503,8 +506,8 @@ def _words(db: Path) -> dict[str, str]:
 
 
 def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
-    """Of this schema and of the first: nothing is lost, and every kind of event is there."""
-    now = make_database(tmp_path / "now.db", 8)
+    """Of this schema and of older ones: nothing is lost, and every kind of event is there."""
+    now = make_database(tmp_path / "now.db", SCHEMA)
     with closing(sqlite3.connect(now)) as connection:
         connection.execute("UPDATE sessions SET calls = 99")
         connection.commit()
@@ -514,21 +517,28 @@ def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
     assert (kinds_of_events() - kept, hint) == (set(), hint)
     contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
     assert sorted(kind for kind in kept if f"`{kind}`" not in contract) == []
-    old = make_database(tmp_path / "old.db", 1)
-    assert played("verify", "--db", str(old))[0] == 0  # brings it up to date
-    assert query(old, "PRAGMA user_version") == query(now, "PRAGMA user_version")
-    for name in PLACES:
-        assert events_of(old, PLACES[name]) == events_of(now, PLACES[name])
+    older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8)]
+    for old in older:
+        assert played("verify", "--db", str(old))[0] == 0  # brings it up to date
+        assert query(old, "PRAGMA user_version") == query(now, "PRAGMA user_version")
+        for name in PLACES:
+            assert events_of(old, PLACES[name]) == events_of(now, PLACES[name])
     rows = [row for table, row in stored_rows() if table == "events"]
     written = [
         {"seq": row["seq"], "at_ms": row["at_ms"], "kind": row["kind"], **json.loads(row["body"])}
         for row in rows
         if row["session"] == PLACES["every"]
     ]
-    for db in (now, old):
+    for db in (now, *older):
         code, text = played("export", PLACES["every"], "--as", "jsonl", "--db", str(db))
         lines = [json.loads(line) for line in text.split("\n") if line]
         assert (code, only(written, lines[1 : len(written) + 1])) == (0, written)
+    real, shared = (
+        played("export", session, "--as", "jsonl", "--db", str(now))[1].split("\n")[1:]
+        for session in (PLACES["real"], SHARED_ROWS)
+    )
+    assert real == shared
+    assert len(events_of(now, SHARED_ROWS)) < len(events_of(now, PLACES["real"])) < len(real)
 
 
 def write() -> None:

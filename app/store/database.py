@@ -280,6 +280,10 @@ MIGRATIONS: tuple[str, ...] = (
     INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos IN (SELECT pos FROM long);
     DROP TABLE temp.long;
     """,  # noqa: S608
+    # Where the pieces of a row of several end, and when each came; rows from before are of one.
+    """
+    ALTER TABLE chunks ADD COLUMN cuts TEXT NOT NULL DEFAULT '';
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 

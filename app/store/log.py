@@ -9,17 +9,24 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from sqlite3 import Row
 from typing import Any
 
-from app.core.errors import BadInput, StoreError, StoreUnwritable
-from app.core.events import CallDecided, Logged, PartDelta, PartEnded, SessionForked, Source
+from app.core.errors import StoreError, StoreUnwritable
+from app.core.events import CallDecided, Logged, PartEnded, SessionForked
 from app.core.serialization import from_row, kind_of
 from app.store.batch import (
+    CHUNK_COLUMNS,
+    DELTA,
+    DELTAS,
+    EVENT_COLUMNS,
     LARGE,
     Chunk,
     Closed,
     Summary,
     WriteBatch,
+    chunks_of,
+    events_of,
     joined,
     long_text,
     statements,
@@ -28,7 +35,7 @@ from app.store.batch import (
 )
 from app.store.database import Database, Statement
 
-_DELTA = kind_of(PartDelta)
+_NO_DELTA = f"kind NOT IN ('{DELTA}', '{DELTAS}')"
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,9 @@ PAST_ROWS = 200_000
 """How many of the newest rows are looked through for past calls."""
 
 
-PORTION = 4096
-"""Pieces of a recording that are read together where all of them would be many."""
+PORTION = 256
+"""Rows of a recording that are read together where all of them would be many: 16 MiB at most, but
+for pieces that came as larger ones."""
 
 
 GROUP_S = 0.04
@@ -209,13 +217,15 @@ class Log:
     ) -> list[Logged]:
         """The log of `session` after seq `after`, in order; without the deltas if so wished."""
         await self._settle(session)
-        skip = "" if deltas else f"AND kind != '{_DELTA}'"
+        skip = "" if deltas else f"AND {_NO_DELTA}"
         rows = await self._db.rows(
-            "SELECT seq, at_ms, kind, body, recording, start, stop FROM events"  # noqa: S608
+            f"SELECT {EVENT_COLUMNS} FROM events"  # noqa: S608
             f" WHERE session = ? AND seq > ? {skip} ORDER BY seq LIMIT ?",
             (session, after, limit),
         )
-        return await self._whole(session, rows)
+        log = await self._whole(session, rows)
+        before = next((place for place, logged in enumerate(log) if logged.seq > after), 0)
+        return log[before : before + limit] if limit >= 0 else log[before:]
 
     async def opening(self, session: str) -> list[Logged]:
         """What the fold needs: all events but the deltas of parts that have ended; also what
@@ -228,15 +238,15 @@ class Log:
             (session,),
         )
         rows = await self._db.rows(
-            "SELECT seq, at_ms, kind, body, recording, start, stop FROM events WHERE session = ?"
-            " AND (kind != ? OR seq > ?) ORDER BY seq",
-            (session, _DELTA, row[0]),
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE session = ?"  # noqa: S608
+            f" AND ({_NO_DELTA} OR seq > ?) ORDER BY seq",
+            (session, row[0]),
         )
         return [*await self._whole(session, rows), *waiting]
 
     async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
         """The events of `rows`, each with all of its text."""
-        log = [_logged(row) for row in rows]
+        log = [logged for row in rows for logged in events_of(row)]
         for place, logged in enumerate(log):
             text = long_text(logged.event)
             if 2 * len(text) >= LARGE:  # of two halves of a character JSON has made one
@@ -261,35 +271,36 @@ class Log:
         own, shared = ("", "") if recording is None else (" AND recording = ?", " AND number = ?")
         values = [session] if recording is None else [session, recording]
         rows = await self._db.rows(
-            "SELECT recording, start, at_ms, bytes FROM chunks"  # noqa: S608
+            f"SELECT {CHUNK_COLUMNS} FROM chunks"  # noqa: S608
             f" WHERE session = ?{own} UNION ALL"
-            " SELECT chunks.recording, start, at_ms, bytes FROM shares JOIN chunks"
+            f" SELECT chunks.{CHUNK_COLUMNS} FROM shares JOIN chunks"
             " ON chunks.session = shares.owner AND chunks.recording = shares.number"
             f" WHERE shares.session = ?{shared} ORDER BY 1, 2",
             values * 2,
         )
-        return [Chunk(row[0], row[1], row[2], row[3]) for row in rows]
+        return _all_pieces(rows)
 
     async def portions(self, session: str, recording: int) -> AsyncIterator[list[Chunk]]:
         """The bytes of one recording, some thousand pieces at a time: one can have a million."""
         await self._settle(session)
         after = -1
         while rows := await self._db.rows(
-            "SELECT recording, start, at_ms, bytes FROM chunks"
+            f"SELECT {CHUNK_COLUMNS} FROM chunks"  # noqa: S608
             " WHERE session = coalesce((SELECT owner FROM shares WHERE session = ?1"
             " AND number = ?2), ?1) AND recording = ?2 AND start > ?3 ORDER BY start LIMIT ?4",
             (session, recording, after, PORTION),
         ):
-            yield [Chunk(*row) for row in rows]
-            after = rows[-1][1]
+            after = rows[-1]["start"]
+            yield _all_pieces(rows)
 
     async def recorded(self, session: str) -> int:
-        """About how many bytes came back, of all recordings, without reading them."""
+        """How many bytes came back, of all recordings, without reading them."""
         await self._settle(session)
-        own = "SELECT max(start) AS size FROM chunks WHERE session = ? GROUP BY recording"
+        end = "max(start + length(bytes))"
+        own = f"SELECT {end} AS size FROM chunks WHERE session = ? GROUP BY recording"  # noqa: S608
         rows = await self._db.rows(
             f"SELECT coalesce(sum(size), 0) FROM ({own} UNION ALL"  # noqa: S608
-            " SELECT max(start) FROM shares JOIN chunks ON chunks.session = shares.owner"
+            f" SELECT {end} FROM shares JOIN chunks ON chunks.session = shares.owner"
             " AND chunks.recording = shares.number WHERE shares.session = ?"
             " GROUP BY chunks.recording)",
             (session, session),
@@ -429,6 +440,16 @@ class Log:
         return [row[0] for row in rows]
 
 
+def _all_pieces(rows: list[Row]) -> list[Chunk]:
+    """The pieces of `rows`, in order. `rows` are emptied: a piece is a copy, and both at once would
+    be twice the recording."""
+    rows.reverse()
+    pieces: list[Chunk] = []
+    while rows:
+        pieces += chunks_of(rows.pop())
+    return pieces
+
+
 def _whole_text(part: str) -> str:
     """SQL: the text of a `PartEnded`, a row of the table `part` of events, for `_text`."""
     return f"""CAST(json_extract({part}.body, '$.text') || coalesce((
@@ -494,19 +515,6 @@ def summary_of_row(row: Sequence[Any]) -> Summary:
     marks = (bool(row[12]), bool(row[13]), bool(row[14]), tags)
     values: list[Any] = [*row[:8], bool(row[8]), 0, *row[9:12], *marks]
     return Summary(*values)
-
-
-def _logged(row: Sequence[Any]) -> Logged:
-    seq, at_ms, kind, body, recording, start, stop = row
-    source = None if recording is None else Source(recording, start, stop)
-    try:
-        event = from_row(kind, body)
-    except (ValueError, TypeError, AttributeError, BadInput) as error:
-        raise StoreError(
-            f"The database holds an event that cannot be read (seq {seq}, {kind}): {error}"
-            " Take a backup of the file, and start with a new one by --db FILE."
-        ) from error
-    return Logged(seq, at_ms, event, source)
 
 
 # What the user marks a session with. No event: it changes no session ----------------------------

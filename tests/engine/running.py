@@ -139,6 +139,11 @@ def events_of(log: Sequence[Logged], kind: type[Event]) -> list[Any]:
 def older(path: Path, *changes: str) -> None:
     """Make the file at `path`, which nobody has open, one of schema 6, with `changes` in SQL."""
     with closing(sqlite3.connect(path)) as connection:
-        for sql in (*changes, "DROP TABLE rests", "PRAGMA user_version = 6"):
+        for sql in (
+            *changes,
+            "DROP TABLE rests",
+            "ALTER TABLE chunks DROP COLUMN cuts",
+            "PRAGMA user_version = 6",
+        ):
             connection.execute(sql)
         connection.commit()
