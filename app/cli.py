@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except PlaygroundError as error:
             print(f"playground: {config.one_line(str(error))}", file=sys.stderr)
             if as_json:
-                print(json.dumps({"error": str(error)}), flush=True)
+                print(json.dumps({"error": str(error), "code": error.error_code}), flush=True)
             return 2 if isinstance(error, BadInput | NotFound | StoreUnreadable) else 1
     except KeyboardInterrupt:
         return 130

@@ -248,7 +248,8 @@ def _fix(
         holder[key] = made.parameters
         known = from_openapi_schema(made.parameters) if fix == "gemini" else made.parameters
         tool = replace(tool, parameters=known)
-        notes += [f"{item.name}: {_worded(message)}" for message in made.lost]
+        notes += [f"{item.name}: could not keep: {message}" for message in made.lost]
+        notes += [f"{item.name}: Still refused: {message}" for message in made.refused]
         notes += [f"{item.name}: null now stands for absent at {where}." for where in made.nullable]
     asked = _refusals(item, protocols).keys()
     left = _refusals(replace(item, tool=tool, form=entry), protocols)
@@ -257,11 +258,6 @@ def _fix(
         message = next(iter(left.values()))
         return [f"{item.name}: not rewritten, it would be refused all the same: {message}"]
     return notes
-
-
-def _worded(message: str) -> str:
-    """A sentence of Rewrite.lost; that it is refused still is no loss of meaning."""
-    return message if message.startswith("Still refused: ") else f"could not keep: {message}"
 
 
 def _refusals(item: ImportedTool, protocols: Sequence[str]) -> dict[str, str]:

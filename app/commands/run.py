@@ -347,7 +347,10 @@ class RemoteServer:
         value = json.loads(data)
         if status >= 400:
             sentence = str(value.get("error", f"The server answered {status}."))
-            raise BadInput(sentence) if status in (404, 413, 422) else PlaygroundError(sentence)
+            is_input = status in (404, 413, 422)
+            error = BadInput(sentence) if is_input else PlaygroundError(sentence)
+            error.error_code = str(value.get("code", error.error_code))
+            raise error
         return value
 
     async def events(self, session_id: str) -> AsyncIterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Every exception a person can cause. Each carries one sentence that says what to do.
+"""Every exception a user can cause. Each carries one sentence that says what to do.
 
     PlaygroundError
     ├── BadInput            what was given cannot be used (usage, a tool, a setting)
@@ -23,15 +23,22 @@ from typing import Any
 
 
 class PlaygroundError(Exception):
-    """Base of all. `str(error)` is the sentence for the person."""
+    """Base of all. `str(error)` is the sentence for the user, `error_code` the word for programs,
+    which never changes (docs/contract.md)."""
+
+    error_code = "failed"
 
 
 class BadInput(PlaygroundError):
     """What was given cannot be used."""
 
+    error_code = "bad_input"
+
 
 class BadTool(BadInput):
     """A tool definition that cannot be saved. `pointer` is the JSON pointer of the place."""
+
+    error_code = "bad_tool"
 
     def __init__(self, sentence: str, pointer: str = "") -> None:
         super().__init__(sentence)
@@ -41,13 +48,19 @@ class BadTool(BadInput):
 class NotFound(PlaygroundError):
     """There is no such thing."""
 
+    error_code = "not_found"
+
 
 class Refused(PlaygroundError):
     """The rules forbid it as it stands."""
 
+    error_code = "refused"
+
 
 class Conflict(PlaygroundError):
     """The decision came too late or from a stale card. `outcome` is what was decided instead."""
+
+    error_code = "conflict"
 
     def __init__(self, sentence: str, outcome: Mapping[str, Any] | None = None) -> None:
         super().__init__(sentence)
@@ -57,22 +70,34 @@ class Conflict(PlaygroundError):
 class IllegalEvent(PlaygroundError):
     """An event that cannot follow what the session holds; nothing was changed."""
 
+    error_code = "illegal_event"
+
 
 class StoreError(PlaygroundError):
     """The database cannot be opened, read or written."""
+
+    error_code = "store_error"
 
 
 class StoreUnwritable(StoreError):
     """Nothing can be written now; that passes, and nothing was changed."""
 
+    error_code = "store_unwritable"
+
 
 class StoreBusy(StoreUnwritable):
     """Another process holds the database."""
+
+    error_code = "store_busy"
 
 
 class StoreGone(StoreUnwritable):
     """The file of the open database is not there any more."""
 
+    error_code = "store_gone"
+
 
 class StoreUnreadable(StoreError):
     """This user may not read the file, or it must first be brought up to date."""
+
+    error_code = "store_unreadable"

@@ -45,12 +45,14 @@ _UNCHANGED = "Nothing was changed"
 class Rewrite:
     """`lost` are sentences about meaning that could not be kept; () where both schemas accept
     and refuse the same values, seen through `restored`. `nullable` are the pointers of properties
-    that were optional: null now stands for absent there.
+    that were optional: null now stands for absent there. `refused` are lint's sentences about
+    what no rewrite can help.
     """
 
     parameters: Mapping[str, Any]
     lost: tuple[str, ...] = ()
     nullable: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
@@ -111,7 +113,7 @@ def _rewrite(
     wrong = schema_checks.fault(result)
     if wrong is not None:
         return Rewrite(schema, (f"{_UNCHANGED}: {wrong[0]}",))
-    return Rewrite(result, losses.all(), nullable)
+    return Rewrite(result, losses.all(), nullable, tuple(dict.fromkeys(losses.refused)))
 
 
 def restore(schema: Mapping[str, Any], value: Any) -> Any:
@@ -249,7 +251,7 @@ class Strict:
         findings += [*openai_schema.lint_tool(tool, "openai_chat")] if self.openai else []
         for finding in findings:
             if finding.severity == "refused":
-                self.losses.add(f"Still refused: {finding.message.rstrip('.')}", ())
+                self.losses.refused.append(finding.message)
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:
         if schema is False:

@@ -26,10 +26,12 @@ _MOST = (*_MAXS, "maxLength", "maxItems", "maxProperties")
 
 
 class Losses:
-    """Sentences about meaning that was not kept, each once, in the order they came."""
+    """Sentences about meaning that was not kept, each once, in the order they came; `refused` are
+    those of lint about what the result would still be refused for."""
 
     def __init__(self) -> None:
         self._told: dict[str, None] = {}
+        self.refused: list[str] = []
 
     def add(self, sentence: str, place: Place) -> None:
         self._told.setdefault(f"{sentence}{at(place)}.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -193,17 +193,22 @@ def fields(schema: Any, text: str = "") -> tuple[FormField, ...]:
     return root.children if root.kind == "object" else (root,)
 
 
-def value_of(schema: Any, form: Form) -> FilledForm:
-    """The value that `form` spells, with the digits that were typed; problems by pointer.
+Wrong = list[tuple[FormField, str]]
+"""Fields that cannot be read, each with what is wrong."""
+
+
+def value_of(schema: Any, form: Form, naming: Callable[[str], str] = str) -> FilledForm:
+    """The value that `form` spells, with the digits that were typed; problems by pointer, which
+    `naming` turns into what their sentences call the place.
 
     A field that is empty and need not be there is left out; a text that must be there may be
     empty. Fields that the schema has no place for are not looked at.
     """
-    problems: list[Problem] = []
+    wrong: Wrong = []
     root = _drawn(_Drawing(schema), schema, "", "", _ABSENT, required=True, depth=0)
-    value = _read(root, form, problems)
-    if problems:
-        return FilledForm("", tuple(problems))
+    value = _read(root, form, wrong)
+    if wrong:
+        return FilledForm("", tuple(_problem(field, what, naming) for field, what in wrong))
     if value is _ABSENT:
         return FilledForm()
     text = _json_text(value)
@@ -380,28 +385,28 @@ def _lines(value: Any) -> str:
 # From a form to a value.
 
 
-def _read(field: FormField, form: Form, problems: list[Problem]) -> Any:
+def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
     """The value of a place, or _ABSENT. Lists and objects hold Digits for numbers."""
     if form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable:
         return None
     if (text := _text(form, f"json:{field.pointer}")) is not None:
-        return _parse(text, field, problems)
+        return _parse(text, field, wrong)
     if field.kind == "object":
-        return _members(field, form, problems)
+        return _members(field, form, wrong)
     kinds = ("text", "long", "date") if field.kind in ("text", "long", "date") else (field.kind,)
     raw = next((entry for kind in kinds if (entry := _text(form, f"{kind}:{field.pointer}"))), "")
     match field.kind:
         case "text" | "long" | "date":
             if _ODD.search(raw):
-                return _wrong(field, "holds a character that only JSON can say", problems)
+                return _wrong(field, "holds a character that only JSON can say", wrong)
             there = field.required and any(f"{kind}:{field.pointer}" in form for kind in kinds)
             return raw if raw or (there and field.kind != "date") else _ABSENT
         case "number" | "integer":
-            return _number(raw, field, problems) if raw.strip() else _ABSENT
+            return _number(raw, field, wrong) if raw.strip() else _ABSENT
         case "boolean" | "choice" | "json":
-            return _parse(raw, field, problems)
+            return _parse(raw, field, wrong)
         case "lines":
-            return _items(raw, field, problems)
+            return _items(raw, field, wrong)
 
 
 def _text(form: Form, key: str) -> str | None:
@@ -410,58 +415,63 @@ def _text(form: Form, key: str) -> str | None:
     return values[-1].replace("\r\n", "\n") if values else None
 
 
-def _members(field: FormField, form: Form, problems: list[Problem]) -> Any:
+def _members(field: FormField, form: Form, wrong: Wrong) -> Any:
     value: dict[str, Any] = {}
     for child in field.children:
         if child.rest:
             continue
-        inner = _read(child, form, problems)
+        inner = _read(child, form, wrong)
         if inner is not _ABSENT:
             value[child.name] = inner
     rest = _text(form, f"rest:{field.pointer}")
     if rest is not None and rest.strip():
-        others = _parse(rest, field, problems)
+        others = _parse(rest, field, wrong)
         if others is not _ABSENT and not isinstance(others, dict):
-            return _wrong(field, "must have its other members as a JSON object", problems)
+            return _wrong(field, "must have its other members as a JSON object", wrong)
         for name, inner in (others or {}).items() if isinstance(others, dict) else ():
             if any(child.name == name and not child.rest for child in field.children):
-                return _wrong(field, f"has a field for {name!r}; give it there alone", problems)
+                return _wrong(field, f"has a field for {name!r}; give it there alone", wrong)
             value[name] = inner
     return value if value or field.required else _ABSENT
 
 
-def _items(text: str, field: FormField, problems: list[Problem]) -> Any:
+def _items(text: str, field: FormField, wrong: Wrong) -> Any:
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         return [] if field.required else _ABSENT
     if _ODD.search(text):
-        return _wrong(field, "holds a character that only JSON can say", problems)
+        return _wrong(field, "holds a character that only JSON can say", wrong)
     if field.items == "string":
         return lines
-    return [_parse(line, field, problems) for line in lines]
+    return [_parse(line, field, wrong) for line in lines]
 
 
-def _number(text: str, field: FormField, problems: list[Problem]) -> Any:
+def _number(text: str, field: FormField, wrong: Wrong) -> Any:
     word = text.strip()
     if _NUMBER.fullmatch(word):
         return ExactNumber(word)
     example = "30" if field.kind == "integer" else "2.5"
-    return _wrong(field, f"must be a number like {example}, not {word[:40]!r}", problems)
+    return _wrong(field, f"must be a number like {example}, not {word[:40]!r}", wrong)
 
 
-def _parse(text: str, field: FormField, problems: list[Problem]) -> Any:
+def _parse(text: str, field: FormField, wrong: Wrong) -> Any:
     if not text.strip():
         return _ABSENT
     try:
         parse(text)
     except InvalidJSON as error:
-        return _wrong(field, f"must be JSON. {str(error).rstrip('.')}", problems)
+        return _wrong(field, f"must be JSON. {str(error).rstrip('.')}", wrong)
     return json.loads(text, parse_int=ExactNumber, parse_float=ExactNumber)
 
 
-def _wrong(field: FormField, what: str, problems: list[Problem]) -> Any:
-    problems.append(Problem("schema", f"{field.pointer or 'The value'} {what}.", field.pointer))
+def _wrong(field: FormField, what: str, wrong: Wrong) -> Any:
+    wrong.append((field, what))
     return _ABSENT
+
+
+def _problem(field: FormField, what: str, naming: Callable[[str], str]) -> Problem:
+    name = naming(field.pointer) if field.pointer else "The value"
+    return Problem("schema", f"{name} {what}.", field.pointer)
 
 
 def _json_text(value: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -35,15 +35,22 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 
 
-WHOLE = "The arguments object"
-"""What a problem calls the whole value, where nothing else is said."""
+Naming = Callable[[Place], str]
+"""What a problem calls the value at a place."""
+
+
+def name_in_arguments(place: Place) -> str:
+    return pointer(place) or "The arguments object"
 
 
 def schema_problems(
-    schema: Mapping[str, Any], value: Any, whole: str = WHOLE
+    schema: Mapping[str, Any],
+    value: Any,
+    naming: Naming = name_in_arguments,
+    but_missing: Collection[str] = (),
 ) -> tuple[Problem, ...]:
-    """All that keeps `value`, called `whole`, from satisfying `schema`, at most MAX_PROBLEMS; ()
-    if nothing.
+    """All that keeps `value` from satisfying `schema`, at most MAX_PROBLEMS; () if nothing. That
+    the values at the pointers `but_missing` are missing is not said.
 
     Bounded in time and memory; never raises. A schema that cannot be used is one problem.
     """
@@ -64,8 +71,16 @@ def schema_problems(
     except (ValueError, RecursionError) as error:
         message = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
         return (Problem("schema", message),)
+    if but_missing:
+        errors = [error for error in errors if _missing(error) not in but_missing]
     fixer = validator if work <= _FIXED_STEPS else None
-    return _problems(schema, value, errors, fixer, whole)
+    return _problems(schema, value, errors, fixer, naming)
+
+
+def _missing(error: Any) -> str:
+    """The pointer of the value that is missing by this error, "" where none is."""
+    is_missing = error.kind.name == "required"
+    return pointer((*error.instance_path, error.kind.property)) if is_missing else ""
 
 
 def _problems(
@@ -73,11 +88,11 @@ def _problems(
     value: Any,
     errors: list[Any],
     fixer: schema_checks.Validator | None,
-    whole: str,
+    naming: Naming,
 ) -> tuple[Problem, ...]:
     problems: dict[Problem, None] = {}  # an ordered set: branches of a schema say the same twice
     for number, error in enumerate(errors):
-        group = list(problems_of(error, schema, whole=whole))
+        group = list(problems_of(error, schema, naming=naming))
         if fixer is not None and number < _FIXED_PROBLEMS and error.kind.name in _FIXABLE:
             fix = _fix(value, error, fixer)
             group = [replace(problem, fix=fix) for problem in group]
@@ -281,14 +296,14 @@ _LENGTHS = (
 
 
 def problems_of(
-    error: Any, root: Mapping[str, Any], at: Place = (), whole: str = WHOLE
+    error: Any, root: Mapping[str, Any], at: Place = (), naming: Naming = name_in_arguments
 ) -> Iterator[Problem]:
     """The problems one validation error stands for: one, or one for each key too many.
 
     `at` is where the value that was validated stands in the arguments.
     """
     place: Place = (*at, *error.instance_path)
-    where = pointer(place) or whole
+    where = naming(place)
     # An error of a schema that is `false` has the schema itself as its place.
     steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
     expected = _at(root, steps)
@@ -302,7 +317,7 @@ def problems_of(
             yield _problem(f"{where} has no {name}, which the schema requires.", place)
         case "additionalProperties" | "unevaluatedProperties":
             for name in error.kind.unexpected:
-                yield unexpected((*place, name), expected)
+                yield unexpected((*place, name), expected, naming)
         case "falseSchema":
             yield _problem(f"{where} is not allowed by the schema.", place)
         case "not":
@@ -372,13 +387,13 @@ def _word_list(words: list[str]) -> str:
     return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
 
 
-def unexpected(place: Place, expected: Any) -> Problem:
+def unexpected(place: Place, expected: Any, naming: Naming = name_in_arguments) -> Problem:
     """The key at `place` is not one that the schema `expected` allows."""
     properties = expected.get("properties") if isinstance(expected, Mapping) else None
     only = ""
     if isinstance(properties, Mapping) and properties:
         only = f", which knows only {_word_list([json_text(name) for name in properties])}"
-    return _problem(f"{pointer(place)} is not in the schema{only}.", place)
+    return _problem(f"{naming(place)} is not in the schema{only}.", place)
 
 
 def _at(root: Any, steps: Any) -> Any:

@@ -26,7 +26,7 @@ from app.render.environment import environment
 from app.render.fragments import error_page, toast
 from app.web.assets import Assets
 from app.web.forms import as_json, wants
-from app.web.guard import MAX_BODY, SMALL_BODY, Guard
+from app.web.guard import MAX_BODY, SMALL_BODY, Guard, code_of
 from app.web.site import Site, site_of
 
 Page = Callable[[Request], Awaitable[Response]]
@@ -320,13 +320,13 @@ def make_app(
 
 
 async def refusal(request: Request, error: Exception) -> Response:
-    """An error a person can cause, as a sentence in the form the asker reads."""
+    """An error a user can cause, as a sentence in the form the asker reads."""
     assert isinstance(error, PlaygroundError)
     status = next(code for cls, code in STATUS if isinstance(error, cls))
     extra = dict(error.outcome) if isinstance(error, Conflict) else {}
     if isinstance(error, BadTool):
         extra["pointer"] = error.pointer
-    return sentence(request, str(error), status, extra)
+    return sentence(request, str(error), status, {"code": error.error_code, **extra})
 
 
 async def not_found(request: Request, error: Exception) -> Response:
@@ -336,7 +336,8 @@ async def not_found(request: Request, error: Exception) -> Response:
         404: "There is nothing at this address; the sessions are at /.",
         405: "This address takes another method; docs/contract.md names it.",
     }
-    return sentence(request, words.get(error.status_code, error.detail), error.status_code, {})
+    text = words.get(error.status_code, error.detail)
+    return sentence(request, text, error.status_code, {"code": code_of(error.status_code)})
 
 
 def sentence(request: Request, text: str, status: int, extra: dict[str, object]) -> Response:

@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
-from app.core.errors import BadInput
+from app.core.errors import BadInput, NotFound
 
 # What the guard answers by itself: a status, a sentence, and three forms of it. The page stands on
 # its own, for no template can be counted on here.
@@ -59,9 +59,26 @@ PAGE = """<!doctype html>
 """
 
 
+CODES = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: NotFound.error_code,
+    405: "method_not_allowed",
+    413: "too_large",
+    421: "wrong_host",
+    431: "too_large",
+    500: "internal",
+}
+
+
+def code_of(status: int) -> str:
+    """The code of a refusal that comes from HTTP alone."""
+    return CODES.get(status, BadInput.error_code)
+
+
 @dataclass(frozen=True)
 class Reply:
-    """An answer the guard gives itself. `sentence` is for the person, `to_programs` for scripts."""
+    """An answer the guard gives itself. `sentence` is for the user, `to_programs` for scripts."""
 
     status: int
     sentence: str
@@ -70,7 +87,7 @@ class Reply:
     to_programs: str = ""
 
     def json(self) -> str:
-        data = {"error": self.to_programs or self.sentence}
+        data = {"error": self.to_programs or self.sentence, "code": code_of(self.status)}
         if self.error_id:
             data["id"] = self.error_id
         return json.dumps(data)

@@ -105,8 +105,8 @@ def test_a_fix_is_shown_with_what_it_loses() -> None:
     nothing = tool_lint(ENV, replace(editor, fixed=OfferedFix("inline", [])))
     assert "Nothing to change" in nothing
     assert 'name="apply"' not in nothing
-    refused = ["Still refused: Anthropic takes no schema that refers to itself."]
-    html = tool_lint(ENV, replace(editor, fixed=OfferedFix("strict", [], refused)))
+    refused = ["Anthropic takes no schema that refers to itself."]
+    html = tool_lint(ENV, replace(editor, fixed=OfferedFix("strict", [], refused=refused)))
     assert "Still refused: Anthropic" in html
     assert "Lost:" not in html
 

@@ -152,8 +152,8 @@ async def test_no_decision_of_several_waits_for_another() -> None:
         told = await several(site_of(Meeting(2)), "s", decisions)
     assert told == [
         {"call": "1.0", "ok": True},
-        {"call": "1.1", "ok": False, "error": "Too late.", "status": "done"},
-        {"call": "1.2", "ok": False, "error": "text must be a text."},
+        {"call": "1.1", "ok": False, "error": "Too late.", "code": "conflict", "status": "done"},
+        {"call": "1.2", "ok": False, "error": "text must be a text.", "code": "bad_input"},
     ]
     assert refusals(told) == "1.1: Too late. 1.2: text must be a text."
 

@@ -14,7 +14,10 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from app.core import errors
+from app.core.errors import PlaygroundError
 from app.engine.preview import WIRES
+from app.web import guard
 from tests.served import Reached, messages, rested
 
 pytestmark = pytest.mark.anyio
@@ -488,7 +491,7 @@ async def test_a_body_that_is_no_sound_object_changes_nothing(
     made = await posted(script, "/sessions", {}, 201)
     path = f"/sessions/{made['id']}/prompts"
     answer = await script.post(path, content=body, headers={"content-type": "application/json"})
-    assert (answer.status_code, list(answer.json())) == (422, ["error"])
+    assert (answer.status_code, list(answer.json())) == (422, ["error", "code"])
     assert (await script.get(f"/sessions/{made['id']}")).json()["seq"] == 1
 
 
@@ -569,3 +572,33 @@ async def test_rules_that_are_none_are_refused_in_words(
 ) -> None:
     refused = await posted(script, "/sessions", {"rules": rules}, 422)
     assert "__init__" not in refused["error"]
+
+
+def test_every_error_has_a_code_of_its_own_that_the_contract_names() -> None:
+    kinds = [one for one in vars(errors).values() if isinstance(one, type)]
+    codes = [one.error_code for one in kinds if issubclass(one, PlaygroundError)]
+    assert len(codes) == len(set(codes)) >= 12
+    contract = (Path(__file__).resolve().parents[2] / "docs/contract.md").read_text()
+    codes += guard.CODES.values()
+    assert [code for code in codes if f"`{code}`" not in contract] == []
+
+
+async def test_a_refusal_says_its_code_beside_its_sentence(script: httpx.AsyncClient) -> None:
+    made = await posted(script, "/sessions", {}, 201)
+    here = f"/sessions/{made['id']}"
+    wanted = {
+        ("/sessions/nobody/stop", "{}"): (404, "not_found"),
+        ("/nowhere", "{}"): (404, "not_found"),
+        (here + "/prompts", '{"text": 1}'): (422, "bad_input"),
+        ("/tools", '{"name": "a b"}'): (422, "bad_tool"),
+        (here + "/retry", '{"turn": 7}'): (409, "conflict"),
+    }
+    kind = {"content-type": "application/json"}
+    answers = {
+        place: await script.post(place[0], content=place[1], headers=kind) for place in wanted
+    }
+    assert {
+        place: (answer.status_code, answer.json()["code"]) for place, answer in answers.items()
+    } == wanted
+    lost = await script.get("/", headers={"authorization": "Bearer no"})
+    assert (lost.status_code, lost.json()["code"]) == (401, "unauthorized")

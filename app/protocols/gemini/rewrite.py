@@ -47,7 +47,7 @@ class Gemini:
             result = without_items(result, self.losses)
         for finding in lint_form({"parameters": result}, "x"):
             if finding.severity == "refused":
-                self.losses.add(f"Still refused: {finding.message.rstrip('.')}", ())
+                self.losses.refused.append(finding.message)
         return result
 
     def of(self, schema: Any, place: Place) -> dict[str, Any]:

@@ -87,7 +87,8 @@ async def _tried(session_id: str, doing: Any) -> Outcome:
     try:
         await doing
     except PlaygroundError as error:
-        return {"session": session_id, "ok": False, "error": str(error)}
+        code = error.error_code
+        return {"session": session_id, "ok": False, "error": str(error), "code": code}
     return {"session": session_id, "ok": True}
 
 

@@ -23,7 +23,7 @@ from app.render.arguments import as_typed, flat, flat_rows, rows_of
 from app.render.fragments import partial
 from app.schema import strict_json
 from app.schema.form import Form, fields, value_of
-from app.schema.strict_json import json_text
+from app.schema.schema_checks import Place, pointer
 from app.schema.validate import schema_problems
 from app.web.forms import Body, as_json, body_of, wants
 from app.web.session.answers_view import (
@@ -186,8 +186,7 @@ def at_fields(env: Environment, misfit: ResultMisfit) -> str:
     """The sentence of each field of the answer's form, as pieces for htmx: no input is touched."""
     if misfit.form is None:
         return ""
-    problems = [replace(problem, message=_named(problem)) for problem in misfit.problems]
-    rows, _ = rows_of(as_typed(fields(misfit.schema), misfit.form), problems)
+    rows, _ = rows_of(as_typed(fields(misfit.schema), misfit.form), misfit.problems)
     macros, at = env.get_template("_fields.html").make_module(), f"answer-{misfit.key}"
     return "".join(
         partial(f"{at}-wrong-{row.number}", "outerMorph", macros.wrong(at, row))  # type: ignore[attr-defined]
@@ -197,9 +196,10 @@ def at_fields(env: Environment, misfit: ResultMisfit) -> str:
 
 
 def _text(schema: object, form: Form) -> str:
-    filled = value_of(schema, form)
+    filled = value_of(schema, form, _name_of)
     if filled.problems:
-        raise ResultMisfit(" ".join(map(_named, filled.problems[:3])), filled.problems)
+        said = " ".join(problem.message for problem in filled.problems[:3])
+        raise ResultMisfit(said, filled.problems)
     return filled.text
 
 
@@ -212,40 +212,26 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
         )
         lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
         raise ResultMisfit(f"{said} {ANYWAY}", lacking) from None
-    problems = misfits(schema, value)
+    problems = schema_problems(schema, value, _name)
     if problems:
-        if by_form:
-            problems = _at_their_fields(_lacking(schema, value), problems)
+        if by_form:  # what is missing is said once, at its field, and not of the whole again
+            lacking = _lacking(schema, value)
+            missing = {problem.pointer for problem in lacking}
+            problems = (*lacking, *schema_problems(schema, value, _name, missing))
         more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
-        raise ResultMisfit(f"{_named(problems[0])}{more} {ANYWAY}", problems)
-
-
-def _at_their_fields(
-    lacking: tuple[Problem, ...], problems: tuple[Problem, ...]
-) -> tuple[Problem, ...]:
-    """What is lacking told once, at its field, and not of the whole again."""
-    told = [(problem.pointer.rpartition("/")[0], _step(problem.pointer)) for problem in lacking]
-    rest = (
-        problem
-        for problem in problems
-        if not any(
-            problem.pointer == whole and f" has no {json_text(name)}," in problem.message
-            for whole, name in told
-        )
-    )
-    return (*lacking, *rest)
+        raise ResultMisfit(f"{problems[0].message}{more} {ANYWAY}", problems)
 
 
 def misfits(schema: Mapping[str, Any], value: object) -> tuple[Problem, ...]:
     """What keeps `value` from being a result by `schema`, as a person reads it."""
-    return schema_problems(schema, value, "The answer")
+    return schema_problems(schema, value, lambda place: pointer(place) or "The answer")
 
 
 def _lacking(schema: object, value: object) -> tuple[Problem, ...]:
     """What must be there and is not, each at the field that it is missing from: the schema's own
     word for it is about the whole."""
     return tuple(
-        Problem("schema", f"{field.pointer} is missing; it must be given.", field.pointer)
+        Problem("schema", f"{_name_of(field.pointer)} is missing; it must be given.", field.pointer)
         for field in flat(fields(schema))
         if field.required
         and not field.rest
@@ -255,17 +241,18 @@ def _lacking(schema: object, value: object) -> tuple[Problem, ...]:
     )
 
 
-def _named(problem: Problem) -> str:
-    """The sentence with the name of the place, as the form has it, in place of its pointer."""
-    pointer = problem.pointer
-    if not pointer or not problem.message.startswith(f"{pointer} "):
-        return problem.message
-    return ".".join(map(_step, pointer[1:].split("/"))) + problem.message[len(pointer) :]
+def _name(place: Place) -> str:
+    """What the form calls the value at `place`."""
+    return ".".join(map(str, place)) or "The answer"
 
 
-def _step(pointer: str) -> str:
+def _name_of(where: str) -> str:
+    return ".".join(map(_step, where[1:].split("/")))
+
+
+def _step(where: str) -> str:
     """The last name of a pointer."""
-    return pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+    return where.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
 
 
 ANYWAY = "Correct it, or tick that it may go although it does not fit."
@@ -284,7 +271,8 @@ async def several(
             await site.engine.runner.decide(session_id, call_id, asked)
         except PlaygroundError as error:
             holds = error.outcome if isinstance(error, Conflict) else {}
-            return {**holds, "call": call_id, "ok": False, "error": str(error)}
+            code = error.error_code
+            return {**holds, "call": call_id, "ok": False, "error": str(error), "code": code}
         return {"call": call_id, "ok": True}
 
     # To the end, whatever becomes of one: a bug in one decision takes no other's word away.

@@ -274,7 +274,7 @@ def _unfilled(text: str, name: str, known: set[str]) -> str:
 def fixed(typed: TypedTool, fix: str, made: Rewrite) -> OfferedFix:
     """A rewrite, to be looked at before it is taken."""
     before, after = pretty(typed.schema or {}), pretty(dict(made.parameters))
-    return OfferedFix(fix, difference(before, after), made.lost)
+    return OfferedFix(fix, difference(before, after), made.lost, made.refused)
 
 
 async def hints(

@@ -103,11 +103,13 @@ def counts(finding: Finding, strict: bool) -> bool:
 
 @dataclass(frozen=True)
 class OfferedFix:
-    """A rewrite that is offered: `lost` are sentences about meaning that goes."""
+    """A rewrite that is offered: `lost` are sentences about meaning that goes, `refused` about
+    what providers would refuse all the same."""
 
     fix: str
     diff: Diff
     lost: Sequence[str] = ()
+    refused: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
