@@ -42,7 +42,7 @@ def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path, typed: Typ
     code, out, said = typed("sessions", "--json")
     assert (code, json.loads(out), said) == (0, [], "")
     code, out, said = typed("sessions", "--json", "--db", "gone.db")
-    assert (code, json.loads(out).keys()) == (2, {"error"})
+    assert (code, json.loads(out).keys()) == (2, {"error", "code"})
     assert "There is no database gone.db" in said
     assert list(tmp_path.iterdir()) == []
 
@@ -127,7 +127,7 @@ def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path, typed: Typ
     code, out, said = typed("sessions", "--json", "--db", "text.db")
     assert code == 1
     assert "text.db is not a database" in said
-    assert json.loads(out).keys() == {"error"}
+    assert json.loads(out).keys() == {"error", "code"}
 
 
 def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path, typed: Typed) -> None:
