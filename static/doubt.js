@@ -17,7 +17,8 @@ function place(doubt) {
   const range = new Range();
   let before = 0;
   let begun = false;
-  for (const node of text.childNodes) {
+  const nodes = document.createTreeWalker(text, NodeFilter.SHOW_TEXT);
+  for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
     const after = before + node.length;
     if (!begun && from < after) {
       range.setStart(node, from - before);

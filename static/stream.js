@@ -10,8 +10,30 @@ export const running = () => document.querySelector('#head[data-state="running"]
 
 // Growing text --------------------------------------------------------------------------------
 
-// Each frame shapes the last node anew, so that one does not grow for ever.
-const NODE_LENGTH = 16_384;
+// Each frame lays out the last piece anew. So one is closed at the first line end behind so many
+// characters, or behind so many where no line ends: a closed piece is laid out once, and drawn while
+// it is in sight (app/render/paging.py, `closed`).
+const CLOSED = 4_096;
+const LINE = 8_192;
+
+function endOf(text) {
+  const end = text.indexOf("\n", CLOSED - 1) + 1;
+  if (end || text.length < LINE) return end;
+  return text.lastIndexOf(" ", LINE - 1) + 1 || LINE - /[\ud800-\udbff]/.test(text[LINE - 1]);
+}
+
+function append(element, text) {
+  const last = element.lastChild;
+  const open = last?.nodeType === Node.TEXT_NODE ? last : element.appendChild(new Text());
+  open.appendData(text);
+  for (let end = 0; open.length >= CLOSED && (end = endOf(open.data)); ) {
+    const piece = document.createElement("div");
+    piece.className = "closed";
+    piece.append(open.data.slice(0, end));
+    open.before(piece);
+    open.deleteData(0, end);
+  }
+}
 
 export function grow(entries) {
   for (const [id, from, to, text, deltas, block] of entries) {
@@ -23,9 +45,7 @@ export function grow(entries) {
       refetch(block);
       continue;
     }
-    const node = element.lastChild;
-    if (node?.nodeType === Node.TEXT_NODE && node.length < NODE_LENGTH) node.appendData(text);
-    else element.append(text);
+    append(element, text);
     element.dataset.length = to;
     element.dataset.deltas = deltas;
     const counter = id.startsWith("text-") && document.getElementById(id.replace("text-", "deltas-"));

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from app.core.limits import written
 from app.render import filters
-from app.render.paging import beginning, beyond, first_seq, portion
+from app.render.paging import beginning, beyond, closed, first_seq, portion
 from app.render.view import nest_forks
 from app.render.wire_rows import TOLD
 
@@ -94,7 +94,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         verbatim=filters.verbatim,
     )
     env.globals |= {"portion": portion, "beyond": beyond, "beginning": beginning}
-    env.globals["first_seq"] = first_seq
+    env.globals |= {"closed": closed, "first_seq": first_seq}
     env.globals["told"] = TOLD
     env.globals["written"] = written
     env.globals["priced"] = find_spec("genai_prices") is not None

@@ -74,6 +74,25 @@ def beginning(view: View, part: Part) -> str:
     return part.text[:PORTION] if beyond(view, part) else part.text
 
 
+CLOSED, LINE = 4_096, 8_192
+"""A piece of a text that streams is closed at the first line end behind so many characters, or
+behind so many where no line ends: a browser lays out and draws what is closed by itself."""
+
+
+def closed(text: str) -> list[str]:
+    """The pieces of a text that streams, which are `text` together; the last one is still open. As
+    static/stream.js closes them while it grows."""
+    pieces, start = list[str](), 0
+    while len(text) - start >= CLOSED:
+        end = text.find("\n", start + CLOSED - 1) + 1
+        if not end and len(text) - start < LINE:
+            break
+        end = end or text.rfind(" ", start, start + LINE) + 1 or start + LINE
+        pieces.append(text[start:end])
+        start = end
+    return [*pieces, text[start:]]
+
+
 def so_far(length: int) -> int:
     """`length` as it is told while it grows, so that it is not told with each delta."""
     return length // SO_FAR * SO_FAR

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from app.render import paging
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
-from tests.browser.tab import Tab
+from tests.browser.tab import APP_MODULES, Tab
 
 TURNS = 8
 LATER = "#flow [data-later]"
@@ -124,3 +124,30 @@ def test_without_a_script_a_link_leads_to_all_of_it(
     tab.find("a", has_text="Show the earlier turns").click()
     expect(tab.find("#turn-1 .part")).to_have_count(1)
     expect(tab.find("#wirerows-1 .wirerow").first).to_be_visible()
+
+
+def test_a_long_text_grows_in_pieces_that_are_laid_out_once(server: Server, tab: Tab) -> None:
+    tab.open(server.session())
+    told = tab.page.evaluate(
+        f"""async () => {{
+          const {{ stream_js: {{ grow }} }} = await {APP_MODULES};
+          const text = document.createElement("div");
+          Object.assign(text, {{ id: "text-9-0", className: "raw caret" }}).dataset.length = 0;
+          document.getElementById("flow").append(text);
+          let whole = "";
+          for (let number = 0; number < 400; number++) {{
+            const words = "word ".repeat(20) + (number % 9 ? "" : "\\n");
+            const piece = number < 300 ? words : "x".repeat(99) + "\U0001f600";
+            const before = whole.length;
+            whole += piece;
+            grow([["text-9-0", before, whole.length, piece, number, "part-9-0"]]);
+          }}
+          const open = text.lastChild;
+          const closed = [...text.children];
+          return [text.textContent === whole, closed.length, open.nodeType, open.length,
+                  closed.every((one) => one.textContent.isWellFormed())];
+        }}"""
+    )
+    same, closed, kind, left, well_formed = told
+    assert (same, kind, well_formed) == (True, 3, True)
+    assert (closed > 6, left < paging.LINE) == (True, True)

@@ -12,6 +12,7 @@ from app.core.reducer import apply
 from app.core.session import Session
 from app.render.blocks import PageFrame, ancestors, block, frame
 from app.render.environment import environment
+from app.render.paging import closed
 from app.render.view import View
 from app.render.wire_rows import WireRows
 
@@ -137,7 +138,10 @@ class Page:
             element = self.tree.find(id)
             assert element is not None
             assert element.attributes["data-length"] == str(start)
-            element.children = [element.text + text]
+            *pieces, last = (
+                closed(element.text + text) if id.startswith("text-") else [element.text + text]
+            )
+            element.children = [*(Node("div", {"class": "closed"}, [p]) for p in pieces), last]
             element.attributes |= {"data-length": str(end), "data-deltas": str(deltas)}
             counter = self.tree.find(id.replace("text-", "deltas-"))
             if counter is not None and id.startswith("text-"):

@@ -77,7 +77,9 @@ def test_every_event_alone_makes_the_same_page(name: str, apart: int) -> None:
 def test_it_does_so_where_texts_outgrow_what_is_shown(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paging, "PORTION", 4)
+    monkeypatch.setattr(paging, "PORTION", 9)
+    monkeypatch.setattr(paging, "CLOSED", 2)
+    monkeypatch.setattr(paging, "LINE", 4)
     monkeypatch.setattr(paging, "SO_FAR", 5)
     events = STORIES[name]
     looks = {*range(2, len(events) + 1, apart), len(events)}

@@ -42,3 +42,23 @@ def test_each_click_shows_a_hundred_more() -> None:
 )
 def test_a_link_to_a_call_shows_it(block_id: str, query: str) -> None:
     assert query_of(block_id) == query
+
+
+@each_row(
+    ("text", "pieces"),
+    [
+        ("", [0]),
+        ("a" * (paging.LINE - 1), [paging.LINE - 1]),
+        ("a" * (paging.LINE + 5), [paging.LINE, 5]),
+        ("a\n" * paging.CLOSED, [paging.CLOSED, paging.CLOSED, 0]),
+        ("a" * 5_000 + "\nb", [5_001, 1]),
+        ("a " * paging.LINE, [paging.LINE, paging.LINE, 0]),
+    ],
+)
+def test_a_text_that_grows_is_closed_where_lines_end(text: str, pieces: list[int]) -> None:
+    found = paging.closed(text)
+    assert [len(piece) for piece in found] == pieces
+    assert "".join(found) == text
+    for end in range(0, len(text), 997):  # whatever it was when it was looked at
+        before = paging.closed(text[:end])
+        assert before[:-1] == found[: len(before) - 1]
