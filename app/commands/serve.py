@@ -14,8 +14,12 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import config
 from app.commands.sockets import (
@@ -29,10 +33,8 @@ from app.commands.sockets import (
 )
 from app.core.errors import BadInput
 from app.engine.engine import Engine
-from app.engine.recorded_model import tape
 from app.engine.sessions import give_back_large_blocks
 from app.net.keys import harden_process
-from app.simulator.app import simulator_app
 from app.store.database import database_path
 from app.store.lock import busy_error, owner_of
 from app.web.app import make_app, warm
@@ -89,13 +91,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             engine,
             token=token,
             port=lambda: port,
-            simulator=simulator_app(
-                pace=_pace(),
-                key=lambda sent: secrets.compare_digest(
-                    sent.encode("utf-8", "replace"), key.encode()
-                ),
-                tapes=lambda session_id: tape(engine.log, session_id),
-            ),
+            simulator=_Later(_SIMULATOR, engine, key, _pace()),
             allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
         )
         instance = server(app, limit_concurrency=500, timeout_keep_alive=30)
@@ -110,19 +106,47 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
         def ready() -> None:
             link = base + "/" + (f"?token={token}" if token else "")
             print(f"Playground on {link}", flush=True)
-            warming.append(asyncio.create_task(asyncio.to_thread(warm)))
+            warming.append(asyncio.create_task(_warm()))
             if arguments.open:
                 opening.append(asyncio.create_task(_open(link, db)))
 
         with ended_by_signals(instance, leaving):
             await serve(instance, sock, ready)
-            await asyncio.gather(*ending, *warming)
-            for task in opening:
+            await asyncio.gather(*ending)
+            for task in (*opening, *warming):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
     finally:
         await engine.close()
+
+
+WARM_S = 1.0
+"""Seconds from the link to the imports that no first page needs."""
+
+_SIMULATOR = "app.commands.own_simulator"
+
+
+class _Later:
+    """The application that `own_simulator` of `module` makes, imported by its first request."""
+
+    def __init__(self, module: str, *given: Any) -> None:
+        self._module, self._given = module, given
+        self._app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None:
+            made = await asyncio.to_thread(import_module, self._module)
+            self._app = self._app or made.own_simulator(*self._given)
+        await self._app(scope, receive, send)
+
+
+async def _warm() -> None:
+    """Import what was put off, so that nothing waits for it when it is first asked for; after a
+    moment, for the first page is asked for at once and needs little of it."""
+    await asyncio.sleep(WARM_S)
+    await asyncio.to_thread(warm)
+    await asyncio.to_thread(import_module, _SIMULATOR)
 
 
 async def _open(link: str, db: Path) -> None:

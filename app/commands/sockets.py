@@ -19,7 +19,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.core.errors import BadInput, PlaygroundError
-from app.simulator.fault_transport import SOCKET
+from app.simulator.extension import SOCKET
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 READY_S = 0.01

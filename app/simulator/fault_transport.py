@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.core.errors import BadInput
 from app.protocols.server import CUT, RESET, STALL, BadRequest, OutgoingFrame, ProviderServer
+from app.simulator.extension import SOCKET
 
 # -- faults that replace the whole answer: an error status, HTML, a redirect
 
@@ -454,9 +455,6 @@ def more_after_end(
 
 
 # -- faults below HTTP: bytes written to the socket itself
-
-SOCKET = "playground.socket"
-"""The extension of the scope that holds the asyncio transport of the connection."""
 
 Raw = Callable[[Mapping[str, str], Sequence[OutgoingFrame], int], Iterator[OutgoingFrame]]
 """(the headers, the frames of a sound answer, the number in the name) -> what the socket gets."""

@@ -33,7 +33,8 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class Later:
-    """`Later("app.web.tools.routes").tool` is the page `tool` of that module."""
+    """`Later("app.web.tools.routes").tool` is the page `tool` of that module, which is imported
+    when the page is first asked for."""
 
     def __init__(self, module: str):
         self._module = module

@@ -16,7 +16,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.commands.sockets import PATIENCE_S, bind_socket, port_of, serve, server
-from app.simulator.fault_transport import SOCKET
+from app.simulator.extension import SOCKET
 from tests.loopback import listening
 
 pytestmark = pytest.mark.anyio
