@@ -346,6 +346,7 @@ def serving(folder: Path) -> Iterator[Server]:
 
 
 def route_lines(server: Server) -> Iterator[str]:
+    server.ask("GET", "/sim/", accept="*/*")  # the simulator's are made when it is first asked
     for line in server.routes.read_text("ascii").splitlines():
         path, methods = json.loads(line)
         path = re.sub(r"\{\w+(:\w+)?\}", "{}", path)
