@@ -118,6 +118,7 @@ async def test_a_refused_field_is_told_at_the_field_and_by_its_name(
         assert bool(hidden) == (words == "") == (said == "")
     assert 'class="toast failed"' in answer.text
     assert "/count" not in answer.text
+    assert ("And 1 more." in answer.text) == all(told), "what is missing is said once"
 
 
 class Meeting:
