@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadInput
 from app.core.events import Event, Logged, PartDelta, PartEnded, Source
 from app.core.serialization import EVENTS, from_row, kind_of, logged_data, to_row
-from tests.core.test_fold import LONG
+from tests.core.test_reducer import LONG
 from tests.tables import each_row
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)

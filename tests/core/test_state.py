@@ -14,7 +14,7 @@ from app.core.events import (
 )
 from app.core.reducer import apply, digest, fold
 from app.core.session import Session, snapshot
-from tests.core.test_fold import LONG
+from tests.core.test_reducer import LONG
 from tests.playbook import (
     WEATHER,
     begun,

@@ -33,7 +33,7 @@ from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.runner import RetryWaits
 from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
-from tests.engine.test_driver import failing
+from tests.engine.test_runner import failing
 from tests.net.test_client import HEAD, serving
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import harmless, import_session
 from app.engine.recorded_model import play
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
-from tests.engine.test_bringing import exported, hostile
+from tests.engine.test_import_session import exported, hostile
 from tests.engine.test_recovery import Effects
 
 pytestmark = pytest.mark.anyio

@@ -29,8 +29,8 @@ from app.engine.engine import Engine
 from app.store import database as database_module
 from tests.engine.boundary import Boundary
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
-from tests.engine.test_driver import effects, noting, waiting
-from tests.engine.test_verifying import found_in
+from tests.engine.test_runner import effects, noting, waiting
+from tests.engine.test_verify import found_in
 from tests.engine.unwritable import FullDisk
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from app.store.database import Database
 from app.store.lock import OwnerLock, lock_path, owner_of
 from app.store.log import Log
 from tests.engine.running import asked, begun, rested, running
-from tests.engine.test_verifying import found_in
+from tests.engine.test_verify import found_in
 
 pytestmark = pytest.mark.anyio
 
