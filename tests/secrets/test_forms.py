@@ -92,7 +92,11 @@ def test_a_text_cut_anywhere_is_masked_as_if_each_form_was_looked_for_at_each_pl
             begun = len(seen) - held
             place = max([begun, *(end for start, end in certain if start < begun)])
             waits = held >= HEAD and place < len(seen)
-            assert part.undecided == (place if waits else None)
+            if waits:
+                assert part.undecided == place
+            elif part.undecided is not None:
+                # Two forms overlap, and the later one may go on: what is masked anyway waits too.
+                assert place == len(seen)
 
 
 def test_every_form_that_lacks_its_last_unit_is_known_to_be_cut() -> None:
