@@ -91,9 +91,11 @@ def never(call: Call) -> bool:
 
 
 def next_commands(
-    session: Session, rules: Sequence[Rule] = (), denied: Denied = never
+    session: Session, rules: Sequence[Rule] = (), denied: Denied = never, checking: int = 0
 ) -> list[Command]:
-    """All that can be done now; empty while something is under way or a person is needed."""
+    """All that can be done now; empty while something is under way or a person is needed.
+
+    `checking` calls are being checked: where no more are proposed, no check is asked for."""
     if session.settings is None or session.stopped:
         return []
     if session.paused:
@@ -108,7 +110,7 @@ def next_commands(
         most = min(settings.limits.max_retries for settings in (session.settings, item.settings))
         left = session.retries < most
         return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
-    commands = list(_call_commands(session, item, rules, denied))
+    commands = list(_call_commands(session, item, rules, denied, checking))
     if commands or item.standing.count("undone"):
         return commands
     if item.calls or (item.end is not None and item.end.reason == "pause"):
@@ -166,11 +168,12 @@ def next_request(session: Session) -> SendRequest:
 
 
 def _call_commands(
-    session: Session, turn: Turn, rules: Sequence[Rule], denied: Denied
+    session: Session, turn: Turn, rules: Sequence[Rule], denied: Denied, checking: int
 ) -> Iterable[Command]:
     standing = turn.standing
-    proposed = [CheckCall(call.id) for call in standing.of("proposed")]
-    yield from proposed
+    proposed = standing.count("proposed")
+    if proposed > checking:
+        yield from (CheckCall(call.id) for call in standing.of("proposed"))
     ends = settled(session)
     yield from map(Record, ends)
     circle, error = going_in_circles(session, turn), after_error(session, turn)

@@ -27,6 +27,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from app.core.errors import IllegalEvent
 from app.core.events import (
@@ -61,6 +62,7 @@ from app.core.events import (
     Warned,
 )
 from app.core.limits import beyond_calls, raised
+from app.core.same import TOOLS_IN_USE, Same
 from app.core.serialization import to_data
 from app.core.session import Call, CallStatus, Part, Prompt, Session, Task, Turn
 from app.core.tools import Tool
@@ -422,17 +424,13 @@ def digest(session: Session, call: Call, code: str) -> str:
 
     `code` stands for what the tool's file holds (`CallChecked.code`).
     """
-    tool = call.tool
-    shown = [
-        session.id,
-        call.id,
-        call.attempt,
-        call.part.name,
-        to_data(tool) if tool is not None else None,
-        call.judged,
-        code,
-    ]
-    if call.returned:
-        shown.append(call.returned)
-    text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    before = (session.id, call.id, call.attempt, call.part.name)
+    after = (call.judged, code, *((call.returned,) if call.returned else ()))
+    tool = _tool_json(Same(call.tool))
+    text = ",".join([*map(json.dumps, before), tool, *map(json.dumps, after)])
+    return hashlib.sha256(f"[{text}]".encode("ascii")).hexdigest()
+
+
+@lru_cache(maxsize=TOOLS_IN_USE)
+def _tool_json(tool: Same[Tool | None]) -> str:
+    return json.dumps(to_data(tool.value), sort_keys=True, separators=(",", ":"))

@@ -13,11 +13,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import unquote
 
 from app.core.arguments import all_hold, steps_of, value_at, values_of
 from app.core.faults import FAULTS
+from app.core.same import TOOLS_IN_USE, Same
 from app.core.serialization import to_data
 from app.core.session import Call
 from app.core.tools import Tool
@@ -155,9 +157,16 @@ def _comes_from(tool: Tool, source: str) -> bool:
 def content(tool: Tool, code: str) -> str:
     """What a rule is bound to, as 64 hex digits: what the model is told of the tool, who answers
     it, and `code`, which stands for what answers beyond it (`CallChecked.code`)."""
-    shown = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
-    text = json.dumps(to_data([*shown, tool.format, tool.read_only, code]), sort_keys=True)
+    text = f"[{_content_json(Same(tool))}, {json.dumps(code)}]"
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@lru_cache(maxsize=TOOLS_IN_USE)
+def _content_json(same: Same[Tool]) -> str:
+    """The items of a JSON array."""
+    tool = same.value
+    shown = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
+    return json.dumps(to_data([*shown, tool.format, tool.read_only]), sort_keys=True)[1:-1]
 
 
 def base_of(rule: Rule) -> str:

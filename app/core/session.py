@@ -477,10 +477,10 @@ class Session:
         """The calls that need a person, in order."""
         if not self.waits:
             return []
-        standing = self.standing
-        return sorted(
-            standing.of("waiting") + standing.of("interrupted"), key=lambda call: call.part.index
-        )
+        waiting, interrupted = (self.standing.of(name) for name in ("waiting", "interrupted"))
+        if not interrupted:
+            return waiting
+        return sorted(waiting + interrupted, key=lambda call: call.part.index)
 
     @property
     def waits(self) -> int:

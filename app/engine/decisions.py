@@ -196,9 +196,10 @@ class OpenCheck:
 @dataclass(eq=False)
 class CheckBatch:
     """Checks that began together, of the calls `left`, which are not written down yet; `works` are
-    those of them that have begun, by call id."""
+    those of them that have begun, by call id; of `pending` it is not known yet how they ended."""
 
     left: dict[str, Call]
+    pending: int
     works: dict[str, asyncio.Task[CallCheck]] = field(default_factory=dict)
     ended: bool = False
 
@@ -248,14 +249,21 @@ class CallChecks:
         self._supervise = supervise
         self._then = follow
         self._open: dict[tuple[str, str], OpenCheck] = {}
+        self._batches: dict[str, list[CheckBatch]] = {}
 
     def start(self, live: LiveSession, call_ids: Sequence[str]) -> None:
         """Check calls that are proposed, side by side."""
-        batch = CheckBatch({call_id: live.session.call(call_id) for call_id in call_ids})
+        calls = {call_id: live.session.call(call_id) for call_id in call_ids}
+        batch = CheckBatch(calls, len(calls))
+        batches = self._batches.setdefault(live.id, [])
+        batches.append(batch)
 
         def forget() -> None:
             """Where writing broke off, the rest of the checks is of no use."""
             batch.cancel()
+            batches.remove(batch)
+            if not batches:
+                del self._batches[live.id]
             for call_id in batch.left:
                 del self._open[live.id, call_id]
 
@@ -373,6 +381,10 @@ class CallChecks:
     def under_way(self, session_id: str, call_id: str) -> bool:
         return (session_id, call_id) in self._open
 
+    def count(self, session_id: str) -> int:
+        """How many proposed calls of the session are being checked."""
+        return sum(batch.pending for batch in self._batches.get(session_id, ()))
+
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
         """Begin to end the session's looks; what is returned is done when they are over. Their
         calls stay as they are: who goes on looks at them anew."""
@@ -404,6 +416,7 @@ class CallChecks:
                 return
             whole = (call_id for call_id in call_ids if not batch.works[call_id].cancelled())
             async with self._sessions.holding(session_id) as live:
+                batch.pending -= len(call_ids)
                 await self._write(
                     live, {call_id: _result_of(call_id, batch.works[call_id]) for call_id in whole}
                 )

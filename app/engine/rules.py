@@ -393,10 +393,10 @@ class Policy:
             for name in asked:
                 await self.know(name)
 
-    async def commands(self, session: Session) -> list[Command]:
-        """What happens next, by the rules of this moment."""
+    async def commands(self, session: Session, checking: int = 0) -> list[Command]:
+        """What happens next, by the rules of this moment; `checking` calls are being checked."""
         await self.know_all(session)
-        return next_commands(session, self.of(session.id), self.denials.has)
+        return next_commands(session, self.of(session.id), self.denials.has, checking)
 
     def denied(self, call: Call) -> None:
         """A person has denied the call."""

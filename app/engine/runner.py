@@ -312,6 +312,7 @@ class Runner:
         """Whoever comes while this is in line for the session need not be: what was saved by then
         is seen."""
         self._in_line.add(session_id)
+        await asyncio.sleep(0)  # those whose ends were saved together come at once
         try:
             async with self._sessions.holding(session_id) as live:
                 self._in_line.discard(session_id)
@@ -323,7 +324,7 @@ class Runner:
         """The calls `looked` were looked at just now, like those that are decided in this hold."""
         fresh = set(looked)
         try:
-            while commands := self._due(live, await self._policy.commands(live.session), fresh):
+            while commands := self._due(live, await self._commands(live), fresh):
                 rules = self._policy.of(live.id)
                 for alike in _in_groups(commands):
                     if self._closing or live.deleted:
@@ -334,6 +335,9 @@ class Runner:
         except Exception:  # a write that failed, or a bug: a session is never left as if it ran
             self._settle_later(live.id)
             raise
+
+    async def _commands(self, live: LiveSession) -> Sequence[Command]:
+        return await self._policy.commands(live.session, self.checks.count(live.id))
 
     def _due(
         self, live: LiveSession, commands: Sequence[Command], fresh: set[str]

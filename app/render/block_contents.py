@@ -153,16 +153,19 @@ def _turn(view: View, name: str, turn: Turn) -> Drawn:
 
 def _more(view: View, turn: Turn) -> dict[str, Any]:
     """How many calls are not shown, how many the next click shows, and where it leads."""
-    hidden = turn.calls[view.most(turn.number) :]
+    most = view.most(turn.number)
+    hidden = max(len(turn.calls) - most, 0)
     where = {"shown": spelled(with_more(view.shown, turn.number))}
     if view.replay:
         where = {"at": str(view.session.seq), **where}
-    waiting = sum(call.status in ("waiting", "interrupted") for call in hidden)
-    last = turn is view.session.last_item and not view.session.stopped and turn.end is not None
+    waiting, end = 0, turn.part_after(most)
+    if turn is view.session.last_item and not view.session.stopped and turn.end is not None:
+        shown = len(turn.standing.of("waiting", end)) + len(turn.standing.of("interrupted", end))
+        waiting = turn.standing.count("waiting") + turn.standing.count("interrupted") - shown
     return {
-        "hidden": len(hidden),
-        "next": min(len(hidden), CARDS),
-        "waiting": waiting if last else 0,
+        "hidden": hidden,
+        "next": min(hidden, CARDS),
+        "waiting": waiting,
         "query": urlencode(where, safe=","),
     }
 

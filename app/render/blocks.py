@@ -156,8 +156,8 @@ def frame(
     """The step that brings a page from before `events` to `view`, whose session has them all.
 
     `wire_since` is the version of `view.wire` that the page shows; None leaves the wire alone.
-    `leave` are ids of blocks that are not to be drawn, `late` are those that `text_growth` named
-    and that were not drawn since.
+    `leave` are ids of blocks that are not to be drawn, `late` are those that were left so before,
+    and those that `text_growth` named and that were not drawn since.
     """
     touches = [touch for logged in events for touch in touched(logged, view.session, view.most)]
     touches.extend(still_growing(view.session, late))
@@ -194,8 +194,11 @@ def text_growth(
 
 
 def still_growing(session: Session, late: Iterable[str]) -> Iterator[Touch]:
-    """Those of the blocks from `text_growth` that are there: a part that has ended has none."""
+    """Those of the blocks `late` that are there: a part that has ended has none."""
     for block_id in late:
+        if block_id == "bar":
+            yield Touch(block_id, "changed")
+            continue
         _, turn, index = block_id.split("-")
         part = session.turns[int(turn) - 1].parts[int(index)]
         if not part.ended and part.length <= paging.PORTION:

@@ -171,8 +171,8 @@ def pause(session: Session) -> Pause | None:
         value = _raised(session, raises, field) if field is not None else ""
         forgives = session.paused == "error"
         return Pause(title, sentence, raises if value else "", value, field, forgives)
-    still_open = [call for call in session.current_calls if call.status != "done"]
-    if not session.stopped or not still_open:
+    still_open = session.standing.of("undone") if session.stopped else []
+    if not still_open:
         return None
     count = f"{plural(len(still_open), 'call')} {'is' if len(still_open) == 1 else 'are'} open"
     rule = next((call.stopped_by for call in still_open if call.stopped_by), "")

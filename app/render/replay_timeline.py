@@ -111,7 +111,7 @@ def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, .
     """Every stretch of time that has a name, in order of its start; stretches may overlap."""
     now = max(_latest(session), until_ms)
     person = [
-        replace(_segment("person", on, start, end, call_block(call)), name=call.name, call=call.id)
+        _segment("person", on, start, end, call_block(call), call.name, call.id)
         for call, start, end in _decisions(session, now)
     ]
     busy = [segment for turn in session.turns for segment in _turn_segments(turn, on, now)]
@@ -121,18 +121,22 @@ def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, .
 def in_lanes(found: Sequence[Segment]) -> list[Segment]:
     """`found` in order of start, each in the first lane that is free where it begins. What came
     before decides alone, so nothing changes its lane while a run goes on."""
-    laid: list[Segment] = []
+    ordered = sorted(found, key=lambda segment: segment.start_ms)
+    lanes: list[int] = []  # by segment: its own, and how many there are
+    counts: list[int] = []
     free: list[float] = []  # by lane: when its last one ends
-    first = 0
-    for segment in sorted(found, key=lambda segment: segment.start_ms):
+    for segment in ordered:
         if all(end <= segment.start_ms for end in free):
-            laid[first:] = [replace(before, lanes=len(free)) for before in laid[first:]]
-            first, free = len(laid), []
+            counts += [len(free)] * (len(lanes) - len(counts))
+            free = []
         lane = next((at for at, end in enumerate(free) if end <= segment.start_ms), len(free))
         free[lane : lane + 1] = [inf if segment.open else segment.end_ms]
-        laid.append(replace(segment, lane=lane))
-    laid[first:] = [replace(before, lanes=len(free)) for before in laid[first:]]
-    return laid
+        lanes.append(lane)
+    counts += [len(free)] * (len(lanes) - len(counts))
+    return [
+        segment if (lane, count) == (0, 1) else replace(segment, lane=lane, lanes=count)
+        for segment, lane, count in zip(ordered, lanes, counts, strict=True)
+    ]
 
 
 def call_block(call: Call) -> str:
@@ -143,8 +147,8 @@ def call_block(call: Call) -> str:
 def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
     closed = turn.closed_ms if turn.closed_ms is not None else now
     first = turn.first_part_ms if turn.first_part_ms is not None else closed
-    waits = _segment("waiting", on, turn.sent_ms, first, f"turnhead-{turn.number}")
-    yield replace(waits, open=turn.open and turn.first_part_ms is None)
+    still = turn.open and turn.first_part_ms is None
+    yield _segment("waiting", on, turn.sent_ms, first, f"turnhead-{turn.number}", still=still)
     # An answer is one stream: a part is over where the next begins, though it is ended later.
     following = [part.started_ms for part in turn.parts[1:]]
     for part, next_ms in zip_longest(turn.parts, following):
@@ -152,20 +156,30 @@ def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
         block = f"{'call' if is_call else 'part'}-{turn.number}-{part.index}"
         ended = part.ended_ms if part.ended_ms is not None else closed
         end = ended if next_ms is None else min(ended, next_ms)
-        made = _segment(_kind(part), on, part.started_ms, end, block)
         call_id = f"{turn.number}.{part.index}" if is_call else ""
         still = next_ms is None and not part.ended and turn.open
-        yield replace(made, name=part.name, call=call_id, open=still)
+        kind = _kind(part)
+        yield _segment(kind, on, part.started_ms, end, block, part.name, call_id, still=still)
     for call in turn.calls:
         if call.started_ms is not None:
             end = call.ended_ms if call.ended_ms is not None else now
-            runs = _segment("tool", on, call.started_ms, end, call_block(call))
-            yield replace(runs, name=call.name, call=call.id, open=call.status == "running")
+            block, still = call_block(call), call.status == "running"
+            yield _segment("tool", on, call.started_ms, end, block, call.name, call.id, still=still)
 
 
-def _segment(kind: SegmentKind, on: Clock, start: int, end: int, block: str) -> Segment:
+def _segment(
+    kind: SegmentKind,
+    on: Clock,
+    start: int,
+    end: int,
+    block: str,
+    name: str = "",
+    call: str = "",
+    *,
+    still: bool = False,
+) -> Segment:
     """From times in Unix ms."""
-    return Segment(kind, on.at(start), on.at(end), block, max(end - start, 0))
+    return Segment(kind, on.at(start), on.at(end), block, max(end - start, 0), name, call, still)
 
 
 def _latest(session: Session) -> int:

@@ -146,18 +146,18 @@ def _running_words(session: Session) -> str:
         if part is not None:
             return {"thinking": "thinking", "call": "calling a tool"}.get(part.kind, "streaming")
         return "streaming" if turn.parts else "waiting for the model"
-    running = [call.name for call in turn.calls if call.status == "running"]
+    running = [call.name for call in turn.standing.of("running")]
     words = f"running {running[0]}" if len(running) == 1 else f"{len(running)} calls run"
     if not running:
         words = "working"
-    return f"{words} · {needs(session.waiting)}" if session.waiting else words
+    return f"{words} · {needs(session.waiting)}" if session.waits else words
 
 
 def busy_words(session: Session) -> str:
     """Why a running session takes no message: `the model is answering`, `look_up runs`."""
     if session.retrying is not None:
         return "waiting to try again"
-    running = [call.name for call in session.current_calls if call.status == "running"]
+    running = [call.name for call in session.standing.of("running")]
     if not running:
         return "the model is answering"
     return (
@@ -171,7 +171,7 @@ def runnable_at_once(view: View) -> list[Call]:
     """The waiting calls that one key may run together: their cards are shown, they are sound, and
     no second click is needed."""
     session = view.session
-    if not session.waiting:
+    if not session.waits:
         return []
     turn = session.turns[session.current_calls[0].turn - 1]
     doubled = doubled_ids(turn)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from app.core.events import Problem
+from app.core.same import Same
 from app.schema import schema_checks
 from app.schema.incremental_text import IncrementalReader
 from app.schema.schema_checks import Place, Schema, is_local, pointer, resolve, subschemas
@@ -342,7 +343,7 @@ class IncrementalValidator:
         """A schema that cannot be used is never complained about here."""
         self._reader: IncrementalReader | None = None
         try:
-            if schema_checks.fault(schema) is None:
+            if not isinstance(schema_checks.usable(Same(schema)), tuple):
                 self._reader = IncrementalReader(_Walk(SchemaSpots(schema)))
         except (WorkSpent, ValueError):
             pass

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn, Protocol
 
 import jsonschema_rs
+
+from app.core.same import TOOLS_IN_USE, Same
 
 # Walks through the schemas inside a schema, and follows a local `$ref`.
 # https://json-schema.org/draft/2020-12/json-schema-core#section-10
@@ -185,6 +188,12 @@ def fault(schema: Any) -> Fault | None:
         return _form_fault(schema) or _ref_fault(schema) or _meta_fault(schema)
     except RecursionError:
         return f"A schema may be nested {MAX_SCHEMA_DEPTH} levels deep; flatten it.", ""
+
+
+@lru_cache(maxsize=TOOLS_IN_USE)
+def usable(same: Same[Any]) -> Fault | Validator:
+    """The validator of a schema that nobody changes, or its `fault`."""
+    return fault(same.value) or validator(same.value)
 
 
 def validator(schema: Mapping[str, Any]) -> Validator:

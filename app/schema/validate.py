@@ -16,6 +16,7 @@ import jsonschema_rs
 
 from app.core.errors import BadTool
 from app.core.events import Problem
+from app.core.same import Same
 from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Tool
 from app.schema import schema_checks
 from app.schema.schema_checks import Place, is_local, pointer, resolve
@@ -54,13 +55,13 @@ def schema_problems(
 
     Bounded in time and memory; never raises. A schema that cannot be used is one problem.
     """
-    if (wrong := schema_checks.fault(schema)) is not None:
-        return (Problem("schema", f"This tool's schema cannot be used. {wrong[0]}"),)
+    validator = schema_checks.usable(Same(schema))
+    if isinstance(validator, tuple):
+        return (Problem("schema", f"This tool's schema cannot be used. {validator[0]}"),)
     work = schema_checks.steps(schema, value)
     if work > schema_checks.MAX_STEPS:
         message = "Checking these arguments against this schema would take too long; read them."
         return (Problem("schema", message),)
-    validator = schema_checks.validator(schema)
     try:
         if validator.is_valid(value):
             return ()

@@ -37,7 +37,9 @@ FRAME_S = 0.016
 """A stream sends its first frame after a pause at once, and then at most one each 16 ms."""
 
 SLOW_S = 0.2
-"""The list and the wire's rows follow at most this often; text never waits for them."""
+SLOW_SHARE = 0.1
+"""The list, the bar and the wire's rows follow at most this often, and for at most this share of
+the time: each costs as much as all that it shows. Text never waits for them."""
 
 KEEP_ALIVE_S = 15.0
 
@@ -149,14 +151,15 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
     with sessions.listen(session_id) as bell:
         while not site.closing:
             bell.clear()
-            slow = loop.time() >= cursor.slow_at
+            began = loop.time()
+            slow = began >= cursor.slow_at
             if sent := await _next(site, session_id, cursor, slow=slow):
                 yield sent
             now = loop.time()
             next_at = now + FRAME_S if sent else 0.0
             text_alone = cursor.behind and bool(sent)
             if slow and (sent or cursor.behind) and not text_alone:
-                cursor.slow_at = now + SLOW_S
+                cursor.slow_at = now + max(SLOW_S, (now - began) / SLOW_SHARE)
             wait_s = cursor.slow_at - now if cursor.behind else KEEP_ALIVE_S
             if wait_s <= 0:
                 continue  # what is slower follows the text at once
@@ -251,7 +254,8 @@ async def _rows(site: Site, cursor: Cursor, *, slow: bool) -> Sequence[SessionRo
 def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: bool) -> PageFrame:
     """What `seen` touched; of the wire what is new, or all of it for a reader that is new here."""
     if not slow:
-        return frame(site.env, view, seen)
+        cursor.late |= {"bar"} if seen else set()
+        return frame(site.env, view, seen, leave=frozenset({"bar"}))
     known, cursor.wire = cursor.wire, view.wire.version
     late, cursor.late = cursor.late, set()
     if known is None and not seen and view.session.state != "running":

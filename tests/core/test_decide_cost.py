@@ -106,6 +106,20 @@ def lines_of(rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits
     return counted.lines_of("app/core", lambda: _driven(one, rules, safe=safe))
 
 
+def test_calls_that_are_being_checked_are_not_walked_over() -> None:
+    """Each batch of checks is a round, and each call that ends meanwhile."""
+
+    def work_of(count: int, checking: int) -> int:
+        one = session(*begun(), *turn(1, *map(call, range(count))))
+        asked = next_commands(one, ALL)
+        assert asked == [CheckCall(call.id) for call in one.calls()]
+        assert next_commands(one, ALL, checking=count - 1) == asked
+        return counted.lines_of("app/core", lambda: next_commands(one, ALL, checking=checking))
+
+    assert work_of(120, 120) == work_of(30, 30)
+    assert work_of(120, 0) > work_of(30, 0)
+
+
 def test_a_call_is_not_compared_with_every_one_that_was_denied() -> None:
     """A rule that the program proposed is asked about as many calls as were denied before: four
     times as many are four times the work."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +136,9 @@ def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
             found.bell.set()
         return await append(live, events, **more)
 
-    async def asked(session: Session) -> list[Command]:
+    async def asked(session: Session, checking: int) -> list[Command]:
         found.asked += 1
-        return await commands(session)
+        return await commands(session, checking)
 
     monkeypatch.setattr(engine.sessions, "append", appended)
     monkeypatch.setattr(engine.policy, "commands", asked)
@@ -159,6 +159,22 @@ async def test_the_checks_of_an_answer_are_few_batches_and_few_walks(
         assert sum(found.saved) == 250
         assert len(found.saved) <= 2 + 250 // CHECKS_TOGETHER
         assert found.asked <= 10  # each of them walks over all calls
+
+
+async def test_calls_that_a_rule_runs_are_few_walks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that end together are one walk, and not one each."""
+    tool = replace(TOOL, answered_by="mock", config={"result": "so"}, parallel_safe=True)
+    async with running(tmp_path, scenario=many(250)) as engine:
+        found = counted(engine, monkeypatch)
+        session_id = await begun(
+            engine, [tool], rules=ALLOW_ALL, max_calls_per_turn=250, max_parallel=16
+        )
+        await engine.runner.prompt(session_id, "go")
+        session = await rested(engine, session_id)
+        assert {call.status for call in session.calls()} == {"done"}
+        assert found.asked <= 125
 
 
 @pytest.mark.parametrize("ending", ["stop", "close"])

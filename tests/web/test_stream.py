@@ -112,6 +112,20 @@ async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(tmp_path: P
         assert "flow" not in sent
 
 
+async def test_the_bar_which_shows_the_whole_session_follows_on_the_slow_beat(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "hello")
+        site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
+        quick = await _next(site, session.id, cursor, slow=False)
+        assert '"#head"' in quick
+        assert '"#bar"' not in quick
+        assert cursor.behind
+        assert '"#bar"' in await _next(site, session.id, cursor, slow=True)
+        assert '"#bar"' not in await _next(site, session.id, cursor, slow=True)
+
+
 async def test_a_reader_of_each_moment_ends_with_the_same_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

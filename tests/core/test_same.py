@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
+
+from app.core.reducer import digest
+from app.core.rules import content
+from app.core.same import Same
+from app.core.serialization import to_data
+from app.core.tools import Tool
+from tests.playbook import begun, call, session, turn
+
+
+def test_what_is_remembered_is_of_the_very_object() -> None:
+    looks: list[dict[str, int]] = []
+
+    @lru_cache(maxsize=2)
+    def size(same: Same[dict[str, int]]) -> int:
+        looks.append(same.value)
+        return len(same.value)
+
+    one, alike = {"a": 1}, {"a": 1}
+    assert [size(Same(one)), size(Same(one)), size(Same(alike))] == [1, 1, 1]
+    assert [look is one for look in looks] == [True, False]
+    assert Same(one) != one
+
+
+def test_what_a_rule_and_a_card_are_bound_to_stays_what_it_was() -> None:
+    """Both are kept: in rules, in decisions and in cards that are open."""
+    tool = Tool("né", "“x”", {"type": "object", "b": [1.5], "a": None}, config={"result": "so"})
+    told = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
+    text = json.dumps(to_data([*told, tool.format, tool.read_only, "cödé"]), sort_keys=True)
+    assert content(tool, "cödé") == hashlib.sha256(text.encode()).hexdigest()
+
+    one = session(*begun(), *turn(1, call(0, arguments='{"city": "Zürich"}')))
+    asked = one.call("1.0")
+    for asked.tool, asked.returned in ((tool, 0), (None, 2)):
+        shown = [one.id, asked.id, asked.attempt, asked.part.name]
+        shown += [None if asked.tool is None else to_data(asked.tool), asked.judged, "cödé"]
+        shown += [asked.returned] if asked.returned else []
+        text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
+        assert digest(one, asked, "cödé") == hashlib.sha256(text.encode()).hexdigest()
