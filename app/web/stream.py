@@ -40,6 +40,8 @@ SLOW_S = 0.2
 SLOW_SHARE = 0.1
 """The list, the bar and the wire's rows follow at most this often, and for at most this share of
 the time: each costs as much as all that it shows. Text never waits for them."""
+SLOWEST_S = 2.0
+"""... but each that many seconds, whatever it takes."""
 
 KEEP_ALIVE_S = 15.0
 
@@ -153,13 +155,15 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             bell.clear()
             began = loop.time()
             slow = began >= cursor.slow_at
-            if sent := await _next(site, session_id, cursor, slow=slow):
+            sent = await _next(site, session_id, cursor, slow=slow)
+            took_s = loop.time() - began
+            if sent:
                 yield sent
             now = loop.time()
             next_at = now + FRAME_S if sent else 0.0
             text_alone = cursor.behind and bool(sent)
             if slow and (sent or cursor.behind) and not text_alone:
-                cursor.slow_at = now + max(SLOW_S, (now - began) / SLOW_SHARE)
+                cursor.slow_at = now + min(max(SLOW_S, took_s / SLOW_SHARE), SLOWEST_S)
             wait_s = cursor.slow_at - now if cursor.behind else KEEP_ALIVE_S
             if wait_s <= 0:
                 continue  # what is slower follows the text at once
