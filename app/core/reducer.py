@@ -62,10 +62,9 @@ from app.core.events import (
     Warned,
 )
 from app.core.limits import beyond_calls, raised
-from app.core.same import TOOLS_IN_USE, Same
 from app.core.serialization import to_data
 from app.core.session import Call, CallStatus, Part, Prompt, Session, Task, Turn
-from app.core.tools import Tool
+from app.core.tools import TOOLS_IN_USE, Same, Tool
 
 MOST_OUTPUT = 16_000
 """Characters that are kept of what a running call printed: its end. The log has all of it."""

@@ -19,10 +19,9 @@ from urllib.parse import unquote
 
 from app.core.arguments import all_hold, steps_of, value_at, values_of
 from app.core.faults import FAULTS
-from app.core.same import TOOLS_IN_USE, Same
 from app.core.serialization import to_data
 from app.core.session import Call
-from app.core.tools import Tool
+from app.core.tools import TOOLS_IN_USE, Same, Tool
 
 Action = Literal["run", "answer", "deny", "ask", "stop"]
 ACTIONS: tuple[Action, ...] = ("run", "answer", "deny", "ask", "stop")

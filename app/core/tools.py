@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
 ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person", "workspace")
@@ -128,3 +128,31 @@ class ToolResult:
 def text_result(text: str, *, is_error: bool = False, kind: ResultKind = "") -> ToolResult:
     """A result of one piece of text."""
     return ToolResult((Content(text=text),), is_error=is_error, kind=kind)
+
+
+# What follows from a tool or a schema that nobody changes, remembered for that very object. It has
+# mappings in it, so it has no hash, and to compare two of them costs as much as what is remembered;
+# a thousand calls of an answer bear one and the same:
+#
+#     @lru_cache(maxsize=TOOLS_IN_USE)
+#     def size(tool: Same[Tool]) -> int: ...
+
+T = TypeVar("T")
+
+TOOLS_IN_USE = 64
+"""Of so many tools what was found out last is remembered."""
+
+
+class Same(Generic[T]):
+    """Equal where `value` is the same object, which lives as long as this does."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from app.core.events import Problem
-from app.core.same import Same
+from app.core.tools import Same
 from app.schema import schema_checks
 from app.schema.incremental_text import IncrementalReader
 from app.schema.schema_checks import Place, Schema, is_local, pointer, resolve, subschemas

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 import jsonschema_rs
 
-from app.core.same import TOOLS_IN_USE, Same
+from app.core.tools import TOOLS_IN_USE, Same
 
 # Walks through the schemas inside a schema, and follows a local `$ref`.
 # https://json-schema.org/draft/2020-12/json-schema-core#section-10

@@ -16,8 +16,7 @@ import jsonschema_rs
 
 from app.core.errors import BadTool
 from app.core.events import Problem
-from app.core.same import Same
-from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Tool
+from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Same, Tool
 from app.schema import schema_checks
 from app.schema.schema_checks import Place, is_local, pointer, resolve
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments

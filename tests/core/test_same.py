@@ -6,9 +6,8 @@ from functools import lru_cache
 
 from app.core.reducer import digest
 from app.core.rules import content
-from app.core.same import Same
 from app.core.serialization import to_data
-from app.core.tools import Tool
+from app.core.tools import Same, Tool
 from tests.playbook import begun, call, session, turn
 
 
