@@ -2,7 +2,7 @@
 
 The table below is that one: its rows in its words, each with the faults it names and what must be
 seen in the session. A fault that means nothing on a protocol is left out by the simulator's own
-rule for it. Two rows live elsewhere: what is retried in test_driver, what loops in test_decide.
+rule for it. Two rows live elsewhere: what is retried in test_runner, what loops in test_decide.
 """
 
 from __future__ import annotations
