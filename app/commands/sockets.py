@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, on uvloop where the extra `fast` has brought it."""
+    """`asyncio.run`, on uvloop where the extra `fast` is installed."""
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         return runner.run(main)
 

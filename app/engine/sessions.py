@@ -135,7 +135,7 @@ class SessionStore:
         self.epoch = uuid.uuid4().hex[:8]
         self.position = 0
         self._positions: dict[str, int] = {}
-        """Of each session that went on in this epoch, where its last event stands."""
+        """By session: the position of its last event, where it had one in this epoch."""
         self.list_version = 0
         self.marks_version = 0
         self.health = log.database.health
@@ -328,9 +328,8 @@ class SessionStore:
 
     @property
     def cursor(self) -> str:
-        """Where a page stands that is drawn now: the epoch, and a position in it. An epoch ends
-        with the program, or where what was shown could not be saved: a cursor of another one says
-        nothing."""
+        """The cursor of a page that is drawn now: the epoch, and a position in it. An epoch ends
+        with the program, or where what was shown cannot be saved; cursors of others are unknown."""
         return self.cursor_at(self.position)
 
     def cursor_at(self, position: int) -> str:
@@ -401,8 +400,8 @@ class SessionStore:
             self._list_timer = later(LIST_S, self._ring_for_list, self.list_version)
 
     def _lost(self, session_id: str, error: StoreError) -> None:
-        """Deltas that were shown could not be saved, and never can: every page starts anew, and
-        whoever goes on with the session hears of it."""
+        """Deltas that were shown cannot be saved, now or later: a new epoch begins, and the next
+        append to the session raises `error`."""
         self.epoch = uuid.uuid4().hex[:8]
         if (live := self._live.get(session_id)) is not None:
             live.folded, live.failed = None, error
@@ -449,7 +448,7 @@ class SessionStore:
                 WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
             )
         except StoreError:
-            live.folded = None
+            live.folded, live.failed = None, None  # whoever appends hears of it now
             raise
         self._show(live, logged, chunks)
         if summary is not None:

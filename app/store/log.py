@@ -101,7 +101,7 @@ class Log:
         self._writing: dict[str, asyncio.Future[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self.lost: Callable[[str, StoreError], None] = lambda session, error: None
-        """Called with the session whose waiting batches could not be written, and never can."""
+        """Called with a session of which batches that waited cannot be written, now or later."""
 
     @property
     def database(self) -> Database:
@@ -182,12 +182,10 @@ class Log:
             self.position += copied + len(several.events)
         writing = self._db.submit(rows, full=batch is not None and batch.full)
         self._writing[session] = writing
-        writing.add_done_callback(partial(self._submitted, session, waiting, batch is None))
+        writing.add_done_callback(partial(self._submitted, session, waiting))
         return writing
 
-    def _submitted(
-        self, session: str, waiting: _Waiting, alone: bool, writing: asyncio.Future[None]
-    ) -> None:
+    def _submitted(self, session: str, waiting: _Waiting, writing: asyncio.Future[None]) -> None:
         del self._writing[session]
         error = writing.exception()
         if error is None or not waiting.batches:
@@ -197,7 +195,7 @@ class Log:
             whole = _Waiting(waiting.batches + later.batches, waiting.size + later.size)
             self._waiting[session] = whole
             self._set_timer(RETRY_S)
-        elif isinstance(error, StoreError) and alone:
+        elif isinstance(error, StoreError):
             self.lost(session, error)
 
     def _set_timer(self, delay_s: float) -> None:
@@ -242,7 +240,9 @@ class Log:
             f" AND ({_NO_DELTA} OR seq > ?) ORDER BY seq",
             (session, row[0]),
         )
-        return [*await self._whole(session, rows), *waiting]
+        log = await self._whole(session, rows)
+        saved = log[-1].seq if log else 0  # what waited may have been written meanwhile
+        return [*log, *(logged for logged in waiting if logged.seq > saved)]
 
     async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
         """The events of `rows`, each with all of its text."""

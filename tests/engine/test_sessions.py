@@ -435,6 +435,20 @@ async def test_deltas_that_cannot_be_saved_yet_are_kept(
         assert [logged.seq for logged in log] == list(range(1, len(log) + 1))
 
 
+async def test_deltas_that_are_lost_with_what_came_next_begin_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        await fill(sessions, session_id, DELTAS)
+        cursor = sessions.cursor
+        Broken(database, monkeypatch, 1)
+        with pytest.raises(StoreError):
+            await fill(sessions, session_id, [PartEnded(0, "abc")])
+        assert await since(sessions, session_id, cursor) is None
+        await fill(sessions, session_id, [PartEnded(0, "")])  # it was told once
+
+
 async def test_deltas_that_can_never_be_saved_begin_an_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
