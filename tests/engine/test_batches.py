@@ -19,7 +19,7 @@ from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.sessions import GroupedWrites, LiveSession
 from app.simulator.scenario import Scenario, scenario
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
+from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +111,7 @@ async def test_of_decisions_that_come_together_on_one_call_one_wins(tmp_path: Pa
                 return_exceptions=True,
             )
         assert [type(one) for one in told] == [type(None), Conflict, Conflict, type(None)]
-        await until(engine, session_id, CallEnded)
+        await rested(engine, session_id)  # who leaves while it connects leaves a socket open
         log = await engine.log.events(session_id)
         assert [one.call_id for one in events_of(log, CallDecided)] == [first, second[0]]
 
