@@ -109,7 +109,9 @@ def _serve(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Start the server; prints one line with the link to open.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=_port, default=8765, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
+        "--port", type=_port, default=8765, help="0 chooses a free one (%(default)s)"
+    )
     parser.add_argument("--open", action="store_true", help="open the link in a browser")
     parser.add_argument("--no-token", action="store_true", help="no login; on loopback only")
     parser.add_argument(
@@ -173,7 +175,7 @@ def _decode(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "decode",
         help="decode recorded response bodies",
-        description="Decode recorded response bodies (SSE, NDJSON or JSON, told by their bytes).",
+        description="Decode recorded response bodies: SSE, NDJSON or JSON, detected by content.",
     )
     parser.add_argument("protocol", help=", ".join(PROTOCOLS))
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -189,7 +191,7 @@ def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="The simulator alone. It takes any key. Base URLs: /anthropic, /openai/v1, "
         "/gemini, /ollama.",
     )
-    parser.add_argument("--port", type=_port, default=0, help="0 takes a free one (%(default)s)")
+    parser.add_argument("--port", type=_port, default=0, help="0 chooses a free one (%(default)s)")
     parser.add_argument(
         "--scenario",
         metavar="FILE",
@@ -197,7 +199,7 @@ def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
         "docs/scenarios.md",
     )
     parser.add_argument(
-        "--pace", type=float, default=1.0, help="1 is human, 0 at once (%(default)s)"
+        "--pace", type=float, default=1.0, help="1 is a human pace, 0 is no delay (%(default)s)"
     )
 
 
@@ -212,7 +214,7 @@ def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "lint",
         help="what each provider refuses or ignores of tools",
-        description="Judge tools in any known form; one finding a line. Exit 1 where a request "
+        description="Check tools in any known format; one finding a line. Exit 1 where a request "
         "would be refused, 2 where a file holds no tool.",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -221,7 +223,7 @@ def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--fix",
         action="store_true",
         help="rewrite FILE with schemas that the providers accept; shows the change "
-        "and what of the meaning is lost, and keeps FILE.orig",
+        "and what meaning is lost, and keeps FILE.orig",
     )
     parser.add_argument("--json", action="store_true", help="one array of objects")
 
@@ -242,8 +244,8 @@ def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "export",
         help="a session as a file",
-        description="Write a session as a file, secrets masked; also while a server runs. What was "
-        "masked, and what the form cannot say, is told on stderr.",
+        description="Write a session as a file, secrets redacted; also while a server runs. "
+        "Prints on stderr what was redacted and what the form cannot hold.",
     )
     parser.add_argument(
         "session", metavar="SESSION", help="its id, as `playground sessions` lists it"

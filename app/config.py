@@ -14,13 +14,17 @@ import stat
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from dotenv import dotenv_values
 from platformdirs import user_data_path
 
-from app import __version__
 from app.core.errors import BadInput, PlaygroundError
+from app.core.late import Late
+
+if TYPE_CHECKING:
+    import dotenv
+else:
+    dotenv = Late("dotenv")
 
 APP = Path(__file__).resolve().parent
 NAME = "tool-playground"
@@ -36,12 +40,8 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2
 UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
-def version() -> str:
-    return __version__
-
-
 def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """The person's own folder for databases; PLAYGROUND_HOME names another. Not created here."""
+    """The user's own folder for databases; PLAYGROUND_HOME names another. Not created here."""
     home = environ.get("PLAYGROUND_HOME", "").strip()
     return Path(home).expanduser().absolute() if home else user_data_path(NAME, appauthor=False)
 
@@ -86,7 +86,7 @@ def load_env(
     try:
         mode = path.stat().st_mode
         with path.open(encoding="utf-8") as stream:
-            found = dotenv_values(stream=stream, interpolate=False)
+            variables = dotenv.dotenv_values(stream=stream, interpolate=False)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         sentence = f"{path} cannot be read ({reason}); name a readable file with --env-file."
@@ -96,9 +96,9 @@ def load_env(
     warnings = []
     if os.name == "posix" and mode & 0o077:
         warnings.append(f"Others can read {path}; run: chmod 600 {path}")
-    values = {name: value for name, value in found.items() if value}
+    values = {name: value for name, value in variables.items() if value}
     if env_file is None:
-        # The folder may be somebody else's; a file named on the command line is the person's own.
+        # The folder may be somebody else's; a file named on the command line is the user's own.
         foreign = [name for name in values if not _fit(name, values, environ)]
         warnings += [
             f"{name} in {path} was ignored; set it in the shell or name the file with --env-file."
@@ -116,10 +116,10 @@ def env_values(start: Path, env_file: Path | None = None) -> dict[str, str]:
     path = env_file if env_file is not None else start / ".env"
     try:
         with path.open(encoding="utf-8") as stream:
-            found = dotenv_values(stream=stream, interpolate=False)
+            variables = dotenv.dotenv_values(stream=stream, interpolate=False)
     except (OSError, ValueError):
         return {}
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in variables.items() if value}
 
 
 def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]) -> bool:
@@ -150,10 +150,10 @@ def read_token(db: Path, environ: Mapping[str, str] = os.environ) -> str | None:
             )
         return named
     try:
-        kept = token_path(db).read_text("ascii").strip()
+        token = token_path(db).read_text("ascii").strip()
     except (OSError, ValueError):
         return None
-    return kept if TOKEN.fullmatch(kept) else None
+    return token if TOKEN.fullmatch(token) else None
 
 
 def read_or_make_token(db: Path, environ: Mapping[str, str] = os.environ) -> str:
@@ -174,15 +174,15 @@ def read_or_make_token(db: Path, environ: Mapping[str, str] = os.environ) -> str
             file.write(token + "\n")
     except OSError as error:
         raise PlaygroundError(
-            f"The token cannot be kept in {path} ({error.strerror}); "
+            f"The token cannot be saved in {path} ({error.strerror}); "
             "make the folder writable, set PLAYGROUND_TOKEN, or choose another --db."
         ) from error
     return token
 
 
 def _private(path: Path) -> bool:
-    found = path.lstat()
-    return stat.S_ISREG(found.st_mode) and (os.name != "posix" or not found.st_mode & 0o077)
+    status = path.lstat()
+    return stat.S_ISREG(status.st_mode) and (os.name != "posix" or not status.st_mode & 0o077)
 
 
 # --- log records ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 import time
@@ -24,14 +25,23 @@ served.START_S = 120.0  # a machine that does other things, too, is no finding
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument(
+        "--full-disk",
+        action="store_true",
+        help="the database has a small disk, which fills up meanwhile (needs root on Linux)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the first round (%(default)s)")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing that was started is left
     caught: Counter[str] = Counter()
     told = broken = 0
     began = time.monotonic()
     for seed in range(arguments.seed, arguments.seed + arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            outcome = asyncio.run(kill_round(Path(folder), seed))
+            try:
+                outcome = asyncio.run(kill_round(Path(folder), seed, full_disk=arguments.full_disk))
+            except PermissionError as error:
+                parser.error(str(error))
         told += outcome.told
         caught += outcome.caught
         if (seed - arguments.seed) % 10 == 9:

@@ -56,7 +56,7 @@ def said(name: str, times_ms: Sequence[float], bound_ms: float) -> bool:
 
 
 def marked(path: Path) -> None:
-    """A person's marks on some: tags, pins, an archive, a bin."""
+    """A user's marks on some: tags, pins, an archive, a bin."""
     with closing(sqlite3.connect(path)) as connection, connection:
         for sql in (
             "INSERT OR IGNORE INTO tags SELECT id, 'demo' FROM sessions WHERE rowid % 500 = 7",

@@ -188,7 +188,7 @@ def _frame(kind: str, data: dict[str, object]) -> bytes:
 
 def _settings(provider: str, model: str) -> Settings:
     tools = tuple(
-        Tool(name, f"{name} as a person would do it.", _LIST, config={"result": "done"})
+        Tool(name, f"{name} as a user would do it.", _LIST, config={"result": "done"})
         for name in _TOOLS[:3]
     )
     profile = Profile(provider, "anthropic", "sim:", model=model)

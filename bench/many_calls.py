@@ -33,7 +33,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.core.settings import PROTOCOLS
-from app.engine.responses import SIMULATED_PATHS
+from app.protocols.registry import FACTS
 from bench.measured_processes import cpu_s
 from bench.streams import open_stream
 from tests import served
@@ -127,7 +127,7 @@ async def new_session(client: httpx.AsyncClient, url: str, one: Measured, *, run
     """A session that has not been asked yet; its id."""
     settings: dict[str, Any] = {
         "protocol": one.protocol,
-        "base_url": url + SIMULATED_PATHS[one.protocol],
+        "base_url": url + FACTS[one.protocol].simulated,
         "model": "simulator",
         "key_name": KEY,
         "tools": [TOOL],

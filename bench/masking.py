@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.engine.stream_redaction import StreamRedactor
+from app.engine.redaction import StreamRedactor
 from app.net.keys import Keys
 from app.protocols.base import ReadItem
 from app.protocols.registry import codec

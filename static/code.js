@@ -66,7 +66,7 @@ const python = LRLanguage.define({
 
 export const views = new Map(); // the textarea's id -> its view
 
-let drawing = false; // whether a change comes from the server and not from the person
+let drawing = false; // whether a change comes from the server and not from the user
 
 function mount(textarea, language) {
   const was = views.get(textarea.id);

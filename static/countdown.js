@@ -20,29 +20,25 @@ function sinceRequest(place) {
   if (past >= 1) say(place, `${past} s of ${place.dataset.bound} s`);
 }
 
-// What has arrived of a turn, seen by what it left on the page: rows of the wire (the last one
-// counts what is alike, pings too) and the lengths of texts.
-let arrived = "";
+// When the last byte of an answer came: a text has grown, or the stream says so, for pings leave
+// nothing on the page, and when this was drawn the answer may have been silent for a while already.
+let grown = "";
 let arrivedAt = Date.now();
-let begun = ""; // the turn whose answer's first byte was seen to come
+let begun = ""; // the turn whose answer's first byte came
 
-// When the page was drawn the answer may have been silent for a while already.
-function heardBefore(number) {
-  const { heard, heardTurn } = document.getElementById("main").dataset;
-  return heardTurn === number ? Number(heard) : 0;
-}
+document.addEventListener("heard", (event) => {
+  const [turn, ago] = event.detail.data.split(" ");
+  begun = turn;
+  arrivedAt = Date.now() - Number(ago);
+});
 
 function silence(place) {
   const number = place.dataset.silence;
-  const wire = document.getElementById(`wirerows-${number}`);
   const texts = document.querySelectorAll(`#turn-${number} [data-length]`);
-  const rows = [wire?.childElementCount, wire?.lastElementChild?.textContent];
-  const now = [number, ...rows, ...Array.from(texts, (text) => text.dataset.length)].join(" ");
-  if (now !== arrived) {
-    const heard = arrived ? 0 : heardBefore(number);
-    if (heard || arrived.startsWith(`${number} `)) begun = number;
-    arrived = now;
-    arrivedAt = heard || Date.now();
+  const now = [number, ...Array.from(texts, (text) => text.dataset.length)].join(" ");
+  if (now !== grown) {
+    grown = now;
+    arrivedAt = Date.now();
   }
   const past = seconds(Date.now() - arrivedAt);
   place.hidden = past <= QUIET_S;

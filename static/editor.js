@@ -222,7 +222,7 @@ function draw(fresh, page, from) {
 const firstOf = (details) => (details.closest("#lint") ? undefined : details.querySelector("[name]")?.name) ?? details.querySelector("summary").textContent;
 const opened = () => new Set([...$("tool").querySelectorAll("details[open]")].map(firstOf));
 
-// Where the person is: the field, the cursor in it, how far it is scrolled.
+// Where the user is: the field, the cursor in it, how far it is scrolled.
 function standing() {
   const one = document.activeElement;
   if (!one?.closest("#tool")) return null;

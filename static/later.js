@@ -2,7 +2,7 @@
 // comes when it is nearly in sight, when something leads into it, when it changes, and all of the flow
 // when the browser looks for a word.
 
-import { applyFrame } from "./stream.js";
+import { applyFrame, cursor, reopen } from "./stream.js";
 
 const LATER = "[data-later]";
 const AT_ONCE = 100; // as many as the server gives
@@ -39,6 +39,7 @@ function bring(ids) {
 
 async function brought(ids) {
   const shown = $("stream")?.dataset.shown;
+  const before = ids.includes("wire") && cursor();
   const query = new URLSearchParams({ ids, ...(shown && { shown }) });
   try {
     const answer = await fetch(`/sessions/${$("main").dataset.session}/blocks?${query}`, { headers: { Accept: "text/html" } });
@@ -49,6 +50,7 @@ async function brought(ids) {
     const swapped = applyFrame({ html });
     arriving = false;
     await swapped;
+    if (before) reopen(before); // its rows come from where they were drawn, or earlier
     $("forked")?.dispatchEvent(new Event("brought")); // it tells each block where forks leave it
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;

@@ -1,4 +1,4 @@
-// Setup follows the session: the server draws it anew after each change, in every tab. What a person
+// Setup follows the session: the server draws it anew after each change, in every tab. What a user
 // has typed and not sent yet, or what was refused, is left alone; all else shows what holds now.
 
 const form = () => document.getElementById("setup");

@@ -108,6 +108,38 @@ htmx.registerExtension("opened", {
     !(comes && "later" in comes && !("later" in there)),
 });
 
+// The stream's address --------------------------------------------------------------------------
+
+let applied = ""; // the cursor of the last frame that is on the page whole
+
+document.addEventListener("htmx:sse:after:connection", ({ detail }) => {
+  applied = detail.connection.lastEventId;
+});
+
+document.addEventListener("htmx:sse:after:message", ({ detail }) => {
+  applied = detail.message.id;
+});
+
+const addressOf = (element) => new URL(element.getAttribute("hx-sse:connect"), location);
+
+export const cursor = () => applied || addressOf(stream()).searchParams.get("after");
+
+// The server makes the rows of the wire for a page that has their section.
+document.addEventListener("htmx:config:request", ({ target, detail }) => {
+  if (target !== stream() || !document.querySelector("#wire:not([data-later])")) return;
+  detail.ctx.request.action += "&wire=1";
+});
+
+// The stream begins again after `cursor`, with all that the page shows now.
+export function reopen(cursor) {
+  const address = addressOf(stream());
+  address.searchParams.set("after", cursor);
+  const element = stream().cloneNode();
+  element.setAttribute("hx-sse:connect", address.pathname + address.search);
+  element.removeAttribute("data-htmx-powered");
+  return applyFrame({ html: `<hx-partial hx-target="#stream" hx-swap="outerHTML">${element.outerHTML}</hx-partial>` });
+}
+
 // The line ------------------------------------------------------------------------------------
 
 let replaying = document.querySelector("[data-place]") !== null; // a page of one moment

@@ -7,6 +7,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""asyncio's own loop: a timer of uvloop that runs already rings by no clock of ours."""
+
 
 @contextmanager
 def loop_clock() -> Iterator[Callable[[float], None]]:

@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,8 @@ from tests.loopback import LOOP
 # Compiled once for all workers and all the servers they start, whatever the environment says:
 # compiling again costs each of them seconds.
 sys.dont_write_bytecode = False
+# A twentieth of the time would go into looking for cycles among what stays to the end.
+gc.set_threshold(20_000, 20, 20)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 LIMIT_S = 60.0
@@ -34,6 +36,15 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", LOOP
 
 
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """Put back afterwards: a command typed in this process sets it, as the program does."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected stays to the end: a tenth of the time would go into looking it through."""
@@ -41,7 +52,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 

@@ -55,7 +55,7 @@ ADD_EVENT = Tool(
     answered_by="python",
     config={"file": "tools.py", "function": "add_event"},
 )
-ASK_ME = Tool("ask_me", "Asks the person.", answered_by="person")
+ASK_ME = Tool("ask_me", "Asks the user.", answered_by="person")
 DIGEST = "d" * 64
 
 
@@ -150,7 +150,7 @@ def session(log: Sequence[Logged] | None = None) -> Session:
 
 
 def turn_with_calls(*calls: tuple[str, Any], checked: bool = True) -> Log:
-    """A log up to a turn that ended with `calls` (name, arguments), waiting for a person."""
+    """A log up to a turn that ended with `calls` (name, arguments), waiting for a user."""
     log = Log().start().prompt().request().part(0, "text", "I'll look.")
     for place, (name, arguments) in enumerate(calls, 1):
         log.call(place, name, arguments)

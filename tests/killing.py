@@ -2,17 +2,20 @@
 
 A round starts a server, lets sessions stream and tools run while it listens to all it is told,
 kills the server at an instant drawn from the seed, starts it again and compares. Each effect of a
-tool leaves a line with its call. See the state contract in docs/safety.md.
+tool leaves a line with its call. Where the database has a disk of its own, that fills up meanwhile.
+See the state contract in docs/safety.md.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import sqlite3
+import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,7 +23,8 @@ from typing import Any
 
 import httpx
 
-from tests.served import messages, rested, served, start
+from tests.killing_readers import SETTLED_S, LogReader, PageReader
+from tests.served import Served, rested, served, start
 
 PACE = "0.05"
 SOONEST_S, LATEST_S = 0.0, 1.8
@@ -32,24 +36,38 @@ STAGED = [{"tool": "note", "action": "run", "fault": "cut_json", "words": "cut"}
 
 @dataclass(frozen=True)
 class Plan:
-    """What a session does before the kill; without `rules` a script decides its calls."""
+    """What a session does before the kill; where it `is_decided` a script decides its calls.
+    `model` names a slow one, "" the simulator."""
 
     prompt: str
     rules: list[Any]
     http: bool = False
     max_turns: int = 100
+    is_decided: bool = False
+    model: str = ""
 
 
 PLANS = (
     Plan("[[fault:many-deltas-2000]] Write something long.", []),
     Plan("[[fault:parallel-5]] Use note, please.", RUN_ALL),
     Plan("[[fault:loop]] Use note, please.", RUN_ALL, max_turns=3),
-    Plan("[[fault:parallel-3]] Use note, please.", []),
+    Plan("[[fault:parallel-3]] Use note, please.", [], is_decided=True),
     Plan("[[fault:parallel-6]] Use note, please.", RUN_ALL, http=True),
     Plan("[[fault:loop]] Use note, please.", STAGED, http=True, max_turns=4),
+    Plan("Write something long.", [], model="text"),
+    Plan("Use note, please.", RUN_ALL, model="arguments"),
 )
-"""A long text; calls side by side; turn after turn, with a limit that a script lifts; calls a
-script decides; and the same of a tool on another server, where results are staged, too."""
+"""A long text at once; calls side by side; turn after turn, with a limit that a script lifts; calls
+a script decides; the same of a tool on another server, where results are staged, too; and texts and
+arguments that come slowly, so that a kill finds deltas that wait to be saved."""
+
+SLOW = [f"Word {number}, " for number in range(200)]
+SLOW_S = 0.01
+"""The pieces of a slow answer, and the time between them in seconds."""
+
+OTHERS = ((), (True,))
+"""Beside a page there may be one that follows the saved events alone. Like a script, it has what
+waits saved: nothing waits long of a session that one of them reads."""
 
 TOOL = """
 import os, time
@@ -62,6 +80,41 @@ def note(text="nothing"):
 """
 
 
+LoggedOf = tuple[str, str]
+"""The kind of an event, and its call."""
+
+
+@dataclass
+class Script(LogReader):
+    """Decides the calls that wait, where nobody else does, and goes on where a limit is reached.
+    `acknowledged` are the kinds of the events that it was told are there, with their calls."""
+
+    decides: bool = False
+    acknowledged: list[LoggedOf] = field(default_factory=list)
+    doing: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def arrived(self, client: httpx.AsyncClient, line: Mapping[str, Any]) -> None:
+        if line["kind"] == "call_checked" and self.decides:
+            body = {"decision": "run", "digest": line["digest"]}
+            call = line["call_id"]
+            self._post(client, f"calls/{call}/decision", body, ("call_decided", call))
+        if line["kind"] == "run_paused":
+            self._post(client, "continue", {}, ("run_resumed", ""))
+
+    def _post(
+        self, client: httpx.AsyncClient, path: str, body: Any, event: tuple[str, str]
+    ) -> None:
+        self.doing.add(asyncio.create_task(self.post(client, path, body, event)))
+
+    async def post(
+        self, client: httpx.AsyncClient, path: str, body: Any, event: tuple[str, str]
+    ) -> None:
+        with suppress(httpx.HTTPError):
+            answer = await client.post(f"/sessions/{self.session}/{path}", json=body)
+            if answer.is_success:
+                self.acknowledged.append(event)
+
+
 @dataclass
 class Told:
     """One session, and all the server said about it before it was killed."""
@@ -69,8 +122,13 @@ class Told:
     id: str
     plan: Plan
     effects: Path
-    lines: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    cursor: int = 0
+    script: Script
+    pages: list[PageReader]
+    is_scripted: bool
+
+    @property
+    def lines(self) -> dict[int, Mapping[str, Any]]:
+        return self.script.lines
 
     @property
     def ran(self) -> Counter[str]:
@@ -87,56 +145,197 @@ class Outcome:
     caught: Counter[str]
 
 
-async def kill_round(folder: Path, seed: int) -> Outcome:
+async def kill_round(folder: Path, seed: int, *, full_disk: bool = False) -> Outcome:
     """One round in `folder`, which is empty."""
     chance = Random(seed)
-    db = folder / "kill.db"
-    told: list[Told] = []
-    async with _other_server(folder, chance.choice([0, 0.3, 1.0])) as url:
-        one = start(db, PLAYGROUND_PACE=PACE)
+    if not full_disk:
+        async with _other_server(folder, chance.choice([0, 0.3, 1.0])) as url:
+            return await _round(folder, folder / "kill.db", url, chance, None)
+    with SmallDisk.mounted(folder / "disk") as disk:
+        async with _other_server(folder, chance.choice([0, 0.3, 1.0])) as url:
+            return await _round(folder, disk.place / "kill.db", url, chance, disk)
+
+
+async def _round(
+    folder: Path, db: Path, url: str, chance: Random, disk: SmallDisk | None
+) -> Outcome:
+    told, caught = list[Told](), Counter[str]()
+    first = start(db, PLAYGROUND_PACE=PACE)
+    try:
+        async with first.client() as client:
+            tasks = []
+            for plan in PLANS:
+                this = await _session(client, folder, plan, url, chance)
+                told.append(this)
+                for page in this.pages:
+                    await page.load(client)
+                tasks += _followed(client, this)
+                prompt = {"text": plan.prompt}
+                await this.script.post(client, "prompts", prompt, ("prompt_added", ""))
+            if disk is not None:
+                caught["full disks noticed"] = await _in_turns(disk, first, told[0].id, chance)
+            await asyncio.sleep(chance.uniform(SOONEST_S, LATEST_S))
+            first.kill()
+            tasks += [posting for this in told for posting in this.script.doing]
+            async with asyncio.timeout(10):
+                await asyncio.gather(*tasks)
+    finally:
+        _end(first)
+    if disk is not None:
+        _start_full(db, disk)
+    with served(db, PLAYGROUND_PACE="0") as again:
+        async with again.client() as client:
+            return await _compared(client, db, told, chance, caught)
+
+
+def _followed(client: httpx.AsyncClient, told: Told) -> list[asyncio.Task[None]]:
+    followed = [page.follow(client) for page in told.pages]
+    if told.is_scripted:
+        followed.append(told.script.follow(client))
+    return [asyncio.create_task(task) for task in followed]
+
+
+def _end(server: Served) -> None:
+    server.kill()
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+
+
+@dataclass(frozen=True)
+class SmallDisk:
+    """A file system of its own, which can be filled to its last page."""
+
+    place: Path
+
+    @classmethod
+    @contextmanager
+    def mounted(cls, place: Path, size: str = "32m") -> Iterator[SmallDisk]:
+        """PermissionError where this user may not mount one."""
+        place.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+        done = subprocess.run(mount, capture_output=True, text=True, timeout=30)
+        if done.returncode:
+            raise PermissionError(f"A small file system needs root on Linux: {done.stderr.strip()}")
         try:
-            async with one.client() as client:
-                tasks = []
-                for plan in PLANS:
-                    this = await _session(client, folder, plan, url, chance)
-                    told.append(this)
-                    tasks += [asyncio.create_task(_listen(client, this))]
-                    tasks += [asyncio.create_task(_watch(client, this))]
-                    await client.post(f"/sessions/{this.id}/prompts", json={"text": plan.prompt})
-                await asyncio.sleep(chance.uniform(SOONEST_S, LATEST_S))
-                one.kill()
-                await asyncio.wait(tasks, timeout=10)
+            yield cls(place)
         finally:
-            one.kill()
-            assert one.process.stdout is not None
-            one.process.stdout.close()
-        with served(db, PLAYGROUND_PACE="0") as again:
-            async with again.client() as client:
-                return await _compared(client, db, told, chance)
+            subprocess.run(["umount", "-l", str(place)], check=True, timeout=30)
+
+    @property
+    def _ballast(self) -> Path:
+        return self.place / "ballast"
+
+    @property
+    def is_full(self) -> bool:
+        return self._ballast.exists()
+
+    def fill(self, leave: int) -> None:
+        """Up to the last `leave` bytes."""
+        with self._ballast.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+            file.truncate(max(file.tell() - leave, 0))
+
+    def free(self) -> None:
+        self._ballast.unlink(missing_ok=True)
+
+
+async def _in_turns(disk: SmallDisk, server: Served, session: str, chance: Random) -> int:
+    """The disk fills up, and mostly there is room again, once or twice; how often a page said
+    so. A write-ahead log has room of its own, so that sometimes no file may be written at all."""
+    noticed, page = 0, PageReader(session, False, chance)
+    for _ in range(chance.choice([1, 1, 2])):
+        await asyncio.sleep(chance.uniform(0, 0.6))
+        disk.fill(chance.choice([0, 4096, 16384]))
+        if chance.random() < 0.6:
+            _allow_files(server, at_all=False)
+        await asyncio.sleep(chance.uniform(0.1, 1.5))
+        async with server.client() as client:
+            await page.load(client)
+        noticed += page.says_full
+        if chance.random() < 0.4:
+            break
+        disk.free()
+        _allow_files(server, at_all=True)
+    return noticed
+
+
+def _allow_files(server: Served, *, at_all: bool) -> None:
+    """Whether any file may be written by `server`, as if its disk had no byte left."""
+    import resource  # not on every system; its `prlimit` on Linux alone
+
+    most = resource.RLIM_INFINITY
+    limits = (most if at_all else 0, most)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
+
+
+def _start_full(db: Path, disk: SmallDisk) -> None:
+    """On a disk that is full still, a server starts, or says in a sentence why it does not."""
+    if not disk.is_full:
+        return
+    try:
+        _end(start(db))
+    except AssertionError as refused:
+        if "Traceback" in str(refused):
+            raise
+    finally:
+        disk.free()
 
 
 @asynccontextmanager
 async def _other_server(folder: Path, wait_s: float) -> AsyncIterator[str]:
-    """The address of a server that HTTP tools call: it notes the call that each key names."""
+    """The address of a server with a tool, /note, which notes the call that each key names, and a
+    model that is slow."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             fields = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-            await reader.readexactly(int(fields["content-length"]))
-            session, call, _ = fields["idempotency-key"].split("/")
-            with (folder / f"effects-{session}").open("a") as file:
-                file.write(call + "\n")
-            await asyncio.sleep(wait_s)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nnoted")
-            await writer.drain()
+            body = await reader.readexactly(int(fields["content-length"]))
+            if " /note " in head[0]:
+                session, call, _ = fields["idempotency-key"].split("/")
+                with (folder / f"effects-{session}").open("a") as file:
+                    file.write(call + "\n")
+                await asyncio.sleep(wait_s)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nnoted")
+                await writer.drain()
+            else:
+                await _answer_slowly(writer, json.loads(body))
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/note"
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+
+
+async def _answer_slowly(writer: asyncio.StreamWriter, request: Mapping[str, Any]) -> None:
+    """As OpenAI's chat completions stream, a piece at a time; after a result all at once."""
+    is_over = request["messages"][-1]["role"] == "tool"
+    is_call = request["model"] == "arguments" and not is_over
+    texts = ["Done."] if is_over else ['{"text": "', *SLOW, '"}'] if is_call else SLOW
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+    if is_call:
+        named = {"index": 0, "id": "call_1", "function": {"name": "note", "arguments": ""}}
+        writer.write(_chunk({"tool_calls": [named]}))
+    for text in texts:
+        grown = {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}
+        writer.write(_chunk(grown if is_call else {"content": text}))
+        await writer.drain()
+        await asyncio.sleep(SLOW_S)
+    writer.write(_chunk({}, "tool_calls" if is_call else "stop") + b"data: [DONE]\n\n")
+    await writer.drain()
+
+
+def _chunk(delta: Any, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    data = {"id": "1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(data)}\n\n".encode()
 
 
 async def _session(
@@ -151,62 +350,34 @@ async def _session(
         "description": "Notes a text.",
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
         "answered_by": "http" if plan.http else "python",
-        "config": {"method": "POST", "url": url, "private": True}
+        "config": {"method": "POST", "url": url + "/note", "private": True}
         if plan.http
         else {"file": str(file), "function": "note"},
         "parallel_safe": chance.random() < 0.5,
     }
     body = {"title": f"Round {place}", "tools": [tool], "rules": plan.rules}
+    if plan.model:
+        body |= {"model": plan.model, "protocol": "openai_chat", "base_url": url + "/v1"}
     answer = await client.post("/sessions", json={**body, "max_turns": plan.max_turns})
     assert answer.status_code == 201, answer.text
     session_id = answer.json()["id"]
-    return Told(session_id, plan, folder / f"effects-{session_id}" if plan.http else effects)
-
-
-async def _listen(client: httpx.AsyncClient, told: Told) -> None:
-    """Keep every line of the log as it is told; decide calls that wait, where nobody else does,
-    and go on where a limit is reached."""
-    headers = {"accept": "text/event-stream"}
-    doing: set[asyncio.Task[Any]] = set()
-    here = f"/sessions/{told.id}"
-    with suppress(httpx.HTTPError):
-        async with client.stream("GET", f"{here}/events?after=0", headers=headers) as answer:
-            async for one in messages(answer):
-                if "data" not in one:
-                    continue
-                line = json.loads(one["data"])
-                told.lines[line["seq"]] = line
-                if line["kind"] == "call_checked" and not told.plan.rules:
-                    body = {"decision": "run", "digest": line["digest"]}
-                    call = f"{here}/calls/{line['call_id']}/decision"
-                    doing.add(asyncio.create_task(_posted(client, call, body)))
-                if line["kind"] == "run_paused":
-                    doing.add(asyncio.create_task(_posted(client, f"{here}/continue", {})))
-    if doing:
-        await asyncio.wait(doing, timeout=10)
-
-
-async def _posted(client: httpx.AsyncClient, path: str, body: Any) -> None:
-    with suppress(httpx.HTTPError):
-        await client.post(path, json=body)
-
-
-async def _watch(client: httpx.AsyncClient, told: Told) -> None:
-    """Follow the page's stream; remember the newest cursor it gave."""
-    headers = {"accept": "text/event-stream"}
-    with suppress(httpx.HTTPError):
-        async with client.stream("GET", f"/sessions/{told.id}/stream", headers=headers) as answer:
-            async for one in messages(answer):
-                told.cursor = max(told.cursor, int(one.get("id", 0)))
+    return Told(
+        session_id,
+        plan,
+        folder / f"effects-{session_id}" if plan.http else effects,
+        Script(session_id, decides=plan.is_decided),
+        [PageReader(session_id, is_saved, chance) for is_saved in (False, *chance.choice(OTHERS))],
+        is_scripted=plan.is_decided or chance.random() < 0.5,
+    )
 
 
 async def _compared(
-    client: httpx.AsyncClient, db: Path, told: list[Told], chance: Random
+    client: httpx.AsyncClient, db: Path, told: list[Told], chance: Random, caught: Counter[str]
 ) -> Outcome:
     violations: list[str] = _sound(db)
-    caught: Counter[str] = Counter()
     logs = [await _log(client, this.id) for this in told]
     for this, log in zip(told, logs, strict=True):
+        violations += [f"{this.id}: {one}" for one in await _followed_on(client, this, log, caught)]
         folded = (await client.get(f"/sessions/{this.id}")).json()
         violations += [f"{this.id}: {one}" for one in _kept(this, log)]
         violations += [f"{this.id}: {one}" for one in _at_rest(this, log, folded, caught)]
@@ -241,6 +412,35 @@ async def _log(client: httpx.AsyncClient, session_id: str) -> dict[int, Mapping[
     return {line["seq"]: line for line in lines}
 
 
+async def _followed_on(
+    client: httpx.AsyncClient, told: Told, log: dict[int, Mapping[str, Any]], caught: Counter[str]
+) -> list[str]:
+    """Whoever followed the session goes on with its cursor: what pages show and showed, and each
+    event once."""
+    found = [problem for page in told.pages for problem in page.told_before(log)]
+    for page in told.pages:
+        if page.is_saved and page.cursor and int(page.cursor) > max(log):
+            found.append(f"the stream told {page.cursor}, the log ends at {max(log)}")
+        if ahead := page.ahead(log):
+            caught["pages ahead of the log"] += 1
+            caught["characters ahead"] += ahead
+    cursors = [page.cursor for page in told.pages]
+    tasks = [asyncio.create_task(page.follow(client)) for page in told.pages]
+    try:
+        for page, cursor in zip(told.pages, cursors, strict=True):
+            found += await page.told_after(client, cursor, log)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    rest = LogReader(told.id, dict(told.lines))
+    async with asyncio.timeout(SETTLED_S):
+        await rest.follow(client, max(log))
+    if rest.lines != log:
+        found.append("the events of before and after the restart are not the log")
+    return found + told.script.problems + rest.problems
+
+
 def _kept(told: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Every event told is there and equal; the log has no gap."""
     found = [f"event {seq} was told and is lost" for seq in told.lines if seq not in log]
@@ -249,8 +449,12 @@ def _kept(told: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
         for seq, line in told.lines.items()
         if seq in log and log[seq] != line
     ]
-    if told.cursor > max(log):
-        found.append(f"the stream told {told.cursor}, the log ends at {max(log)}")
+    there = Counter((line["kind"], line.get("call_id", "")) for line in log.values())
+    for event, count in Counter(told.script.acknowledged).items():
+        if there[event] < count:
+            found.append(
+                f"{event} was acknowledged {count} times and is there {there[event]} times"
+            )
     if list(log) != list(range(1, len(log) + 1)):
         found.append("the log has a gap")
     return found
@@ -328,7 +532,7 @@ CHOICES = ("run", "answer", "deny")
 async def _chosen(
     client: httpx.AsyncClient, told: Told, chance: Random, caught: Counter[str]
 ) -> list[str]:
-    """A person decides every cut call: once, not from the card of before the crash, and what was
+    """A user decides every cut call: once, not from the card of before the crash, and what was
     not to run again did not."""
     folded = (await client.get(f"/sessions/{told.id}")).json()
     cut = [one for one in folded["calls"] if one["status"] == "interrupted"]

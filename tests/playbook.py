@@ -32,7 +32,7 @@ from app.core.tools import Tool, ToolChoice, text_result
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = Tool("get_weather", "The weather.", SCHEMA, "mock", {"result": "sunny"})
 SAFE = Tool("look", "Looks.", {"type": "object"}, "mock", {"result": "ok"}, parallel_safe=True)
-PERSON = Tool("ask", "Asks a person.", {"type": "object"}, "person")
+PERSON = Tool("ask", "Asks a user.", {"type": "object"}, "person")
 
 
 def settings(

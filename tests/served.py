@@ -12,7 +12,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +138,7 @@ def served(db: Path, *words: str, **changes: str) -> Iterator[Served]:
         one.process.stdout.close()
 
 
-async def messages(answer: httpx.Response) -> AsyncIterator[Mapping[str, str]]:
+async def messages(answer: httpx.Response) -> AsyncGenerator[Mapping[str, str]]:
     """The whole messages of an event stream, as a browser counts them: {"id", "event", "data"}."""
     kept = ""
     async for text in answer.aiter_text():

@@ -104,7 +104,7 @@ def test_a_folders_env_brings_keys_and_nothing_else(tmp_path: Path) -> None:
     assert environ == own
     assert all(any(w.startswith(f"{name} in ") for w in warnings) for name in STEERING[:-2])
     config.load_env(tmp_path, path, environ)
-    assert environ["BROWSER"] == "/evil"  # named: the person's own
+    assert environ["BROWSER"] == "/evil"  # named: the user's own
 
 
 def test_a_folders_env_moves_only_the_key_that_it_brings(tmp_path: Path) -> None:

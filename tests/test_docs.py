@@ -17,10 +17,9 @@ DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").gl
 PATH = re.compile(
     r"`((?:app|tests|bench|docs|static|templates|vendoring)/[\w./-]*\w)`|\]\(([\w./-]+)\)"
 )
-ROOM = re.compile(
-    "`((?:core|protocols|schema|secrets|store|net|engine|render|export|exchange|executors|simulator|formats|web|commands)"
-    r"/\w+)(?:\.(\w+))?`"
-)
+ROOMS = sorted(path.name for path in (ROOT / "app").iterdir() if (path / "__init__.py").is_file())
+ROOM = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:/[a-z]\w*)+)(?:\.(\w+))?`")
+"""A module as documents name it: `core/decide`, `web/session/setup.py`, `core/decide.obstacle`."""
 
 
 @each_row("path", DOCS, ids=lambda path: path.name)
@@ -30,7 +29,10 @@ def test_the_files_that_are_named_are_there(path: Path) -> None:
     named += [(path.parent / found[2], found[2]) for found in PATH.finditer(text) if found[2]]
     for found in ROOM.finditer(text):
         room = ROOT / "app" / found[1]
-        named.append((room if room.is_dir() else room.with_suffix(".py"), found[0]))
+        module = room if room.is_dir() else room.with_suffix(".py")
+        named.append((module, found[0]))
+        if found[2] not in (None, "py") and module.is_file():
+            assert re.search(rf"^(?:class|(?:async )?def) {found[2]}\b", module.read_text(), re.M)
     assert [name for place, name in named if not place.exists()] == []
 
 

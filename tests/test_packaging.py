@@ -25,7 +25,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 @pytest.mark.parametrize("folder", ["templates", "static"])
 def test_every_page_and_static_file_is_in_the_wheel(wheel: set[str], folder: str) -> None:
-    files = [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()]
+    paths = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    files = [path.relative_to(ROOT) for path in paths if path.suffix != ".pyc"]
     assert files
     assert {f"app/_data/{path.as_posix()}" for path in files} <= wheel
 
@@ -34,4 +35,5 @@ def test_the_wheel_holds_the_program_and_nothing_of_the_tests(wheel: set[str]) -
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app").rglob("*.py")}
     assert files <= wheel
     assert not [name for name in wheel if name.startswith(("tests/", "bench/", ".ci/"))]
+    assert not [name for name in wheel if name.endswith(".pyc")]
     assert [name for name in wheel if name.endswith("licenses/LICENSE")]

@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
         config.env_values(Path.cwd(), arguments.env_file),
         arguments.without,
     )
-    written = EXPORTS[arguments.form].write(redacted.kept)
+    written = EXPORTS[arguments.form].write(redacted.bundle)
     _put(arguments, written, redacted.marks)
     return 0
 

@@ -51,7 +51,7 @@ async def _here(path: Path, data: bytes) -> str:
 
 
 def _no_url() -> str:
-    raise PlaygroundError("Nothing is asked while a session is brought.")
+    raise PlaygroundError("Nothing is asked during an import.")
 
 
 async def _there(base_url: str, token: str, data: bytes) -> str:

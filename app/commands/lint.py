@@ -22,14 +22,7 @@ from app.core.settings import PROTOCOLS
 from app.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools, from_openapi_schema
 from app.exchange.tool_import import import_tools
 from app.protocols.lint import Finding, Fix, findings, of_group
-from app.protocols.rewrite import (
-    STRICT_PROTOCOLS,
-    Rewrite,
-    gemini_ready,
-    inline_refs,
-    strict_ready,
-    without_refused,
-)
+from app.protocols.rewrite import rewritten
 
 MOST_BYTES = 50 * 1024 * 1024
 ALL_TOOLS = "*"
@@ -90,7 +83,7 @@ def _protocols(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in PROTOCOLS:
             known = ", ".join(PROTOCOLS)
-            raise BadInput(f"--for takes protocols, not {name!r}: choose among {known}.")
+            raise BadInput(f"--for expects protocols, not {name!r}: choose among {known}.")
     return tuple(name for name in PROTOCOLS if name in names or not names)
 
 
@@ -129,11 +122,11 @@ def _note(path: Path, imported: ImportedTools) -> None:
 
 
 def lint_tools(
-    file: str, found: Sequence[ImportedTool], protocols: Sequence[str]
+    file: str, imported: Sequence[ImportedTool], protocols: Sequence[str]
 ) -> list[LintLine]:
     """All lines about the tools of one file, in their order; what is about all of them last."""
     lines = []
-    for item in found:
+    for item in imported:
         if item.tool is None:
             if item.refers:  # the file was read, and no request can be made of the tool
                 refused = Finding("refused", item.problem, item.pointer)
@@ -142,7 +135,7 @@ def lint_tools(
         form = item.form if item.protocol else None
         problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
         lines += [LintLine(file, item.tool.name, finding) for finding in problems]
-    tools = [item.tool for item in found if item.tool is not None]
+    tools = [item.tool for item in imported if item.tool is not None]
     together: dict[Finding, None] = {}
     for protocol in protocols:
         for finding in of_group(tools, protocol):
@@ -155,8 +148,8 @@ def lint_tools(
 def _tell(path: Path, change: FileFix) -> None:
     """What was changed, on the error stream: the other one is for findings."""
     message = [*change.diff, *(f"{path}:{sentence}" for sentence in change.notes)]
-    if change.kept:
-        message.append(f"{path} was rewritten; the original is in {change.kept}.")
+    if change.original:
+        message.append(f"{path} was rewritten; the original is in {change.original}.")
     elif not change.notes:
         message.append(f"{path}: nothing to rewrite.")
     for line in message:
@@ -184,15 +177,15 @@ class FileFix:
 
     diff: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    kept: Path | None = None
+    original: Path | None = None
 
 
-def fix_file(path: Path, found: Sequence[ImportedTool], protocols: Sequence[str]) -> FileFix:
+def fix_file(path: Path, imported: Sequence[ImportedTool], protocols: Sequence[str]) -> FileFix:
     """Rewrite the tools in the file that `protocols` would refuse, where a rewrite helps.
 
     The file is written anew only if something changed. BadInput where it cannot be written.
     """
-    wanted = [(item, _fixes(item, protocols)) for item in found if item.tool is not None]
+    wanted = [(item, _fixes(item, protocols)) for item in imported if item.tool is not None]
     wanted = [(item, fixes) for item, fixes in wanted if fixes]
     if not wanted:
         return FileFix()
@@ -208,12 +201,12 @@ def fix_file(path: Path, found: Sequence[ImportedTool], protocols: Sequence[str]
     after = _file_text(whole, before)
     if json.loads(before) == whole:
         return FileFix(notes=tuple(notes))
-    kept = _keep(path)
+    original_path = _keep(path)
     _replace(path, after)
     lines = unified_diff(
         before.splitlines(), after.splitlines(), str(path), f"{path} (fixed)", lineterm="", n=3
     )
-    return FileFix(tuple(lines), tuple(notes), kept)
+    return FileFix(tuple(lines), tuple(notes), original_path)
 
 
 def _fixes(item: ImportedTool, protocols: Sequence[str]) -> list[Fix]:
@@ -244,13 +237,13 @@ def _fix(
     assert item.tool is not None
     before, tool, notes = holder[key], item.tool, []
     for fix in fixes:
-        made = _rewritten(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
-        holder[key] = made.parameters
-        known = from_openapi_schema(made.parameters) if fix == "gemini" else made.parameters
+        change = rewritten(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
+        holder[key] = change.parameters
+        known = from_openapi_schema(change.parameters) if fix == "gemini" else change.parameters
         tool = replace(tool, parameters=known)
-        notes += [f"{item.name}: could not keep: {message}" for message in made.lost]
-        notes += [f"{item.name}: Still refused: {message}" for message in made.refused]
-        notes += [f"{item.name}: null now stands for absent at {where}." for where in made.nullable]
+        notes += [f"{item.name}: could not keep: {message}" for message in change.lost]
+        notes += [f"{item.name}: Still refused: {message}" for message in change.refused]
+        notes += [f"{item.name}: null now means absent at {where}." for where in change.nullable]
     asked = _refusals(item, protocols).keys()
     left = _refusals(replace(item, tool=tool, form=entry), protocols)
     if asked and asked <= left.keys():
@@ -270,18 +263,6 @@ def _refusals(item: ImportedTool, protocols: Sequence[str]) -> dict[str, str]:
         for finding in reversed(problems)
         if finding.severity == "refused" and finding.pointer.startswith("/parameters")
     }
-
-
-def _rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str]) -> Rewrite:
-    match fix:
-        case "inline":
-            return inline_refs(schema)
-        case "gemini":
-            return gemini_ready(schema)
-        case "drop":
-            return without_refused(schema, protocols)
-    strict = [name for name in protocols if name in STRICT_PROTOCOLS]
-    return strict_ready(schema, strict[0] if len(strict) == 1 else "")
 
 
 def _holder(
@@ -323,14 +304,14 @@ def _keep(path: Path) -> Path:
     names = (f"{path.name}.orig{number or ''}" for number in count())
     try:
         while True:
-            kept = path.with_name(next(names))
+            original = path.with_name(next(names))
             try:
-                with kept.open("xb") as file:
+                with original.open("xb") as file:
                     file.write(path.read_bytes())
             except FileExistsError:
                 continue
-            kept.chmod(path.stat().st_mode & 0o777)
-            return kept
+            original.chmod(path.stat().st_mode & 0o777)
+            return original
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise BadInput(f"Cannot keep a copy of {path} ({why}); nothing was changed.") from error

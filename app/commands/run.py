@@ -1,4 +1,5 @@
-"""`playground run`: one run without a browser, here or through the server that owns it all."""
+"""`playground run`: one run without a browser, here or through the server that owns it all; its
+output as lines, for a reader or for a script."""
 
 from __future__ import annotations
 
@@ -14,22 +15,31 @@ from pathlib import Path
 from typing import Any
 
 from app import config
-from app.commands.output import STOPPED, RunPrinter, parse_log_line
 from app.commands.sockets import SIGNALS, bind_socket, port_of, run_loop, serve, server
 from app.core.errors import BadInput, PlaygroundError
 from app.core.events import (
     CallChecked,
+    CallDecided,
     CallEnded,
     CallInterrupted,
     CallReturned,
+    Event,
+    Logged,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    RequestSent,
     ResponseEnded,
     ResponseFailed,
+    RetryScheduled,
     RunPaused,
     RunStopped,
+    SessionStarted,
+    SettingsChanged,
     Warned,
 )
 from app.core.rules import Rule, rules_from_flags
-from app.core.serialization import to_data
+from app.core.serialization import EVENTS, from_data, logged_data, to_data
 from app.core.session import session_data
 from app.core.settings import SIMULATOR_URL, Limits
 from app.engine.engine import Engine
@@ -42,6 +52,9 @@ from app.schema import strict_json
 from app.simulator.app import simulator_app
 from app.store.database import database_path
 from app.store.lock import owner_of
+
+STOPPED = "stopped"
+"""What a run comes to that is ended by Ctrl-C; no state of a session."""
 
 EXIT = {"idle": 0, "waiting": 3, "paused": 3, STOPPED: 130}
 """By the state in which the session rests, or that it was stopped here; any other is 1."""
@@ -79,7 +92,7 @@ def main(arguments: argparse.Namespace) -> int:
     return ends.code if state == STOPPED else EXIT.get(state, 1)
 
 
-_LEFT = "Ended at once, before the run was seen to stop; the page shows how far it came."
+_LEFT = "Ended before the run had stopped; the page shows how far it got."
 
 
 class Ends:
@@ -188,7 +201,7 @@ def _answers(pairs: Sequence[str]) -> list[tuple[str, str]]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise BadInput(f"--answer takes NAME=TEXT, not {pair!r}.")
+            raise BadInput(f"--answer expects NAME=TEXT, not {pair!r}.")
         answers.append((name, text))
     return answers
 
@@ -228,7 +241,7 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
             equals = ""
         if not equals or not name:
             raise BadInput(
-                f"--param takes NAME=JSON, such as seed=7 or 'thinking=\"low\"', not {pair!r}."
+                f"--param expects NAME=JSON, such as seed=7 or 'thinking=\"low\"', not {pair!r}."
             )
         if name in params:
             raise BadInput(f"The parameter {name} is named twice; leave one of them out.")
@@ -258,16 +271,16 @@ def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, 
 
 def tools_from_words(library: Sequence[Mapping[str, Any]], words: Sequence[str]) -> list[Any]:
     """The tools that --tools names, as whole definitions; a word with / or . is a file."""
-    found: list[Any] = []
+    tools: list[Any] = []
     for word in words:
         if "/" in word or "." in word:
-            found += read_tools(Path(word))
+            tools += read_tools(Path(word))
             continue
         group = [tool for tool in library if tool["group"] == word]
         if not group:
             raise BadInput(f"There is no group of tools {word!r}; `examples` is the shipped one.")
-        found += group
-    return found
+        tools += group
+    return tools
 
 
 def read_tools(path: Path) -> list[Any]:
@@ -279,15 +292,15 @@ def read_tools(path: Path) -> list[Any]:
         raise BadInput(
             f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
         ) from error
-    brought = import_tools(text, os.path.abspath(path))
-    for said in (brought.problem, *(tool.problem for tool in brought.tools)):
-        if said:
-            raise BadInput(f"{path}: {said}")
-    if brought.more:
-        raise BadInput(f"{path} holds more than {len(brought.tools):,} tools; split it.")
-    if not brought.tools:
+    imported = import_tools(text, os.path.abspath(path))
+    for problem in (imported.problem, *(tool.problem for tool in imported.tools)):
+        if problem:
+            raise BadInput(f"{path}: {problem}")
+    if imported.more:
+        raise BadInput(f"{path} holds more than {len(imported.tools):,} tools; split it.")
+    if not imported.tools:
         raise BadInput(f"{path} holds servers and no tools; import it on the page Import tools.")
-    return [to_data(tool.tool) for tool in brought.tools]
+    return [to_data(tool.tool) for tool in imported.tools]
 
 
 def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:
@@ -413,9 +426,117 @@ async def _run_on_server(
 
 
 def waiting_in(folded: Mapping[str, Any]) -> list[str]:
-    """The calls that need a person, as `name (id)`."""
+    """The calls that need a user, as `name (id)`."""
     return [
         f"{call['name']} ({call['id']})"
         for call in folded["calls"]
         if call["status"] in ("waiting", "interrupted")
     ]
+
+
+# What is printed --------------------------------------------------------------------------------
+
+
+class RunPrinter:
+    """Tells each event once, in order."""
+
+    def __init__(self, as_json: bool, session_id: str) -> None:
+        self._json = as_json
+        self._session_id = session_id
+        self._kinds: dict[int, str] = {}
+        self._names: dict[str, str] = {}
+        self._turn = 0
+        self._retries = 0
+        self._paused = ""
+        self._open_line = False
+
+    def tell(self, logged: Logged) -> None:
+        if isinstance(logged.event, RunPaused):
+            self._paused = logged.event.message or f"The run was paused ({logged.event.limit})."
+        if self._json:
+            self._print(json.dumps(logged_data(logged)))
+            if isinstance(logged.event, ResponseFailed):
+                self._say(logged.event.message)
+        else:
+            self._tell(logged.event)
+
+    def rest(self, state: str, waiting: Sequence[str]) -> None:
+        """What a user must know when the run rests."""
+        self._end_line()
+        here = f"Open session {self._session_id} in the page."
+        if state == "waiting":
+            self._say(f"Needs a decision: {', '.join(waiting)}. {here}")
+        elif state == "paused":
+            self._say(f"{self._paused or 'The run is paused.'} {here}")
+        elif state in ("failed", "interrupted"):
+            self._say(here)  # where Retry, Setup and Providers are, of which the reason may speak
+
+    def stopped(self, where: str) -> None:
+        """What a user must know who ended the run by Ctrl-C."""
+        self._end_line()
+        self._say(f"The run was stopped. Session {self._session_id} waits {where}.")
+
+    def _tell(self, event: Event) -> None:
+        match event:
+            case RequestSent(recording=recording):
+                self._turn, self._kinds = recording, {}
+            case PartStarted(index=index, part_kind=kind):
+                self._kinds[index] = kind
+            case PartDelta(index=index, text=text) if self._kinds.get(index) in ("text", "refusal"):
+                self._write(text)
+            case PartEnded(index=index) if self._kinds.get(index) == "call":
+                self._names[f"{self._turn}.{index}"] = event.name
+                self._line(f"→ {event.name} {event.text or '{}'}")
+            case PartEnded():
+                self._end_line()
+            case CallDecided() if event.decision != "run":
+                who = "the user" if event.by == "person" else event.rule
+                self._line(f"  {event.decision} by {who}")
+            case CallEnded(call_id=call_id, result=result):
+                error = " (error)" if result.is_error else ""
+                self._line(f"← {self._names.get(call_id, call_id)}{error} {result.text}")
+            case ResponseFailed(message=message):
+                self._end_line()
+                self._say(message)
+            case SessionStarted(settings=settings) | SettingsChanged(settings=settings):
+                self._retries = settings.limits.max_retries
+            case RetryScheduled():
+                place = f"{event.attempt} of {self._retries}"
+                self._say(f"Trying again in {event.wait_s:.3g} s ({place}): {event.reason}.")
+            case RunPaused() | Warned():
+                pass
+
+    def _write(self, text: str) -> None:
+        lines = text.split("\n")
+        self._out("\n".join(config.one_line(line) for line in lines))
+        self._open_line = bool(lines[-1]) or (self._open_line and len(lines) == 1)
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        self._print("\n".join(config.one_line(line) for line in text.split("\n")))
+
+    def _end_line(self) -> None:
+        if self._open_line:
+            self._out("\n")
+            self._open_line = False
+
+    def _print(self, text: str) -> None:
+        self._out(text + "\n")
+
+    def _out(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def _say(self, text: str) -> None:
+        print(f"playground: {config.one_line(text)}", file=sys.stderr)
+
+
+def parse_log_line(line: dict[str, object]) -> Logged:
+    """The Logged of a line of the log as scripts read it."""
+    from_line = dict(line)
+    seq, at_ms, kind = (from_line.pop(name) for name in ("seq", "at_ms", "kind"))
+    from_line.pop("source", None)
+    assert isinstance(seq, int)
+    assert isinstance(at_ms, int)
+    assert isinstance(kind, str)
+    return Logged(seq, at_ms, from_data(EVENTS[kind], from_line))

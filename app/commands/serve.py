@@ -32,15 +32,14 @@ from app.commands.sockets import (
     url_host,
 )
 from app.core.errors import BadInput
+from app.core.late import load_all
+from app.core.providers import LOOPBACK_NAMES
 from app.engine.engine import Engine
 from app.engine.sessions import give_back_large_blocks
 from app.net.keys import harden_process
 from app.store.database import database_path
 from app.store.lock import busy_error, owner_of
 from app.web.app import make_app, warm
-
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
-"""What the guard answers to in any case, by http alone."""
 
 OPENED_S = 30.0
 """How long a browser that was started may take to read where to go, in seconds."""
@@ -78,7 +77,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
         db,
         simulator_url=lambda: base + "/sim",
         simulator_key=key,
-        told=lambda words: print(f"playground: {words}", file=sys.stderr, flush=True),
+        notify=lambda words: print(f"playground: {words}", file=sys.stderr, flush=True),
     )
     engine.private = config.env_values(Path.cwd(), arguments.env_file)
     try:
@@ -136,8 +135,8 @@ class _Later:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
-            made = await asyncio.to_thread(import_module, self._module)
-            self._app = self._app or made.own_simulator(*self._given)
+            module = await asyncio.to_thread(import_module, self._module)
+            self._app = self._app or module.own_simulator(*self._given)
         await self._app(scope, receive, send)
 
 
@@ -146,6 +145,7 @@ async def _warm() -> None:
     moment, for the first page is asked for at once and needs little of it."""
     await asyncio.sleep(WARM_S)
     await asyncio.to_thread(warm)
+    await asyncio.to_thread(load_all)
     await asyncio.to_thread(import_module, _SIMULATOR)
 
 
@@ -176,6 +176,7 @@ def _own_name(host: str) -> list[str]:
 
     A loopback name that is named here would also answer to pages of its https.
     """
+    # To the names of loopback the guard answers in any case, by http alone.
     return [] if host in ("0.0.0.0", "::", "", *LOOPBACK_NAMES) else [host]
 
 

@@ -31,13 +31,13 @@ def main(arguments: argparse.Namespace) -> int:
     except NotFound:
         if arguments.db is not None:
             raise
-        found = list[Summary]()
+        summaries = list[Summary]()
     else:
-        found = asyncio.run(_sessions(path, arguments.search))
+        summaries = asyncio.run(_sessions(path, arguments.search))
     if arguments.json:
-        print(json.dumps([_data(session) for session in found]))
+        print(json.dumps([_data(session) for session in summaries]))
         return 0
-    for session in found:
+    for session in summaries:
         when = datetime.fromtimestamp(session.updated_ms / 1000).strftime("%Y-%m-%d %H:%M")
         print(f"{session.id}  {when}  {session.state:<11}  {config.one_line(session.title)}")
     return 0
@@ -49,10 +49,10 @@ async def _sessions(path: Path, search: str) -> list[Summary]:
         if await database.is_empty():
             return []
         if search.strip():
-            found = await find(path, parse_query(search), MOST, PATIENCE_S)
-            if found.more or found.cut:
+            hits = await find(path, parse_query(search), MOST, PATIENCE_S)
+            if hits.more or hits.cut:
                 print("playground: there are more; more words find fewer.", file=sys.stderr)
-            return [hit.session for hit in found.hits]
+            return [hit.session for hit in hits.hits]
         return await (await Log.open(database)).summaries(limit=-1, archived=True)
     finally:
         await database.close()

@@ -19,10 +19,9 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.core.errors import BadInput, PlaygroundError
-from app.simulator.extension import SOCKET
+from app.simulator import SOCKET
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-READY_S = 0.01
 GRACE_S = 2
 """How long open answers may take to end when the server does; streams end by themselves."""
 
@@ -76,7 +75,7 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-_EXPECTED = (
+EXPECTED = (
     "ASGI callable returned without completing response.",
     "Unsupported upgrade request.",
     "No supported WebSocket library detected.",
@@ -86,7 +85,7 @@ _EXPECTED = (
 def _is_news(record: logging.LogRecord) -> bool:
     """The simulator drops connections on purpose, and can do so in no other way; who asks for a
     WebSocket is told by the status of the answer."""
-    return not str(record.msg).startswith(_EXPECTED)
+    return not str(record.msg).startswith(EXPECTED)
 
 
 def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> uvicorn.Server:
@@ -192,14 +191,17 @@ class _QuietConnection(HttpToolsProtocol):
 
 async def serve(instance: uvicorn.Server, sock: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until `should_exit`; `ready` is called once connections are taken."""
+    start = instance.startup
+
+    async def started(sockets: list[socket.socket] | None = None) -> None:
+        await start(sockets)
+        if instance.started:
+            ready()
+
+    instance.startup = started  # type: ignore[method-assign]
     # Signals are the command's affair: uvicorn would die of the very signal it has seen to.
     instance.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
-    task = asyncio.create_task(instance.serve(sockets=[sock]))
-    while not instance.started and not task.done():
-        await asyncio.sleep(READY_S)
-    if instance.started:
-        ready()
-    await task
+    await instance.serve(sockets=[sock])
 
 
 @contextmanager

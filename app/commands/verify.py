@@ -20,10 +20,10 @@ from app.store.lock import OwnerLock
 def main(arguments: argparse.Namespace) -> int:
     """0 where everything decodes to what was logged, 1 where something differs."""
     path = readable_database(arguments.db or config.default_db())
-    found: list[Difference] = []
+    differences: list[Difference] = []
 
     def report(difference: Difference) -> None:
-        found.append(difference)
+        differences.append(difference)
         if not arguments.json:
             print(config.one_line(difference.line), flush=True)
 
@@ -38,17 +38,19 @@ def main(arguments: argparse.Namespace) -> int:
         done = asyncio.run(_verified(path, report, owner))
     if arguments.json:
         print(
-            json.dumps({**asdict(done), "differences": [_data(difference) for difference in found]})
+            json.dumps(
+                {**asdict(done), "differences": [_data(difference) for difference in differences]}
+            )
         )
     else:
         print(_summary(done))
-    return 1 if found else 0
+    return 1 if differences else 0
 
 
-async def _verified(path: Path, told: OnDifference, owner: bool) -> Verified:
+async def _verified(path: Path, on_difference: OnDifference, owner: bool) -> Verified:
     database = await Database.open(path, owner=owner)
     try:
-        return await verify(database, told, mending=owner)
+        return await verify(database, on_difference, mending=owner)
     finally:
         await database.close()
 
@@ -62,19 +64,19 @@ def _data(difference: Difference) -> dict[str, object]:
 
 
 def _summary(done: Verified) -> str:
-    said = [
+    parts = [
         f"{plural(done.sessions, 'session')}, {plural(done.recordings, 'recording')}, "
         f"{plural(done.events, 'event')} decoded again: {plural(done.differences, 'difference')}"
     ]
     if done.masked_bytes:
-        said.append(f"{plural(done.masked_bytes, 'byte')} masked")
+        parts.append(f"{plural(done.masked_bytes, 'byte')} masked")
     if done.unhashed:
-        said.append(f"{done.unhashed} without a hash, from an earlier version")
+        parts.append(f"{done.unhashed} without a hash, from an earlier version")
     if done.unended:
-        said.append(f"{done.unended} without an end: under way, or cut by the end of the program")
+        parts.append(f"{done.unended} without an end: under way, or cut by the end of the program")
     if done.mended is None:
-        said.append("another process owns the database, so nothing was written")
+        parts.append("another process owns the database, so nothing was written")
     else:
         rows = plural(done.mended, "stale row") if done.mended else "nothing stale"
-        said.append(f"list and search rebuilt ({rows})")
-    return "; ".join(said) + "."
+        parts.append(f"list and search rebuilt ({rows})")
+    return "; ".join(parts) + "."

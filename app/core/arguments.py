@@ -72,7 +72,17 @@ _PLACE = re.compile(r"0|[1-9][0-9]{0,8}")
 
 def steps_of(pointer: str) -> list[str]:
     """The names and places that lead to a JSON pointer's value."""
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    return [name_of_step(step) for step in pointer.split("/")[1:]]
+
+
+def pointer_step(name: str) -> str:
+    """A name as a step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def name_of_step(step: str) -> str:
+    """The name that a step of a JSON pointer stands for."""
+    return step.replace("~1", "/").replace("~0", "~")
 
 
 def holds(test: Any, value: Any) -> bool:
@@ -129,7 +139,7 @@ def canonical(arguments: str) -> str:
         return "{}"
     values = values_of(arguments)
     try:
-        return arguments if values is ABSENT else _canonical_value(values, DEEPEST)
+        return arguments if values is ABSENT else canonical_value(values, DEEPEST)
     except RecursionError:
         return arguments
 
@@ -138,18 +148,20 @@ DEEPEST = 64
 """No sound arguments are nested deeper; others are compared as text."""
 
 
-def _canonical_value(value: Any, depth: int) -> str:
+def canonical_value(value: Any, depth: int) -> str:
+    """The same for a value whose numbers are Decimals; RecursionError where it has `depth` levels
+    or more, of which a plain value is one."""
     if not depth:
         raise RecursionError
     match value:
         case dict():
             pairs = sorted(value.items())
-            said = (
-                f"{json.dumps(name)}:{_canonical_value(item, depth - 1)}" for name, item in pairs
+            members = (
+                f"{json.dumps(name)}:{canonical_value(item, depth - 1)}" for name, item in pairs
             )
-            return f"{{{','.join(said)}}}"
+            return f"{{{','.join(members)}}}"
         case list():
-            return f"[{','.join(_canonical_value(item, depth - 1) for item in value)}]"
+            return f"[{','.join(canonical_value(item, depth - 1) for item in value)}]"
         case decimal.Decimal():
             return _digits(value)
     return json.dumps(value)
@@ -161,5 +173,5 @@ def _digits(number: decimal.Decimal) -> str:
         return "0"
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int), "JSON has no other numbers"
-    kept = "".join(map(str, digits)).rstrip("0")
-    return f"{'-' if sign else ''}{kept}e{exponent + len(digits) - len(kept)}"
+    significant = "".join(map(str, digits)).rstrip("0")
+    return f"{'-' if sign else ''}{significant}e{exponent + len(digits) - len(significant)}"

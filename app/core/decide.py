@@ -1,6 +1,6 @@
 """What happens next. `next_commands` is pure and decides; the runner performs.
 
-Waiting for a person is no state of its own anywhere: it is a session for which `next_commands`
+Waiting for a user is no state of its own anywhere: it is a session for which `next_commands`
 returns nothing. A closed tab or a killed server therefore loses nothing.
 """
 
@@ -82,7 +82,7 @@ LONGEST_WAIT_S = 60.0
 
 
 Denied = Callable[[Call], bool]
-"""Whether a person denied the same call before, in whatever session."""
+"""Whether a user denied the same call before, in whatever session."""
 
 
 def never(call: Call) -> bool:
@@ -93,7 +93,7 @@ def never(call: Call) -> bool:
 def next_commands(
     session: Session, rules: Sequence[Rule] = (), denied: Denied = never, checking: int = 0
 ) -> list[Command]:
-    """All that can be done now; empty while something is under way or a person is needed.
+    """All that can be done now; empty while something is under way or a user is needed.
 
     `checking` calls are being checked: where no more are proposed, no check is asked for."""
     if session.settings is None or session.stopped:
@@ -237,13 +237,17 @@ def _returned(
     session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
 ) -> CallReturned | None:
     """The end of a rule's decision that the rules of now, when the call would begin, do not make:
-    it was held behind others, and the person has changed them meanwhile."""
-    made = call.decided
-    if made is None or made.by != "rule":
+    it was held behind others, and the user has changed them meanwhile."""
+    decision = call.decided
+    if decision is None or decision.by != "rule":
         return None
     rule = first_match(rules, call)
-    if rule is None or (rule.id, rule.action, rule.fault) != (made.rule_id, "run", made.fault):
-        why = f"The rule “{made.rule}” decided this call, and does not any more."
+    if rule is None or (rule.id, rule.action, rule.fault) != (
+        decision.rule_id,
+        "run",
+        decision.fault,
+    ):
+        why = f"The rule “{decision.rule}” decided this call, and no longer does."
     # It decided the call, so it was there in time, whatever else has changed since.
     elif not (why := obstacle(session, turn, call, replace(rule, since_ms=0), denied)):
         return None
@@ -262,7 +266,7 @@ def settled(session: Session) -> list[Event]:
 def _by_rule(
     session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
 ) -> CallDecided | RunStopped | None:
-    # An interrupted call is never decided by a rule: only a person knows its effect.
+    # An interrupted call is never decided by a rule: only a user knows its effect.
     rule = first_match(rules, call)
     if rule is None or rule.action == "ask" or obstacle(session, turn, call, rule, denied):
         return None
@@ -288,15 +292,15 @@ def asks(
     rules: Sequence[Rule],
     denied: Denied = never,
 ) -> str:
-    """Why a rule that is about `call`, as `checked` finds it, leaves it to the person; "" where
+    """Why a rule that is about `call`, as `checked` finds it, leaves it to the user; "" where
     none is about it, or the one that is decides."""
-    found = replace(call, problems=checked.problems, code=checked.code)
-    rule = first_match(rules, found)
+    checked_call = replace(call, problems=checked.problems, code=checked.code)
+    rule = first_match(rules, checked_call)
     if rule is None:
         return ""
     if rule.action == "ask":
         return f"The rule “{rule.sentence}” asks."
-    return obstacle(session, session.turns[call.turn - 1], found, rule, denied)
+    return obstacle(session, session.turns[call.turn - 1], checked_call, rule, denied)
 
 
 def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denied = never) -> str:
@@ -304,26 +308,26 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denie
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.sentence}” was written after this call was made, so it asks."
     if call.taken_back:
-        return "You took the decision on this call back. It needs a new decision."
+        return "You took back the decision on this call. It needs a new decision."
     if call.stopped_by:
         return "A rule stopped the run here. The call needs your decision."
     if changed := unbound(rule, call):
         return changed
     if rule.proposed and rule.action == "run" and (_was_denied(session, call) or denied(call)):
         return f"You denied this call before, so the rule “{rule.sentence}” asks."
-    if said := unstageable(session, call, rule.fault):
-        return said
+    if reason := unstageable(session, call, rule.fault):
+        return reason
     if rule.action == "run":
         return _unseen_obstacle(turn, call)
     return ""
 
 
 def _unseen_obstacle(turn: Turn, call: Call) -> str:
-    """Why a person must see the call before it runs."""
+    """Why a user must see the call before it runs."""
     if turn.end is not None and turn.end.reason == "other":
-        return "The answer ended by a word nobody knows here, so no rule runs its calls."
+        return "The answer ended with an unknown finish reason, so no rule runs its calls."
     if turn.end is not None and turn.end.abrupt:
-        return "The connection broke before the answer told its end, so no rule runs its calls."
+        return "The connection broke before the answer was complete, so no rule runs its calls."
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id, so no rule runs either."
     if not may_run_unseen(turn, call):
@@ -332,20 +336,20 @@ def _unseen_obstacle(turn: Turn, call: Call) -> str:
 
 
 def _was_denied(session: Session, call: Call) -> bool:
-    """Whether a person denied the same call before, in this session."""
-    kept = session.denied_alike
+    """Whether a user denied the same call before, in this session."""
+    denied_alike = session.denied_alike
     for other in session.denied[session.denied_read :]:
-        of_name = kept.setdefault(other.name, {})
+        of_name = denied_alike.setdefault(other.name, {})
         of_name.setdefault(hash(canonical(other.written)), set()).add(other.id)
     session.denied_read = len(session.denied)
-    if call.name not in kept:
+    if call.name not in denied_alike:
         return False
-    return bool(kept[call.name].get(hash(canonical(call.written)), set()) - {call.id})
+    return bool(denied_alike[call.name].get(hash(canonical(call.written)), set()) - {call.id})
 
 
 def may_run(turn: Turn, call: Call) -> bool:
     """Whether the call can run as its card has it (a schema problem aside): the table in
-    docs/laws.md. What a person wrote and ran before is theirs, however the answer ended."""
+    docs/laws.md. What a user wrote and ran before is theirs, however the answer ended."""
     tool = call.tool
     return (
         ((turn.runnable and call.part.complete) or call.judged != call.written)
@@ -359,7 +363,7 @@ def may_run_unseen(turn: Turn, call: Call) -> bool:
     """Whether it may run without a look at it, by a rule or with others at one key.
 
     Of a turn that ended by a word that nobody knows, or with a connection that broke, each call
-    needs a person.
+    needs a user.
     """
     known = turn.end is not None and turn.end.reason != "other" and not turn.end.abrupt
     return known and may_run(turn, call) and not (call.unsatisfied or call.cautioned)
@@ -370,10 +374,10 @@ def doubled_ids(turn: Turn) -> frozenset[str]:
     if turn.doubled is not None:
         return turn.doubled
     counted = Counter(call.provider_id for call in turn.calls if call.provider_id)
-    found = frozenset(id_ for id_, times in counted.items() if times > 1)
+    doubled = frozenset(id_ for id_, times in counted.items() if times > 1)
     if not turn.open:  # from here on it gets no calls, and every call of it asks
-        turn.doubled = found
-    return found
+        turn.doubled = doubled
+    return doubled
 
 
 def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolResult:
@@ -405,16 +409,16 @@ def ignored_tool_choice(
     """
     if reason not in JUDGED:
         return []
-    said = [*_of_mode(choice, calls, server_calls)]
+    ways = [*_of_mode(choice, calls, server_calls)]
     allowed = choice.allowed
     if allowed is not None and choice.mode in ("auto", "required"):
         outside = [name for name in calls if name not in allowed]
         if outside:
             these = f"Only {_names(allowed)}" if allowed else "No tool"
-            said.append(f"{these} might be called, but the model called {_names(outside)}.")
+            ways.append(f"{these} might be called, but the model called {_names(outside)}.")
     if not choice.parallel and len(calls) > 1:
-        said.append(f"Asked for one call at a time, but the model made {len(calls)}.")
-    return said
+        ways.append(f"Asked for one call at a time, but the model made {len(calls)}.")
+    return ways
 
 
 def _of_mode(choice: ToolChoice, calls: Sequence[str], server_calls: int) -> list[str]:

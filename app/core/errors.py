@@ -36,13 +36,15 @@ class BadInput(PlaygroundError):
 
 
 class BadTool(BadInput):
-    """A tool definition that cannot be saved. `pointer` is the JSON pointer of the place."""
+    """A tool definition that cannot be saved. `pointer` is the JSON pointer of the place, `line`
+    that of the text in which the tool was written, from 1."""
 
     error_code = "bad_tool"
 
-    def __init__(self, sentence: str, pointer: str = "") -> None:
+    def __init__(self, sentence: str, pointer: str = "", line: int | None = None) -> None:
         super().__init__(sentence)
         self.pointer = pointer
+        self.line = line
 
 
 class NotFound(PlaygroundError):

@@ -33,7 +33,7 @@ FailKind = Literal[
     "no_key",  # nothing was sent: the profile's key is missing
     "bad_request",  # nothing was sent: the request could not be made
     "interrupted",  # the bytes stopped without an end, or this program was restarted
-    "stopped",  # the person pressed Stop
+    "stopped",  # the user pressed Stop
 ]
 
 
@@ -58,7 +58,7 @@ class Usage:
 class Problem:
     """One thing wrong with a call's arguments.
 
-    kind `malformed` (no sound JSON object), `schema`, `unknown_tool`, `caution` (a person may run
+    kind `malformed` (no sound JSON object), `schema`, `unknown_tool`, `caution` (a user may run
     it, no rule may: the tool is not what was accepted), or `note` (worth saying, no obstacle).
     `pointer` is the JSON pointer of the place; `offset` the character in the raw text,
     or -1. `fix` is a safe replacement for the value at `pointer`, as JSON text, or "".
@@ -133,7 +133,7 @@ class PartStarted:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartDelta:
     index: int
     text: str
@@ -289,7 +289,7 @@ class CallProgressed:
 
 @dataclass(frozen=True)
 class CallExtended:
-    """A person gave the running call `by_s` more seconds."""
+    """A user gave the running call `by_s` more seconds."""
 
     call_id: str
     by_s: float
@@ -319,9 +319,20 @@ class TaskStarted:
     title: str = ""
 
 
+STOPPED_BY_USER = "stopped by you"
+STOPPED_BY_MODEL = "stopped by the model"
+STOPPED_WITH_RUN = "stopped with the run"
+ENDED_WITH_PROGRAM = "ended with the program"
+TASK_STOPS = frozenset(
+    {STOPPED_BY_USER, STOPPED_BY_MODEL, STOPPED_WITH_RUN, ENDED_WITH_PROGRAM, "stopped"}
+)
+"""What `TaskEnded.how` says of a task that was stopped: stored values, which never change. The
+last one stands in older logs."""
+
+
 @dataclass(frozen=True)
 class TaskEnded:
-    """`how` is a short sentence: its exit code, who stopped it, or why it was ended. `result` is
+    """`how` is one of `TASK_STOPS`, or a short sentence: its exit code, or what broke. `result` is
     what a call that went on in the background came to: the model reads it with the next request."""
 
     task_id: str
@@ -345,7 +356,7 @@ class RunResumed:
 
 @dataclass(frozen=True)
 class RunStopped:
-    """By a person, or by the rule `rule` (in words) when it met the call `call_id`."""
+    """By a user, or by the rule `rule` (in words) when it met the call `call_id`."""
 
     rule: str = ""
     call_id: str = ""
@@ -355,7 +366,7 @@ class RunStopped:
 class TurnDropped:
     """Turn `turn` (counted from 1) no longer belongs to the history; it stays to be read.
 
-    `automatic`: by a retry that was scheduled, and not by a person.
+    `automatic`: by a retry that was scheduled, and not by a user.
     """
 
     turn: int
@@ -366,7 +377,7 @@ class TurnDropped:
 class SessionForked:
     """What stands before is a copy of the first `parent_seq` events of session `parent`; what
     comes after is this session's own. No call without a result was decided here: those ask a
-    person, as do the calls `reopened`; with none of these a stopped run stays so. `foreign`: the
+    user, as do the calls `reopened`; with none of these a stopped run stays so. `foreign`: the
     parent came from somebody else."""
 
     parent: str
@@ -387,7 +398,7 @@ WireEvent = PartStarted | PartDelta | PartEnded | ResponseEnded | ResponseFailed
 """What a codec may yield."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """Bytes `start`..`end` (half open) of recording `recording`."""
 
@@ -396,7 +407,7 @@ class Source:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Logged:
     """An event with its place in the session's log; `at_ms` is Unix time in ms."""
 

@@ -1,7 +1,7 @@
 """Where a session can be forked: how much of its log a fork takes over, and what is open again.
 
 A fork takes over a beginning of the log, unchanged, that ends where no answer is under way. What a
-person changes comes after it (SessionForked, and events of the fork's own). Pure.
+user changes comes after it (SessionForked, and events of the fork's own). Pure.
 """
 
 from __future__ import annotations
@@ -68,10 +68,8 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
         raise Refused("A fork takes over at least the session's settings.")
     current = {call.id for call in session.current_calls}
     if lost := [call_id for call_id in chosen if call_id not in current]:
-        raise Refused(
-            f"Call {lost[0]} cannot be decided any more: its answer did not come to a good end."
-        )
-    goes_on = bool(chosen) or not session.stopped  # what a person stopped waits for Continue
+        raise Refused(f"Call {lost[0]} can no longer be decided: its answer did not end well.")
+    goes_on = bool(chosen) or not session.stopped  # what a user stopped waits for Continue
     reopened = [
         call.id
         for call in session.current_calls
@@ -86,10 +84,10 @@ def theirs(session: Session, seq: int, *, own: bool) -> bool:
     return not own or any(fork.foreign and seq < at for at, fork in session.forks)
 
 
-def begun(log: Sequence[Logged], made: Cut, events: Sequence[Event]) -> Session:
-    """The fork as it will begin: what `made` takes over of `log`, and `events` after it. It has the
+def begun(log: Sequence[Logged], cut: Cut, events: Sequence[Event]) -> Session:
+    """The fork as it will begin: what `cut` takes over of `log`, and `events` after it. It has the
     parent's id. IllegalEvent where they cannot follow."""
-    session = fold(made.session.id, (logged for logged in log if logged.seq <= made.seq))
+    session = fold(cut.session.id, (logged for logged in log if logged.seq <= cut.seq))
     for event in events:
         apply(session, Logged(session.seq + 1, session.updated_ms, event))
     return session

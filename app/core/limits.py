@@ -40,8 +40,8 @@ def raised(session: Session) -> bool:
         return False
     if session.paused == "max_calls":
         return beyond_calls(session, session.turn) is None
-    found = (pause for pause in _of_run(session) if isinstance(pause, RunPaused))
-    return all(pause.limit != session.paused for pause in found)
+    pauses = (pause for pause in _of_run(session) if isinstance(pause, RunPaused))
+    return all(pause.limit != session.paused for pause in pauses)
 
 
 def continued(session: Session) -> bool:
@@ -71,29 +71,29 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
     began = since(session)
     turns = sum(not turn.dropped for turn in run)
     if turns >= max(1, limits.max_turns):
-        said = f"{_many(turns, 'turn')} made{began}, which is the limit"
-        yield RunPaused("max_turns", f"{said}; Continue allows as many again.")
+        sentence = f"{_many(turns, 'turn')} made{began}, which is the limit"
+        yield RunPaused("max_turns", f"{sentence}; Continue allows as many again.")
     if limits.max_run_tokens:
         used = [turn_tokens(turn) for turn in run]
         total = sum(count or 0 for count in used)
         if total >= limits.max_run_tokens:
-            said = f"{total:,} tokens of {limits.max_run_tokens:,} were used{began}"
-            yield RunPaused("max_run_tokens", f"{said}; Continue allows as many again.")
+            sentence = f"{total:,} tokens of {limits.max_run_tokens:,} were used{began}"
+            yield RunPaused("max_run_tokens", f"{sentence}; Continue allows as many again.")
         if None in used:
             yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
     if limits.max_cost:
         costs = [turn_cost(turn) for turn in run]
         spent = fsum(cost or 0.0 for cost in costs)
         if spent >= limits.max_cost:
-            said = f"${spent:.4g} of ${limits.max_cost:g} were spent{began}"
-            yield RunPaused("max_cost", f"{said}; Continue allows as much again.")
+            sentence = f"${spent:.4g} of ${limits.max_cost:g} were spent{began}"
+            yield RunPaused("max_cost", f"{sentence}; Continue allows as much again.")
         if None in costs:
             yield from _cannot_hold(session, f"of ${limits.max_cost:g}", "price")
     if limits.max_minutes:
         minutes = busy_ms(session) / 60_000
         if minutes >= limits.max_minutes:
-            said = f"{minutes:.3g} of {limits.max_minutes:g} minutes were used{began}"
-            yield RunPaused("max_minutes", f"{said}; Continue allows as many again.")
+            sentence = f"{minutes:.3g} of {limits.max_minutes:g} minutes were used{began}"
+            yield RunPaused("max_minutes", f"{sentence}; Continue allows as many again.")
 
 
 def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
@@ -111,8 +111,8 @@ def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
         return None
     if turn.standing.first("undone") < turn.part_after(allowed):
         return None
-    said = f"This answer makes {len(turn.calls)} calls; {allowed} are done, which is the limit."
-    return RunPaused("max_calls", f"{said} Continue allows as many again.")
+    sentence = f"This answer makes {len(turn.calls)} calls; {allowed} are done, which is the limit."
+    return RunPaused("max_calls", f"{sentence} Continue allows as many again.")
 
 
 def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
@@ -146,9 +146,9 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
     if not repeats:
         return None
     call, times = repeats[0]
-    said = f"The model made this call of {call.name} {_often(times)} before"
-    said += since(session) or " in this run"
-    return RunPaused("max_repeats", f"{said}; Continue lets it be made again.")
+    sentence = f"The model made this call of {call.name} {_often(times)} before"
+    sentence += since(session) or " in this run"
+    return RunPaused("max_repeats", f"{sentence}; Continue lets it be made again.")
 
 
 def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, int]]:
@@ -158,14 +158,14 @@ def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, in
     if turn.repeats is not None and turn.repeats[0] == named:
         return turn.repeats[1]
     times = Counter(key for earlier in run if earlier is not turn for key in _keys(earlier))
-    found: deque[tuple[Call, int]] = deque()
+    repeats: deque[tuple[Call, int]] = deque()
     for call, key in zip(turn.calls, _keys(turn), strict=True):
         if times[key] >= most:
-            found.append((call, times[key]))
+            repeats.append((call, times[key]))
         times[key] += 1
     if not turn.open:
-        turn.repeats = named, found
-    return found
+        turn.repeats = named, repeats
+    return repeats
 
 
 def _keys(turn: Turn) -> tuple[int, ...]:
@@ -173,10 +173,10 @@ def _keys(turn: Turn) -> tuple[int, ...]:
     they are kept: each text is read once, in however many rounds."""
     if turn.keys is not None:
         return turn.keys
-    found = tuple(map(_key, turn.calls))
+    keys = tuple(map(_key, turn.calls))
     if not turn.open:
-        turn.keys = found
-    return found
+        turn.keys = keys
+    return keys
 
 
 def _key(call: Call) -> int:
@@ -202,9 +202,9 @@ def repeats_recent_call(session: Session, call: Call) -> bool:
 
 def _turn_keys(turn: Turn) -> frozenset[int]:
     """The keys of the turn's calls. It is over, so they are put together once."""
-    if turn.made is None:
-        turn.made = frozenset(_keys(turn))
-    return turn.made
+    if turn.call_keys is None:
+        turn.call_keys = frozenset(_keys(turn))
+    return turn.call_keys
 
 
 def after_error(session: Session, turn: Turn) -> RunPaused | None:
@@ -219,18 +219,25 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
     )
     if (call := next(failed, None)) is None:
         return None
-    said = f"{call.name} failed, and the run does not go on after an error"
-    return RunPaused("error", f"{said}; Continue lets it.")
+    sentence = f"{call.name} failed, and the run does not go on after an error"
+    return RunPaused("error", f"{sentence}; Continue lets it.")
 
 
 def busy_ms(session: Session) -> int:
     """How long a model or a tool was at work in this run, in ms; side by side counts once."""
-    begin = session.run_ms
-    total, reached = 0, begin
     # What is still to come was written by somebody else, and taken over by a fork.
-    for start, end in sorted(
-        span for span in _spans(session.turns) if span[1] <= session.updated_ms
-    ):
+    spans = (span for span in _spans(session.turns) if span[1] <= session.updated_ms)
+    return _covered(spans, session.run_ms)
+
+
+def turn_busy_ms(turn: Turn) -> int:
+    """How long its model or a tool of it was at work, in ms; side by side counts once."""
+    return _covered(_spans([turn]), 0)
+
+
+def _covered(spans: Iterable[tuple[int, int]], begin: int) -> int:
+    total, reached = 0, begin
+    for start, end in sorted(spans):
         total += max(end - max(start, reached), 0)
         reached = max(reached, end)
     return total
@@ -254,30 +261,36 @@ def turn_cost(turn: Turn) -> float | None:
 
 def turn_tokens(turn: Turn) -> int | None:
     """All that a turn read and wrote; None where the provider does not say."""
+    counted = turn_usage(turn)
+    return None if counted is None else sum(counted)
+
+
+def turn_usage(turn: Turn) -> tuple[int, int] | None:
+    """Tokens read and written; None where the provider does not say. What is open, or failed before
+    any output, took none."""
     closed = turn.end or turn.failure
     if closed is None or (turn.end is None and not turn.parts):
-        return 0
-    return tokens(turn.request.protocol, closed.usage)
+        return 0, 0
+    return read_and_written(turn.request.protocol, closed.usage)
 
 
-def tokens(protocol: str, usage: Usage) -> int | None:
-    """Read and written, what was cached among it; None where it is not known."""
-    wrote = written(protocol, usage)
-    if usage.input_tokens is None or wrote is None:
+def read_and_written(protocol: str, usage: Usage) -> tuple[int, int] | None:
+    """Tokens, what was cached and thought among them; None where they are not known."""
+    read, wrote = usage.input_tokens, written(protocol, usage)
+    if read is None or wrote is None:
         return None
-    total = usage.input_tokens + wrote
     if protocol == "anthropic":  # its input_tokens are those beside the cache
-        total += (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
-    return total
+        read += (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
+    return read, wrote
 
 
 def written(protocol: str, usage: Usage) -> int | None:
     """Tokens written, what was thought among them; None where it is not known."""
-    said, thought = usage.output_tokens, usage.reasoning_tokens
+    written_tokens, thought = usage.output_tokens, usage.reasoning_tokens
     if protocol != "gemini" or thought is None:
-        return said
+        return written_tokens
     # Its output_tokens are those beside the thoughts, and left out where there was no time for any.
-    return (said or 0) + thought
+    return (written_tokens or 0) + thought
 
 
 def _often(times: int) -> str:

@@ -2,7 +2,7 @@
 
 Turns that were dropped or failed without a word are left out; of a turn that was cut only its
 text remains; every call that goes back is followed by its result, in the order of the calls.
-What came of a call in the background is told once, by the person's side, before the first answer
+What came of a call in the background is told once, by the user's side, before the first answer
 that came after it.
 """
 
@@ -119,7 +119,8 @@ def _messages(session: Session) -> Iterator[Message]:
         if isinstance(item, Prompt):
             word = item.form.get("role")
             word = word if isinstance(word, str) else ""
-            yield Message(item.role, _prompt_parts(item), word, _mapping(item.form.get("own")))
+            parts = prompt_parts(item.text, item.images, item.form)
+            yield Message(item.role, parts, word, _mapping(item.form.get("own")))
         elif not item.dropped:
             parts = tuple(_assistant_parts(item, origin(item, session.settings)))
             if not parts:
@@ -131,35 +132,34 @@ def _messages(session: Session) -> Iterator[Message]:
         yield Message("user", _task_message(task))
 
 
-def _prompt_parts(prompt: Prompt) -> tuple[MessagePart, ...]:
-    """The images and the text; or the pieces that a request which was brought had them in."""
-    written = tuple(_pieces(prompt))
-    shown = [part for part in written if part.kind == "image"]
-    text = "\n\n".join(part.text for part in written if part.kind == "text")
+def prompt_parts(
+    text: str, images: Sequence[Content], form: Mapping[str, Any]
+) -> tuple[MessagePart, ...]:
+    """The images and the text; or the pieces that a request which was brought had them in, as the
+    `form` of its PromptAdded tells."""
+    written = tuple(_pieces(text, images, form))
+    shown = [part.content for part in written if part.kind == "image"]
+    shown_text = "\n\n".join(part.text for part in written if part.kind == "text")
     # What a form says must be all that is shown, and nothing else: it may come from anybody.
-    if (
-        written
-        and text == prompt.text
-        and [p.content for p in shown] == [(image,) for image in prompt.images]
-    ):
+    if written and shown_text == text and shown == [(image,) for image in images]:
         return written
-    protocol = str(prompt.form.get("protocol") or "")
-    parts = tuple(MessagePart("image", content=(image,)) for image in prompt.images)
-    if prompt.text.strip() or not parts:
-        parts += (MessagePart("text", prompt.text, protocol=protocol),)
+    protocol = str(form.get("protocol") or "")
+    parts = tuple(MessagePart("image", content=(image,)) for image in images)
+    if text.strip() or not parts:
+        parts += (MessagePart("text", text, protocol=protocol),)
     return parts
 
 
-def _pieces(prompt: Prompt) -> Iterator[MessagePart]:
-    """The pieces as `prompt.form` tells them, as far as it can be read."""
-    protocol, images, start = str(prompt.form.get("protocol") or ""), iter(prompt.images), 0
-    for piece in _listed(prompt.form):
+def _pieces(text: str, images: Sequence[Content], form: Mapping[str, Any]) -> Iterator[MessagePart]:
+    """The pieces as `form` tells them, as far as it can be read."""
+    protocol, unused, start = str(form.get("protocol") or ""), iter(images), 0
+    for piece in _listed(form):
         own = _mapping(piece.get("own"))
         match piece:
             case {"chars": int(length)} if length > 0:
-                text, start = prompt.text[start : start + length], start + length + 2
-                yield MessagePart("text", text, meta=own, protocol=protocol)
-            case {"image": True} if (image := next(images, None)) is not None:
+                words, start = text[start : start + length], start + length + 2
+                yield MessagePart("text", words, meta=own, protocol=protocol)
+            case {"image": True} if (image := next(unused, None)) is not None:
                 yield MessagePart("image", content=(image,), meta=own, protocol=protocol)
             case {"other": Mapping() as block}:
                 yield MessagePart("other", meta=block, protocol=protocol)
@@ -189,14 +189,14 @@ def _over(session: Session) -> list[Task]:
 def _task_message(task: Task) -> tuple[MessagePart, ...]:
     """What came of a call in the background, as the model reads it; the call's own result, which
     stands before, has told it the task."""
-    said = f"[Task {task.id}, which went on in the background, is over: "
+    head = f"[Task {task.id}, which went on in the background, is over: "
     if task.result is None:
-        words = f"{said}{task.how}. It has no result, and what it had done by then is not undone.]"
+        words = f"{head}{task.how}. It has no result, and what it had done by then is not undone.]"
         return (MessagePart("text", words),)
     text = task.result.text
     # What a text says cannot hold its own digest, so no output can end itself and go on as another.
     mark = hashlib.sha256(f"{task.id}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
-    words = f"{said}{task.how}. What follows up to {mark} is output of the tool:]\n{text}\n[{mark}]"
+    words = f"{head}{task.how}. What follows up to {mark} is output of the tool:]\n{text}\n[{mark}]"
     images = (piece for piece in task.result.content if piece.type == "image")
     return (MessagePart("text", words), *(MessagePart("image", content=(i,)) for i in images))
 
@@ -355,8 +355,8 @@ CALLS_LEFT_OUT = "calls_left_out"
 
 def left_out(turn: Turn) -> int:
     """How many calls of the turn were not taken."""
-    told = (warned.meta.get("count") for warned in turn.warnings if warned.code == CALLS_LEFT_OUT)
-    return sum(count for count in told if isinstance(count, int))
+    counts = (warned.meta.get("count") for warned in turn.warnings if warned.code == CALLS_LEFT_OUT)
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def cannot_go_back(session: Session) -> RunPaused | None:

@@ -33,7 +33,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class Provider:
-    """A profile with what a person wants to know about it.
+    """A profile with what a user wants to know about it.
 
     `key_place` is where to get a key, `start` how a `local` server is started. Both are texts.
     `hosts` are its hosts besides the profile's; one that begins with a dot or a dash is how the
@@ -58,14 +58,14 @@ class Provider:
             there, own = urlsplit(base_url), urlsplit(self.profile.base_url)
             host = (there.hostname or "").removesuffix(".")  # with it a name is whole, and the same
             if self.local:
-                return host in _HERE and own.port == there.port
+                return host in LOOPBACK_NAMES and own.port == there.port
         except ValueError:
             return False
         ends = tuple(host for host in self.hosts if host.startswith((".", "-")))
         return host != "" and (host in (own.hostname, *self.hosts) or host.endswith(ends))
 
 
-_HERE = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
 def simulated(name: str, protocol: str, title: str) -> Provider:
@@ -284,7 +284,7 @@ REMOTE: tuple[Provider, ...] = (
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
         "https://openrouter.ai/settings/keys",
-        Hint("What a model can do differs; its list of models tells.", "OpenRouter's model list"),
+        Hint("What a model can do differs; see its list of models.", "OpenRouter's model list"),
         Hint("An error can come inside a stream that began with 200.", "recorded streams"),
         model="openai/gpt-oss-120b",
     ),
@@ -441,7 +441,6 @@ PROFILES: tuple[Profile, ...] = tuple(provider.profile for provider in PROVIDERS
 SHIPPED: Mapping[str, Provider] = {provider.profile.name: provider for provider in PROVIDERS}
 
 SIMULATOR = SHIPPED["simulator"].profile
-SIMULATOR_OPENAI = SHIPPED["simulator-openai"].profile
 ANTHROPIC = SHIPPED["anthropic"].profile
 OPENAI = SHIPPED["openai"].profile
 
@@ -450,7 +449,10 @@ BASE_URL_NAMES: Mapping[str, str] = {
     "openai": "OPENAI_BASE_URL",
     "openai-responses": "OPENAI_BASE_URL",
 }
-"""The variables by which the person moves a provider to another address."""
+"""The variables by which the user moves a provider to another address."""
+
+KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
+"""What the name of a key looks like; no other variable is ever sent anywhere."""
 
 ACCOUNT: Mapping[str, str] = {
     "OPENAI_ORG_ID": "openai-organization",
@@ -514,8 +516,8 @@ def ollama_url(host: str) -> str:
     text = host.strip().rstrip("/")
     if not text:
         return ""
-    scheme, found, rest = text.partition("://")
-    if not found:
+    scheme, separator, rest = text.partition("://")
+    if not separator:
         scheme, rest = "http", text
     try:
         parts = urlsplit(f"{scheme}://{rest}")
@@ -524,7 +526,7 @@ def ollama_url(host: str) -> str:
         return ""
     if name in ("0.0.0.0", "::"):
         name = "127.0.0.1"
-    port = port if port is not None or found else OLLAMA_PORT
+    port = port if port is not None or separator else OLLAMA_PORT
     shown = f"[{name}]" if ":" in name else name
     return f"{scheme}://{shown}" + (f":{port}" if port is not None else "") + parts.path
 

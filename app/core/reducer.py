@@ -10,11 +10,11 @@ A turn is one request and its answer. It goes  sent -> open -> ended | failed.  
     streaming -> proposed -> waiting -> decided -> running -> done
                                  ^          |          |
                                  |__________| returned |
-                                 |_____________________| interrupted (asks the person again)
+                                 |_____________________| interrupted (asks the user again)
 
 Where a session begins as a fork, a call can go from anywhere back to proposed.
 
-A call that asks a person is checked again where its tool's file changed: the card gets a new
+A call that asks a user is checked again where its tool's file changed: the card gets a new
 digest and the decision is still to be made.
 
 The call of a turn that failed stays where it was: it can be read, never run. A growing part
@@ -216,8 +216,8 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
         for call in session.calls()
         if call.status != "done" and (event.foreign or call.id in current)
     }.union(event.reopened)
-    kept = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
-    session.tasks = dict(kept)  # a call that is open again may start a task of that id anew
+    tasks = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
+    session.tasks = dict(tasks)  # a call that is open again may start a task of that id anew
     assert session.settings is not None
     tools = {tool.name: tool for tool in reversed(session.settings.tools)}
     session.denied = [call for call in session.denied if call.id not in anew]
@@ -230,7 +230,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
 
 
 def _anew(session: Session, call: Call, tools: Mapping[str, Tool]) -> Call:
-    """The call as if nobody had looked at it yet, for a person alone. Its tool is one of this
+    """The call as if nobody had looked at it yet, for a user alone. Its tool is one of this
     session, which need not be what its turn was sent with."""
     tool, status = tools.get(call.name), call.status
     if status == "proposed" and call.taken_back and call.tool is tool and call.progress is None:
@@ -241,11 +241,11 @@ def _anew(session: Session, call: Call, tools: Mapping[str, Tool]) -> Call:
 
 
 def _interrupted(session: Session, call: Call, at_ms: int) -> None:
-    """What ran last stays what the card asks about, also where a person had edited it."""
+    """What ran last stays what the card asks about, also where a user had edited it."""
     _over(call, at_ms)
     decided = call.decided
     if decided is not None and decided.arguments is not None:
-        # An old log has no problems of an edit that a person ran anyway: those before stay.
+        # An old log has no problems of an edit that a user ran anyway: those before stay.
         if decided.problems or not decided.anyway:
             cautions = (problem for problem in call.problems if problem.kind == "caution")
             call.problems = (*decided.problems, *cautions)

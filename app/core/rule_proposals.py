@@ -1,7 +1,7 @@
 """The rule that "Always…" on a card would write, shown before it is written. Pure.
 
 What the program proposes by itself is careful: it never comes before a rule that keeps something
-back, and never lets through what a person once denied. A rule by hand may do both.
+back, and never lets through what a user once denied. A rule by hand may do both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 from app.core.arguments import canonical, equal, same_arguments, values_of
 from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
 from app.core.events import CallDecided
-from app.core.rules import Rule, first_match, matches
+from app.core.rules import KEEPS_BACK, Rule, first_match, matches
 from app.core.session import Call, Session, Turn
 
 
@@ -38,8 +38,6 @@ class Denials:
         denied = self._denied.get(call.name, set())
         return bool(denied) and hash(canonical(call.written)) in denied
 
-
-KEEPS_BACK = ("deny", "stop")
 
 MOST_EXACT = 4_000
 """Characters of the longest arguments that a rule may name."""
@@ -77,7 +75,7 @@ def proposal(
 
     `rules` are all that hold in the session, in order; `scope_rules` those of the list that it is
     written into: the first of them, or, where it is to hold `always`, the last. `denied` are the
-    calls that a person denied in other sessions.
+    calls that a user denied in other sessions.
     """
     if refused := _undecidable(session, call) or _unnameable(call, exact):
         return Proposal(why_not=refused)
@@ -90,8 +88,8 @@ def proposal(
         (listed for listed in scope_rules if matches(listed, call) and _alike(listed, rule)), None
     )
     if there is not None:
-        said = f"There is the rule “{there.sentence}” already"
-        return Proposal(why_not=f"{said}; renew it where it asks because a tool has changed.")
+        sentence = f"There is the rule “{there.sentence}” already"
+        return Proposal(why_not=f"{sentence}; renew it where it asks because a tool has changed.")
     place, hindrance = _place(call, rule, scope_rules)
     count = len(scope_rules)
     before = rules[: len(rules) - count] if always else ()
@@ -109,9 +107,9 @@ def proposal(
 def _undecidable(session: Session, call: Call) -> str:
     """Why no rule is written at this call now."""
     if call.status == "interrupted":
-        return "Nobody knows what this call did before it broke off; decide it by hand."
+        return "It is unknown what this call did before it broke off; decide it by hand."
     if call.status != "waiting" or not session.current(call):
-        return "This call does not wait for a decision any more; write the rule on the page Rules."
+        return "This call no longer waits for a decision; add the rule on the page Rules."
     if session.stopped:
         return "The run was stopped; press Continue, and then decide its calls."
     return ""
@@ -173,7 +171,7 @@ def _unsound(turn: Turn, call: Call) -> str:
     if not turn.runnable or (turn.end is not None and turn.end.reason == "other"):
         return "This answer did not end as one that calls tools, so no rule runs its calls."
     if turn.end is not None and turn.end.abrupt:
-        return "The connection broke before this answer told its end; decide its calls by hand."
+        return "The connection broke before this answer was complete; decide its calls by hand."
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id; decide each of them by hand."
     if call.malformed or not may_run(turn, call):
@@ -200,7 +198,7 @@ def _alike(other: Rule, rule: Rule) -> bool:
 def _meets(other: Rule, rule: Rule, call: Call) -> bool:
     """Whether `one` keeps something back that `rule` is about, or would, were it switched on. One
     that asks about some arguments does, where `rule` is about all: whoever wrote it wants to see
-    those. One that asks about the whole tool is what the person answers by `rule`."""
+    those. One that asks about the whole tool is what the user answers by `rule`."""
     asks = other.action == "ask" and other.when and not rule.when
     if other.action not in KEEPS_BACK and not asks:
         return False
@@ -217,20 +215,20 @@ def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
     back, asked = rules[least - 1].sentence, rules[first].sentence
     if first == least - 1:
         return least, f"The rule “{back}” is asked first; change it if this call is to be decided."
-    said = f"It must not come before the rule “{back}”, and “{asked}” is asked before that"
-    return least, f"{said}; change their order on the page Rules."
+    sentence = f"It must not come before the rule “{back}”, and “{asked}” is asked before that"
+    return least, f"{sentence}; change their order on the page Rules."
 
 
 def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> str:
     """What in the other list stands against it, or ""."""
     first = first_match(before, call)
     if first is not None:
-        said = f"In this session the rule “{first.sentence}” is asked before those for always"
-        return f"{said}; write it for this session, or change that rule."
+        sentence = f"In this session the rule “{first.sentence}” is asked before those for always"
+        return f"{sentence}; write it for this session, or change that rule."
     back = next((other for other in after if _meets(other, rule, call)), None)
     if back is not None and rule.action == "run":
-        said = f"It would come before the rule “{back.sentence}”, which holds always"
-        return f"{said}; change that rule, or write this one by hand."
+        sentence = f"It would come before the rule “{back.sentence}”, which holds always"
+        return f"{sentence}; change that rule, or write this one by hand."
     return ""
 
 

@@ -26,6 +26,7 @@ from app.core.tools import TOOLS_IN_USE, Same, Tool
 Action = Literal["run", "answer", "deny", "ask", "stop"]
 ACTIONS: tuple[Action, ...] = ("run", "answer", "deny", "ask", "stop")
 LETS_THROUGH = ("run", "answer")
+KEEPS_BACK = ("deny", "stop")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Rule:
     `tool` is an exact name or `*`; `source` who answers: a kind (`mcp`, `workspace`) or one server
     (`mcp:NAME`); `read_only` asks for a tool that says it changes nothing; `when` is as in
     arguments.py. `text` is the answer or the reason of a denial, `fault` what is staged. `words` is
-    how the person wrote the rule. `bound` is the content of each tool it was written for, None
+    how the user wrote the rule. `bound` is the content of each tool it was written for, None
     where it holds for any. `here` is the session it was written in and `since_ms` (Unix ms) when:
     in other sessions it decides no call that was there before. `proposed`: by the program.
     """
@@ -58,7 +59,7 @@ class Rule:
 
     @property
     def sentence(self) -> str:
-        """The rule in words: the person's, or else what it says."""
+        """The rule in words: the user's, or else what it says."""
         return self.words or rule_text(self)
 
     def covers(self, tool: Tool) -> bool:
@@ -169,10 +170,10 @@ def _content_json(same: Same[Tool]) -> str:
 
 
 def base_of(rule: Rule) -> str:
-    """What a person wrote of it, as 32 hex digits: an edit carries that of the rule it was drawn
+    """What a user wrote of it, as 32 hex digits: an edit carries that of the rule it was drawn
     from, so that nobody writes over what was not read."""
-    said = [rule.tool, rule.action, rule.text, rule.words, rule.source, rule.read_only]
-    text = json.dumps(to_data([*said, rule.when, rule.is_error, rule.fault]))
+    fields = [rule.tool, rule.action, rule.text, rule.words, rule.source, rule.read_only]
+    text = json.dumps(to_data([*fields, rule.when, rule.is_error, rule.fault]))
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
@@ -205,13 +206,14 @@ def target(rule: Rule) -> str:
     if rule.source:
         kind, _, server = rule.source.partition(":")
         who += f" of {kind} {server}".rstrip()
-    tests = " and ".join(_test(pointer, test) for pointer, test in rule.when.items())
+    tests = " and ".join(test_text(pointer, test) for pointer, test in rule.when.items())
     fault = next((known.title for known in FAULTS if known.name == rule.fault), rule.fault)
     with_fault = f", staged: {fault}" if fault else ""
     return f"{who}{' where ' + tests if tests else ''}{with_fault}"
 
 
-def _test(pointer: str, test: Any) -> str:
+def test_text(pointer: str, test: Any) -> str:
+    """One test of `Rule.when` in words: `/city is "Paris"`."""
     place = _plain(pointer) if pointer else "the whole"
     match test:
         case {"equals": dict() as wanted, **rest} if not pointer and not rest:

@@ -25,10 +25,21 @@ def kind_of(cls: type) -> str:
 
 
 EVENTS: dict[str, type] = {kind_of(cls): cls for cls in get_args(Event)}
-_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-"""Made once: json.dumps with separators builds an encoder for each event."""
-
 KINDS: dict[type, str] = {cls: kind for kind, cls in EVENTS.items()}
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, or a mapping as a dict."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if not is_dataclass(value):
+        raise TypeError(f"no JSON for {type(value).__name__}")
+    cls: Any = type(value)
+    return {name: getattr(value, name) for name in _names(cls)}
+
+
+_ENCODE = json.JSONEncoder(separators=(",", ":"), default=_members).encode
+"""Made once: json.dumps with separators builds an encoder for each event."""
 
 
 def to_data(value: Any) -> Any:
@@ -55,7 +66,7 @@ def from_data(cls: Any, data: Any) -> Any:
 
 def to_row(event: Event) -> tuple[str, str]:
     """(kind, JSON body). ASCII only, so that lone surrogates survive any store."""
-    return KINDS[type(event)], _ENCODE(to_data(event))
+    return KINDS[type(event)], _ENCODE(event)
 
 
 def from_row(kind: str, body: str) -> Event:
@@ -96,11 +107,10 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         def read(data: Any) -> Any:
             if not isinstance(data, dict):
                 raise BadInput(f"{hint.__name__} must be an object, not {type(data).__name__}.")
-            unknown = data.keys() - readers.keys()
-            if unknown:
-                raise BadInput(f"{hint.__name__} has no field {sorted(unknown)[0]!r}.")
             try:
                 return hint(**{name: readers[name](item) for name, item in data.items()})
+            except KeyError as error:
+                raise BadInput(f"{hint.__name__} has no field {error.args[0]!r}.") from error
             except TypeError as error:
                 raise BadInput(f"{hint.__name__}: {error}.") from error
 
@@ -131,7 +141,7 @@ def misfit(hint: Any, value: Any, place: str = "") -> str:
             return _wrong(place, hint.__name__)
         hints = _hints(hint)
         each = (misfit(hints[name], getattr(value, name), name) for name in hints)
-        return next((found for found in each if found), "")
+        return next((misfit_path for misfit_path in each if misfit_path), "")
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return "" if _plain(value, MAX_DEPTH) else _wrong(place, "JSON of a sound depth")
@@ -146,12 +156,12 @@ def misfit(hint: Any, value: Any, place: str = "") -> str:
         if not isinstance(value, tuple):
             return _wrong(place, "a list")
         each = (misfit(args[0], item, place) for item in value)
-        return next((found for found in each if found), "")
+        return next((misfit_path for misfit_path in each if misfit_path), "")
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             return _wrong(place, "an object")
         each = (misfit(args[1], item, place) for item in value.values())
-        return next((found for found in each if found), "")
+        return next((misfit_path for misfit_path in each if misfit_path), "")
     return _scalar(hint, value, place)
 
 
@@ -194,8 +204,8 @@ def _changed(value: Any, change: Callable[[str, str], str], name: str) -> Any:
             return change(name, value)
         case Mapping():
             items = {change(name, k): _changed(v, change, str(k)) for k, v in value.items()}
-            kept = list(items) == list(value) and all(items[k] is value[k] for k in value)
-            return value if kept else items
+            unchanged = list(items) == list(value) and all(items[k] is value[k] for k in value)
+            return value if unchanged else items
         case list() | tuple():
             several = [_changed(item, change, name) for item in value]
             same = all(a is b for a, b in zip(several, value, strict=True))

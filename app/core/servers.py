@@ -1,14 +1,22 @@
-"""An MCP server as the person keeps it, and what of it was accepted. Starts and asks nothing."""
+"""An MCP server as the user keeps it, and what of it was accepted. Starts and asks nothing."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.serialization import to_data
+
+NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
+"""Of a server."""
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of one in `env`, and of one that `${NAME}` stands for."""
+MOST_TEXT = 8_192
+MOST_WORDS = 256
 
 
 @dataclass(frozen=True)
@@ -17,7 +25,7 @@ class Server:
 
     In the values of `env` and `headers`, and in `args` and `url`, `${NAME}` stands for a variable
     of our own environment; a key is never written out. `private` allows an address within the
-    person's own network: it is set for what the person typed, not for what was imported.
+    user's own network: it is set for what the user typed, not for what was imported.
     """
 
     name: str
@@ -34,7 +42,7 @@ class Server:
 class Replaced:
     """A value of a server that may be a key, and the `${variable}` that stands there now: at
     `part` of the server ("env", "args" ...), of several the one `key` names. `why` is a reason, and
-    `place` and `hint` are for a person; the value itself is told to nobody."""
+    `place` and `hint` are for a user; the value itself is told to nobody."""
 
     part: str
     key: str | int
@@ -63,7 +71,7 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a person has agreed to: the `fingerprint` of the server ("" for none), and of each of
+    """What a user has agreed to: the `fingerprint` of the server ("" for none), and of each of
     its tools by name. What differs from it asks again."""
 
     server: str = ""

@@ -89,11 +89,11 @@ class Call:
 
     `asks` is why a rule that fits does not decide it, `stopped_by` the rule that stopped the run
     at it. `cut` is the decision by which it ran when the server stopped, with the arguments that
-    it ran with where a person had edited them.
+    it ran with where a user had edited them.
     `output` is the end of the `printed` characters that it printed, cut with event `cut_seq`;
     `extended_s` is what its time was prolonged by.
     `real` is what the tool returned where `result` was staged. `returned` counts how often its
-    decision was taken back, `taken_back` says that a person did it once, or reopened it in a fork:
+    decision was taken back, `taken_back` says that a user did it once, or reopened it in a fork:
     then no rule decides it.
     """
 
@@ -165,7 +165,7 @@ class Call:
 
     @property
     def arguments(self) -> str:
-        """The text that runs: edited if a person edited it, `{}` where there is nothing."""
+        """The text that runs: edited if a user edited it, `{}` where there is nothing."""
         edited = self.decided.arguments if self.decided is not None else None
         text = self.judged if edited is None else edited
         return text if text.strip() not in ("", "null") else "{}"
@@ -181,7 +181,7 @@ class Call:
 
     @property
     def cautioned(self) -> bool:
-        """Something about the tool itself needs a person: no rule runs the call."""
+        """Something about the tool itself needs a user: no rule runs the call."""
         return any(p.kind == "caution" for p in self.problems)
 
     @property
@@ -192,7 +192,7 @@ class Call:
 
     @property
     def failed(self) -> bool:
-        """It ran and came to an error, or that was staged; a person who cancels one has seen it."""
+        """It ran and came to an error, or that was staged; a user who cancels one has seen it."""
         decided, result = self.decided, self.result
         ran = decided is not None and (decided.decision == "run" or decided.fault != "")
         return ran and result is not None and result.is_error and result.kind != "interrupted"
@@ -340,7 +340,7 @@ class Turn:
     """One request and its answer. `number` counts from 1 and equals the recording's number.
 
     `retries` is how many failed attempts by themselves came before it; `calls_before` how many of
-    its calls were done when a person last let it go on beyond their limit; `doubled`, `keys`,
+    its calls were done when a user last let it go on beyond their limit; `doubled`, `keys`,
     `made`, `alike` and `repeats` are what was found of its calls (decide.doubled_ids, limits._keys,
     _made, _alike and _repeats), None before. `kept_standing` is its
     `standing`, once it was asked for.
@@ -365,7 +365,7 @@ class Turn:
     calls_before: int = 0
     doubled: frozenset[str] | None = field(default=None, compare=False)
     keys: tuple[int, ...] | None = field(default=None, compare=False)
-    made: frozenset[int] | None = field(default=None, compare=False)
+    call_keys: frozenset[int] | None = field(default=None, compare=False)
     alike: int | None = field(default=None, compare=False)
     repeats: tuple[object, deque[tuple[Call, int]]] | None = field(
         default=None, init=False, compare=False, repr=False
@@ -386,10 +386,10 @@ class Turn:
         """Kept once the turn is over: from then on the fold tells it what becomes of a call."""
         if self.kept_standing is not None:
             return self.kept_standing
-        found = Standing(self.calls)
+        standing = Standing(self.calls)
         if not self.open:
-            self.kept_standing = found
-        return found
+            self.kept_standing = standing
+        return standing
 
     def part_after(self, count: int) -> int:
         """The part of the first call beyond so many; beyond all where there is none."""
@@ -405,11 +405,11 @@ class Session:
     """`stopped` is set by Stop until the next prompt; `paused` names the limit that was reached,
     and `paused_because` says it in a sentence; `halted_seq` is the event that did either.
 
-    `retrying` is the retry that is being waited for; `retries` counts those since a person acted
+    `retrying` is the retry that is being waited for; `retries` counts those since a user acted
     or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
     with what failed before it (`forgiven`, call ids) behind it. `forks` are (event, what it says)
     of each time that the log until there was taken over from another session. `cut_off` says that
-    it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a person
+    it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a user
     denied; of so many of them as were read (`denied_read`), `denied_alike` has the ids by name and
     the hash of what is spelled (decide._was_denied).
     """
@@ -474,7 +474,7 @@ class Session:
 
     @property
     def waiting(self) -> list[Call]:
-        """The calls that need a person, in order."""
+        """The calls that need a user, in order."""
         if not self.waits:
             return []
         waiting, interrupted = (self.standing.of(name) for name in ("waiting", "interrupted"))
@@ -484,7 +484,7 @@ class Session:
 
     @property
     def waits(self) -> int:
-        """How many calls need a person."""
+        """How many calls need a user."""
         if self.stopped or self.cut_off:
             return 0
         return self.standing.count("waiting") + self.standing.count("interrupted")
@@ -529,8 +529,8 @@ class Session:
 
     @property
     def last_item(self) -> Prompt | Turn | None:
-        kept = (i for i in reversed(self.items) if isinstance(i, Prompt) or not i.dropped)
-        return next(kept, None)
+        in_history = (i for i in reversed(self.items) if isinstance(i, Prompt) or not i.dropped)
+        return next(in_history, None)
 
     @property
     def calls_allowed(self) -> int:
@@ -541,7 +541,7 @@ class Session:
 
     @property
     def _goes_on(self) -> bool:
-        """Whether some call goes on without a person: it is checked next, or runs, or can."""
+        """Whether some call goes on without a user: it is checked next, or runs, or can."""
         standing, turn = self.standing, self.turn
         if any((standing.count("proposed"), standing.count("running"), standing.count("settled"))):
             return True
@@ -550,7 +550,7 @@ class Session:
 
     @property
     def run(self) -> list[Turn]:
-        """The turns since the last prompt, or since a person last let the run go on; those that
+        """The turns since the last prompt, or since a user last let the run go on; those that
         were dropped cost something, too."""
         turns: list[Turn] = []
         for item in reversed(self.items):
@@ -571,7 +571,7 @@ class Session:
 def held(calls: Sequence[Call], call: Call) -> Call | None:
     """The first call of `calls` that `call` waits for, or None: calls keep the model's order.
 
-    Only what is parallel-safe runs beside what is. An earlier call that still waits for a person
+    Only what is parallel-safe runs beside what is. An earlier call that still waits for a user
     counts: a read must not overtake a write that comes before it, whoever decides first.
     """
     for other in calls:
@@ -586,9 +586,9 @@ def snapshot(session: Session) -> Session:
     """The session as it stands now, to be read while the fold goes on changing the other: what the
     fold changes is copied, and all that it only replaces is shared."""
     now = copy(session)
-    made = {turn.number: _turn_now(turn) for turn in session.turns}
-    now.turns = list(made.values())
-    now.items = [item if isinstance(item, Prompt) else made[item.number] for item in session.items]
+    turns = {turn.number: _turn_now(turn) for turn in session.turns}
+    now.turns = list(turns.values())
+    now.items = [item if isinstance(item, Prompt) else turns[item.number] for item in session.items]
     now.by_call = {**session.by_call, **{call.id: call for call in now.calls()}}
     now.tasks = {name: copy(task) for name, task in session.tasks.items()}
     now.settings_at, now.forks = list(session.settings_at), list(session.forks)

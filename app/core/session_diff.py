@@ -12,17 +12,17 @@ exactly one pair. Which side is which changes nothing but the words: ties are br
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import ClassVar, Literal, TypeVar
 
 from app.core.arguments import canonical
-from app.core.events import Usage
-from app.core.limits import tokens, turn_cost
+from app.core.limits import turn_busy_ms, turn_cost, turn_usage
 from app.core.session import Call, Prompt, Session, SessionState, Turn
-from app.core.settings import Settings
+from app.core.settings import Settings, model_of
 from app.core.tools import Content, ToolChoice, ToolResult
+from app.core.value_diff import JsonChange, json_changes
 
 # A session as it is compared --------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class DiffCall:
-    """A call. `arguments` is the text that ran or would have; `edited`: a person wrote it."""
+    """A call. `arguments` is the text that ran or would have; `edited`: a user wrote it."""
 
     id: str
     turn: int
@@ -61,6 +61,8 @@ class DiffCall:
 class DiffPrompt:
     """A prompt."""
 
+    kind: ClassVar[Literal["prompt"]] = "prompt"
+    calls: ClassVar[tuple[DiffCall, ...]] = ()
     number: int
     seq: int
     text: str
@@ -72,6 +74,7 @@ class DiffTurn:
     """A turn. `ended` is its finish reason, `failed`, or "" while it is open; `error` says why it
     failed, in a sentence. `settings` and `choice` are those it was asked with."""
 
+    kind: ClassVar[Literal["turn"]] = "turn"
     number: int
     seq: int
     model: str
@@ -107,14 +110,14 @@ class Side:
 
 def side(session: Session, title: str = "") -> Side:
     """`session` as it stands."""
-    kept = [item for item in session.items if isinstance(item, Prompt) or not item.dropped]
+    in_history = [item for item in session.items if isinstance(item, Prompt) or not item.dropped]
     settings = session.settings
     return Side(
         session.id,
         title,
         session.state,
         model_of(settings) if settings is not None else "",
-        tuple(_asked(item) if isinstance(item, Prompt) else _answered(item) for item in kept),
+        tuple(_asked(item) if isinstance(item, Prompt) else _answered(item) for item in in_history),
         total(_took(turn) for turn in session.turns),
         sum(turn.dropped for turn in session.turns),
         tuple(_lineage(session)),
@@ -122,24 +125,10 @@ def side(session: Session, title: str = "") -> Side:
     )
 
 
-def model_of(settings: Settings) -> str:
-    """The model that is asked, or the profile where it names none."""
-    return settings.model or settings.profile.model or settings.profile.name
-
-
-def total(parts: Iterator[Measure] | Sequence[Measure]) -> Measure:
-    """The sum of `parts`."""
-    kept = list(parts)
-    return Measure(
-        sum(measure.turns for measure in kept),
-        sum(measure.calls for measure in kept),
-        sum(measure.busy_ms for measure in kept),
-        sum(measure.read for measure in kept),
-        sum(measure.written for measure in kept),
-        sum(measure.cost for measure in kept),
-        sum(measure.uncounted for measure in kept),
-        sum(measure.unpriced for measure in kept),
-    )
+def total(measures: Iterable[Measure]) -> Measure:
+    """Their sum."""
+    columns = zip(*map(astuple, measures), strict=True)
+    return Measure(*map(sum, columns))
 
 
 def _lineage(session: Session) -> Iterator[tuple[str, int]]:
@@ -180,42 +169,12 @@ def _diff_call(call: Call) -> DiffCall:
 
 
 def _took(turn: Turn) -> Measure:
-    counted = _counted(turn)
-    cost = turn_cost(turn) if not turn.open else None
-    read, written = counted if counted is not None else (0, 0)
+    counted = None if turn.open else turn_usage(turn)
+    cost = None if turn.open else turn_cost(turn)
     return Measure(
-        1, len(turn.calls), _busy_ms(turn), read, written, cost or 0.0,
+        1, len(turn.calls), turn_busy_ms(turn), *(counted or (0, 0)), cost or 0.0,
         int(counted is None), int(cost is None),
     )  # fmt: skip
-
-
-def _counted(turn: Turn) -> tuple[int, int] | None:
-    """Tokens read and written, what was cached and thought among them; None where not known."""
-    closed = turn.end or turn.failure
-    if closed is None:
-        return None
-    if turn.end is None and not turn.parts:
-        return 0, 0  # what failed before any output took nothing
-    usage: Usage = closed.usage
-    everything = tokens(turn.request.protocol, usage)
-    if everything is None:
-        return None
-    read = usage.input_tokens or 0
-    if turn.request.protocol == "anthropic":  # its input_tokens are those beside the cache
-        read += (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
-    return read, everything - read
-
-
-def _busy_ms(turn: Turn) -> int:
-    spans = [(turn.sent_ms, turn.closed_ms)] if turn.closed_ms is not None else []
-    for call in turn.calls:
-        if call.started_ms is not None and call.ended_ms is not None:
-            spans.append((call.started_ms, call.ended_ms))
-    worked, reached = 0, 0
-    for start, end in sorted(spans):
-        worked += max(end - max(start, reached), 0)
-        reached = max(reached, end)
-    return worked
 
 
 # Two sessions lined up --------------------------------------------------------------------------
@@ -237,6 +196,13 @@ class DiffRow:
     ways: tuple[Way, ...] = ()
     calls: tuple[CallPair, ...] = ()
     settings: tuple[str, ...] = ()
+
+    @property
+    def item(self) -> Item:
+        """The left one, or the right one where there is no other."""
+        item = self.left or self.right
+        assert item is not None
+        return item
 
     @property
     def equal(self) -> bool:
@@ -389,8 +355,8 @@ def _in_order(
     """Their best pairs, the same ones whichever side is which."""
     if not swapped:
         return best(len(left), len(right), lambda i, j: score(left[i], right[j]))
-    found = best(len(right), len(left), lambda i, j: score(left[j], right[i]))
-    return [(i, j) for j, i in found]
+    pairs = best(len(right), len(left), lambda i, j: score(left[j], right[i]))
+    return [(i, j) for j, i in pairs]
 
 
 def _rounds(items: Sequence[Item]) -> list[_Round]:
@@ -468,26 +434,26 @@ def _prompt_row(left: DiffPrompt | None, right: DiffPrompt | None) -> DiffRow:
 
 def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[DiffRow]:
     """The turns of one round, and their calls: matched in their own pair, else in the round."""
-    found: list[list[CallPair]] = []
+    calls_of_turns: list[list[CallPair]] = []
     lefts: list[tuple[int, DiffCall, str]] = []
     rights: list[tuple[int, DiffCall, str]] = []
     for place, (left_turn, right_turn) in enumerate(pairs):
         pairs_here, left_over, right_over = matched(
             left_turn.calls if left_turn else (), right_turn.calls if right_turn else ()
         )
-        found.append(pairs_here)
+        calls_of_turns.append(pairs_here)
         lefts += [(place, *item) for item in left_over]
         rights += [(place, *item) for item in right_over]
     for place, pair in elsewhere(lefts, rights):
-        found[place].append(pair)
+        calls_of_turns[place].append(pair)
     return [
         _turn_row(left.turn if left else None, right.turn if right else None, calls)
-        for (left, right), calls in zip(pairs, found, strict=True)
+        for (left, right), calls in zip(pairs, calls_of_turns, strict=True)
     ]
 
 
 def _turn_row(left: DiffTurn | None, right: DiffTurn | None, calls: list[CallPair]) -> DiffRow:
-    calls.sort(key=lambda pair: (pair.left is None, _index(pair.left or pair.right)))
+    calls.sort(key=lambda pair: (pair.left is None, int(pair.call.id.partition(".")[2])))
     if left is None or right is None:
         return DiffRow(left, right, ("missing",) if left is not None else ("extra",), tuple(calls))
     ways: list[Way] = []
@@ -496,11 +462,6 @@ def _turn_row(left: DiffTurn | None, right: DiffTurn | None, calls: list[CallPai
     if left.ended != right.ended:
         ways.append("end")
     return DiffRow(left, right, tuple(ways), tuple(calls), tuple(_settings(left, right)))
-
-
-def _index(call: DiffCall | None) -> int:
-    assert call is not None
-    return int(call.id.partition(".")[2])
 
 
 def _settings(left: DiffTurn, right: DiffTurn) -> Iterator[str]:
@@ -521,23 +482,23 @@ def _settings(left: DiffTurn, right: DiffTurn) -> Iterator[str]:
 
 
 def _counts(rows: Sequence[DiffRow]) -> Counts:
-    ways = [way for row in rows for pair in row.calls for way in pair.ways]
-    turns = [row for row in rows if isinstance(row.left or row.right, DiffTurn)]
-    prompts = [row for row in rows if isinstance(row.left or row.right, DiffPrompt)]
+    calls = Counter(way for row in rows for pair in row.calls for way in pair.ways)
+    turns = Counter(way for row in rows if row.item.kind == "turn" for way in row.ways)
+    prompts = [set(row.ways) for row in rows if row.item.kind == "prompt"]
     return Counts(
-        ways.count("missing"),
-        ways.count("extra"),
-        ways.count("arguments"),
-        ways.count("result"),
-        ways.count("order"),
-        ways.count("turn"),
-        sum("missing" in row.ways for row in turns),
-        sum("extra" in row.ways for row in turns),
-        sum("text" in row.ways for row in turns),
-        sum("end" in row.ways for row in turns),
-        sum("text" in row.ways or "images" in row.ways for row in prompts),
-        sum("missing" in row.ways for row in prompts),
-        sum("extra" in row.ways for row in prompts),
+        missing=calls["missing"],
+        extra=calls["extra"],
+        arguments=calls["arguments"],
+        results=calls["result"],
+        order=calls["order"],
+        turn=calls["turn"],
+        missing_turns=turns["missing"],
+        extra_turns=turns["extra"],
+        texts=turns["text"],
+        ends=turns["end"],
+        prompts=sum(bool(ways & {"text", "images"}) for ways in prompts),
+        missing_prompts=sum("missing" in ways for ways in prompts),
+        extra_prompts=sum("extra" in ways for ways in prompts),
     )
 
 
@@ -554,6 +515,20 @@ class CallPair:
     right: DiffCall | None
     ways: tuple[CallWay, ...] = ()
 
+    @property
+    def call(self) -> DiffCall:
+        """The left one, or the right one where there is no other."""
+        call = self.left or self.right
+        assert call is not None
+        return call
+
+    @property
+    def changes(self) -> tuple[JsonChange, ...] | None:
+        """How the arguments differ; None where they do not, or are no JSON."""
+        if self.left is None or self.right is None or "arguments" not in self.ways:
+            return None
+        return json_changes(self.left.arguments, self.right.arguments)
+
 
 Keyed = tuple[DiffCall, str]
 """A call with what is equal where its name and arguments are."""
@@ -569,12 +544,12 @@ def matched(
     """The pairs of two turns' calls, and what is left of both: equal ones first, then by name."""
     places, ours = _equal_places([key for _, key in left], [key for _, key in right])
     by_name: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    taken = set(ours)
+    matched_before = set(ours)
     for i, (call, _) in enumerate(left):
         if i not in places:
             by_name[call.name][0].append(i)
     for j, (call, _) in enumerate(right):
-        if j not in taken:
+        if j not in matched_before:
             by_name[call.name][1].append(j)
     for mine, others in by_name.values():
         places.update(zip(mine, others, strict=False))
@@ -630,9 +605,9 @@ def elsewhere(
             yield place, _pair((call, key), (other, key), ("turn",))
         else:
             yield place, CallPair(call, None, ("missing",))
-    taken = set(used)
+    matched_before = set(used)
     for j, (place, call, _) in enumerate(rights):
-        if j not in taken:
+        if j not in matched_before:
             yield place, CallPair(None, call, ("extra",))
 
 

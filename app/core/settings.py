@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from app.core.tools import Tool, ToolChoice
 
-Protocol = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"]
-PROTOCOLS: tuple[Protocol, ...] = (
+Protocol = Literal[
     "anthropic",
     "openai_chat",
     "openai_responses",
     "gemini",
     "ollama",
-)
+]
+"""All protocols there are; each is the name of its folder in `protocols/`."""
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 SIMULATOR_URL = "sim:"
 """The base URL of the built-in simulator; resolved to this process's own port when used."""
@@ -29,7 +30,7 @@ class Profile:
     """A provider as a row of data.
 
     `key_name` names an environment variable; the key itself is read in `net` alone. `base_url` is
-    what stands before the protocol's own path (`/v1/messages`, `/chat/completions`). `quirks` name
+    the part before the protocol's own path (`/v1/messages`, `/chat/completions`). `quirks` name
     what its server does otherwise; the codec of the protocol says why. Times in seconds: for a
     connection, for the first byte of an answer, and of silence after it.
     """
@@ -65,7 +66,7 @@ class Limits:
     `max_cost` is in US dollars, `max_minutes` counts while a model or a tool is at work,
     `max_repeats` is how often the same call may be made. Without `continue_on_error` a call that
     fails holds the run. `max_retries` is how often a request that failed before any output is sent
-    again by itself. `max_calls_per_turn` is how many calls of a turn run before a person is asked;
+    again by itself. `max_calls_per_turn` is how many calls of a turn run before a user is asked;
     of calls beyond `max_calls_per_answer` nothing is kept but their bytes.
     """
 
@@ -118,3 +119,8 @@ class Settings:
     def tool(self, name: str) -> Tool | None:
         """The tool of that name, or None."""
         return next((tool for tool in self.tools if tool.name == name), None)
+
+
+def model_of(settings: Settings) -> str:
+    """The model that is asked, or the profile where it names none."""
+    return settings.model or settings.profile.model or settings.profile.name

@@ -28,7 +28,7 @@ FREEFORM: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as the person defined it.
+    """A tool as the user defined it.
 
     `parameters` is a JSON Schema of an object. `config` belongs to `answered_by`: see
     docs/contract.md. `timeout_s` is in seconds. `format` makes it a free-form tool (a "custom"
@@ -92,6 +92,10 @@ ResultKind = Literal[
     "interrupted",
     "unknown_tool",
 ]
+
+
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+"""The media types of images that a model may be shown."""
 
 
 @dataclass(frozen=True)

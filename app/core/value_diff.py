@@ -1,12 +1,12 @@
-"""What differs between two values of JSON, and between two texts, in bounded work.
+"""What differs between two values of JSON, and between two texts, by words or by lines.
 
-`json_changes` gives JSON pointers with the value before and after. Two values are walked side by
-side once, without recursion, so a megabyte costs what reading it costs. Arrays of different lengths
-are lined up at both ends, by hashes counted up from their leaves before.
+`json_changes` gives JSON pointers with the value before and after. Arrays of different lengths are
+lined up at both ends.
 
 `text_changes` sets aside what is equal at both ends; the rest is cut into words, or into lines
 where it is long, and the shortest way from one to the other is looked for (Myers 1986) that has
-STEPS differences at most. Beyond that the rest is one piece that became another.
+STEPS differences at most. Beyond that the rest is one piece that became another. (difflib takes
+seconds for a model that says two words over and over.)
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from difflib import unified_diff
+from itertools import groupby, takewhile
 from typing import Any, Literal
 
-from app.core.arguments import ABSENT
+from app.core.arguments import ABSENT, DEEPEST, canonical_value, pointer_step
 
 How = Literal["added", "removed", "changed", "type"]
 """`type`: the same place holds another type of value, a number that became a text."""
-
-DEEPEST = 64
-"""No sound arguments are nested deeper; others are compared as text."""
 
 
 @dataclass(frozen=True)
@@ -42,125 +41,71 @@ class JsonChange:
 
 def json_changes(old: str, new: str) -> tuple[JsonChange, ...] | None:
     """All that differs between two JSON texts, in the order of the old one; None where one of them
-    is no sound JSON: then they are compared as text."""
-    before, after = _value(old), _value(new)
-    if before is ABSENT or after is ABSENT:
+    is no sound JSON, or too deep: then they are compared as text."""
+    try:
+        before, after = _value(old), _value(new)
+    except (ValueError, RecursionError, InvalidOperation):
         return None
-    return tuple(_changes(before, after))
+    return tuple(_changes("", before, after))
 
 
 def _value(text: str) -> Any:
-    """What `text` says, numbers as Decimals; ABSENT where it is not sound, or too deep."""
-    try:
-        value = json.loads(
-            text,
-            parse_int=Decimal,
-            parse_float=Decimal,
-            parse_constant=_no_constant,
-            object_pairs_hook=_no_twins,
-        )
-    except (ValueError, RecursionError, InvalidOperation):
-        return ABSENT
-    level, depth = [value], 0
-    while level:
-        if depth > DEEPEST:
-            return ABSENT
-        items = (item for container in level for item in _items(container))
-        level = [item for item in items if isinstance(item, dict | list)]
-        depth += 1
+    """What `text` says, numbers as Decimals."""
+    value = json.loads(
+        text,
+        parse_int=Decimal,
+        parse_float=Decimal,
+        parse_constant=int,  # which takes neither NaN nor Infinity
+        object_pairs_hook=_without_twins,
+    )
+    canonical_value(value, DEEPEST + 1)
     return value
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("A key stands twice.")
-    return found
+    return members
 
 
-def _items(value: Any) -> Iterator[Any]:
-    match value:
-        case dict():
-            yield from value.values()
-        case list():
-            yield from value
+def _changes(pointer: str, old: Any, new: Any) -> Iterator[JsonChange]:
+    types = (_type(old), _type(new))
+    match old, new:
+        case dict(), dict():
+            for name in {**old, **new}:
+                place = f"{pointer}/{pointer_step(name)}"
+                yield from _changes(place, old.get(name, ABSENT), new.get(name, ABSENT))
+        case list(), list():
+            for number, before, after in _lined_up(old, new):
+                yield from _changes(f"{pointer}/{number}", before, after)
+        case _ if old is ABSENT:
+            yield JsonChange(pointer, "added", "", _written(new), types)
+        case _ if new is ABSENT:
+            yield JsonChange(pointer, "removed", _written(old), "", types)
+        case _ if types[0] != types[1]:
+            yield JsonChange(pointer, "type", _written(old), _written(new), types)
+        case _ if old != new:
+            yield JsonChange(pointer, "changed", _written(old), _written(new))
 
 
-_Path = tuple[Any, ...] | None
-"""(the path before, the last step), None at the root: made into text only where it is told."""
-
-
-def _changes(old: Any, new: Any) -> Iterator[JsonChange]:
-    marks = {**_marks(old), **_marks(new)}
-    left: list[tuple[_Path, Any, Any]] = [(None, old, new)]
-    while left:
-        path, before, after = left.pop()
-        match before, after:
-            case dict(), dict():
-                pairs = [((path, name), before[name], after.get(name, ABSENT)) for name in before]
-                pairs += [((path, n), ABSENT, after[n]) for n in after if n not in before]
-                left += reversed(pairs)
-            case list(), list():
-                left += reversed(_lined_up(path, before, after, marks))
-            case _:
-                yield from _change(path, before, after)
-
-
-def _lined_up(
-    path: _Path, old: list[Any], new: list[Any], marks: dict[int, int]
-) -> list[tuple[_Path, Any, Any]]:
+def _lined_up(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
     """The elements of two lists in pairs: those that are equal at both ends are left out where the
     lengths differ, else each is compared with the one in its place."""
-    start, shorter = 0, min(len(old), len(new))
-    end = 0
+    shorter, start, end = min(len(old), len(new)), 0, 0
     if len(old) != len(new):
-        while start < shorter and _mark(old[start], marks) == _mark(new[start], marks):
-            start += 1
-        while end < shorter - start and _mark(old[-1 - end], marks) == _mark(new[-1 - end], marks):
-            end += 1
-    both = range(start, shorter - end)
-    pairs: list[tuple[_Path, Any, Any]] = [((path, at), old[at], new[at]) for at in both]
-    pairs += [((path, at), old[at], ABSENT) for at in range(shorter - end, len(old) - end)]
-    pairs += [((path, at), ABSENT, new[at]) for at in range(shorter - end, len(new) - end)]
-    return pairs
+        before, after = ([canonical_value(item, DEEPEST) for item in items] for items in (old, new))
+        start = _same_items(before, after)
+        end = min(_same_items(before[::-1], after[::-1]), shorter - start)
+    yield from ((at, old[at], new[at]) for at in range(start, shorter - end))
+    yield from ((at, old[at], ABSENT) for at in range(shorter - end, len(old) - end))
+    yield from ((at, ABSENT, new[at]) for at in range(shorter - end, len(new) - end))
 
 
-def _marks(value: Any) -> dict[int, int]:
-    """A number for each list and object in `value`, by identity: equal ones have the same."""
-    order, marks = [value], dict[int, int]()
-    for value_ in order:  # grows while it is read: what contains comes before what it contains
-        order += [item for item in _items(value_) if isinstance(item, dict | list)]
-    for value_ in reversed(order):
-        match value_:
-            case dict():
-                marks[id(value_)] = hash(
-                    frozenset((n, _mark(item, marks)) for n, item in value_.items())
-                )
-            case list():
-                marks[id(value_)] = hash(("list", *(_mark(item, marks) for item in value_)))
-    return marks
-
-
-def _mark(value: Any, marks: dict[int, int]) -> int:
-    if isinstance(value, dict | list):
-        return marks[id(value)]
-    return hash((_type(value), value))
-
-
-def _change(path: _Path, old: Any, new: Any) -> Iterator[JsonChange]:
-    if old is ABSENT:
-        yield JsonChange(_pointer(path), "added", "", _written(new), ("", _type(new)))
-    elif new is ABSENT:
-        yield JsonChange(_pointer(path), "removed", _written(old), "", (_type(old), ""))
-    elif _type(old) != _type(new):
-        types = (_type(old), _type(new))
-        yield JsonChange(_pointer(path), "type", _written(old), _written(new), types)
-    elif old != new:
-        yield JsonChange(_pointer(path), "changed", _written(old), _written(new))
+def _same_items(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many of both beginnings are equal."""
+    pairs = zip(left, right, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _type(value: Any) -> str:
@@ -175,11 +120,13 @@ def _type(value: Any) -> str:
             return "text"
         case list():
             return "list"
-    return "object"
+        case dict():
+            return "object"
+    return ""
 
 
 def _written(value: Any) -> str:
-    """As JSON text; at most DEEPEST deep, so it may recurse."""
+    """As JSON text."""
     match value:
         case Decimal():
             return str(value)
@@ -191,14 +138,6 @@ def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _pointer(path: _Path) -> str:
-    steps: list[str] = []
-    while path is not None:
-        path, step = path
-        steps.append(str(step).replace("~", "~0").replace("/", "~1"))
-    return "".join(f"/{step}" for step in reversed(steps))
-
-
 # Two texts --------------------------------------------------------------------------------------
 
 STEPS = 200
@@ -208,29 +147,28 @@ MOST_PIECES = 3_000
 LONG = 200_000
 """Characters of two texts beyond which words are not looked at."""
 
+TextHow = Literal["same", "removed", "added"]
+
 
 @dataclass(frozen=True)
 class TextPiece:
-    how: Literal["same", "removed", "added"]
+    how: TextHow
     text: str
 
 
 def text_changes(old: str, new: str) -> tuple[TextPiece, ...]:
     """How `old` became `new`: the pieces that are same or removed are `old`, the others `new`."""
-    if old == new:
-        return (TextPiece("same", old),) if old else ()
     start, end = _ends(old, new)
-    head, tail = old[:start], old[len(old) - end :]
     before, after = old[start : len(old) - end], new[start : len(new) - end]
-    told = _by(_words, before, after) if len(before) + len(after) <= LONG else None
-    told = told if told is not None else _by(_lines, before, after)
-    told = told if told is not None else _whole(before, after)
-    return tuple(_joined([TextPiece("same", head), *told, TextPiece("same", tail)]))
+    pieces = _by(_WORD.findall, before, after) if len(before) + len(after) <= LONG else None
+    pieces = pieces if pieces is not None else _by(_lines, before, after)
+    pieces = pieces if pieces is not None else [("removed", before), ("added", after)]
+    return tuple(_joined([("same", old[:start]), *pieces, ("same", old[len(old) - end :])]))
 
+
+_Piece = tuple[TextHow, str]
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
-
-
 _BREAK = re.compile(r"\s")
 
 
@@ -257,90 +195,63 @@ def _equal(left: str, right: str) -> int:
     return low
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
-
-
 def _lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-def _whole(old: str, new: str) -> list[TextPiece]:
-    return [TextPiece("removed", old), TextPiece("added", new)]
-
-
-def _by(cut: Callable[[str], list[str]], old: str, new: str) -> list[TextPiece] | None:
+def _by(cut: Callable[[str], list[str]], old: str, new: str) -> list[_Piece] | None:
     """The difference by the pieces of `cut`; None where there are too many to be compared."""
     before, after = cut(old), cut(new)
     return _way(before, after) if len(before) + len(after) <= MOST_PIECES else None
 
 
-def _way(old: Sequence[str], new: Sequence[str]) -> list[TextPiece] | None:
+def _way(old: Sequence[str], new: Sequence[str]) -> list[_Piece] | None:
     """The shortest way from `old` to `new`; None where it has more than STEPS steps."""
-    reached, trace = {1: 0}, list[dict[int, int]]()
+    # By lane: how far one comes in `old`, and the way there, as (what was before, the last piece).
+    reached: dict[int, tuple[int, Any]] = {1: (0, None)}
     for steps in range(min(STEPS, len(old) + len(new)) + 1):
-        trace.append(dict(reached))
         for lane in range(-steps, steps + 1, 2):
-            down = lane == -steps or (
-                lane != steps and reached.get(lane - 1, -1) < reached.get(lane + 1, -1)
-            )
-            x = reached[lane + 1] if down else reached[lane - 1] + 1
+            down = lane == -steps or (lane != steps and reached[lane - 1][0] < reached[lane + 1][0])
+            x, way = reached[lane + 1] if down else reached[lane - 1]
+            x += not down
             y = x - lane
+            if steps:
+                gone = "".join(old[x - 1 : x])
+                way = way, ("added", "".join(new[y - 1 : y])) if down else ("removed", gone)
+            start = x
             while x < len(old) and y < len(new) and old[x] == new[y]:
                 x, y = x + 1, y + 1
-            reached[lane] = x
+            reached[lane] = x, (way, ("same", "".join(old[start:x])))
             if x >= len(old) and y >= len(new):
-                return _back(trace, old, new)
+                return _unwound(reached[lane][1])
     return None
 
 
-def _back(trace: list[dict[int, int]], old: Sequence[str], new: Sequence[str]) -> list[TextPiece]:
-    x, y = len(old), len(new)
-    told: list[TextPiece] = []
-    for steps in range(len(trace) - 1, -1, -1):
-        reached, lane = trace[steps], x - y
-        down = lane == -steps or (
-            lane != steps and reached.get(lane - 1, -1) < reached.get(lane + 1, -1)
-        )
-        before = lane + 1 if down else lane - 1
-        from_x = reached[before] if steps else 0
-        from_y = from_x - before if steps else 0
-        while x > from_x and y > from_y:
-            x, y = x - 1, y - 1
-            told.append(TextPiece("same", old[x]))
-        if steps:
-            told.append(
-                TextPiece("added", new[from_y]) if down else TextPiece("removed", old[from_x])
-            )
-            x, y = from_x, from_y
-    told.reverse()
-    return told
+def _unwound(way: Any) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    while way is not None:
+        way, piece = way
+        pieces.append(piece)
+    return pieces[::-1]
 
 
-def _joined(pieces: Sequence[TextPiece]) -> Iterator[TextPiece]:
+def _joined(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
     """Neighbours of one kind as one; between two that are same, what was removed comes first."""
-    same: list[str] = []
-    gone: list[str] = []
-    came: list[str] = []
-    for piece in [*pieces, TextPiece("same", "")]:
-        match piece.how:
-            case "removed":
-                gone.append(piece.text)
-                continue
-            case "added":
-                came.append(piece.text)
-                continue
-        if gone or came:
-            yield from _flushed(same, gone, came)
-            same, gone, came = [], [], []
-        same.append(piece.text)
-    yield from _flushed(same, gone, came)
+    changed_pieces = (piece for piece in pieces if piece[1])
+    for same, group in groupby(changed_pieces, key=lambda piece: piece[0] == "same"):
+        neighbours = list(group)
+        kinds: tuple[TextHow, ...] = ("same",) if same else ("removed", "added")
+        for kind in kinds:
+            if text := "".join(text for how, text in neighbours if how == kind):
+                yield TextPiece(kind, text)
 
 
-def _flushed(same: list[str], gone: list[str], came: list[str]) -> Iterator[TextPiece]:
-    if text := "".join(same):
-        yield TextPiece("same", text)
-    if text := "".join(gone):
-        yield TextPiece("removed", text)
-    if text := "".join(came):
-        yield TextPiece("added", text)
+LineChange = tuple[str, str]
+"""A line with how it came: "+", "-", " ", or "@" for the place of what follows."""
+
+
+def line_changes(old: str, new: str) -> list[LineChange]:
+    """The unified difference of two texts."""
+    before, after = (text.split("\n") if text else [] for text in (old, new))
+    lines = list(unified_diff(before, after, lineterm="", n=2))[2:]
+    return [(line[:1], line if line[:1] == "@" else line[1:]) for line in lines]

@@ -12,8 +12,7 @@ from typing import Any
 from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
 from app.core.fork_copy import before_prompt
 from app.core.session import Session
-from app.core.session_diff import model_of
-from app.core.settings import Settings
+from app.core.settings import Settings, model_of
 from app.engine import manage_sessions
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork

@@ -1,4 +1,4 @@
-"""Decides calls: the check of each before it is decided, and a person's decision on it.
+"""Decides calls: the check of each before it is decided, and a user's decision on it.
 
 A call is checked by its executor, against its schema and by the rules before anybody decides, and
 once more before it begins where it was held. A decision is compared with the table "when a call may
@@ -34,7 +34,7 @@ from app.schema.validate import check_call
 
 @dataclass(frozen=True)
 class DecisionRequest:
-    """What a person (or a script in a person's name) wants. `arguments` is JSON text or None.
+    """What a user (or a script in a user's name) wants. `arguments` is JSON text or None.
 
     `seen` is how many characters of the model's arguments the page showed; a script has read all.
     `lift` lifts the sandbox of a workspace tool for this call. `images` are part of an answer.
@@ -65,8 +65,7 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
     _check_time(session, call)
     if not asked.digest:
         raise BadInput("A decision needs the digest of the card it was made on.")
-    if asked.digest != call.digest:
-        raise Conflict("This card is out of date; look at the call again.", outcome(call))
+    check_digest(call, asked.digest)
     if asked.images and decision != "answer":
         raise BadInput("Only an answer has images; leave them out, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
@@ -93,6 +92,12 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
         fault=asked.fault,
         problems=edited,
     )
+
+
+def check_digest(call: Call, digest: str) -> None:
+    """Conflict, with what became of the call, where the card that showed `digest` is stale."""
+    if digest != call.digest:
+        raise Conflict("This card is out of date; look at the call again.", outcome(call))
 
 
 def outcome(call: Call) -> dict[str, Any]:
@@ -233,7 +238,7 @@ SOON_S = 2.0
 
 class CallChecks:
     """`follow` does what follows from a check, in one hold with it: nobody sees a call wait for a
-    person that a rule decides."""
+    user that a rule decides."""
 
     def __init__(
         self,
@@ -445,7 +450,7 @@ def _put(came: asyncio.Queue[str], call_id: str, _: asyncio.Future[CallCheck]) -
 
 
 def _result_of(call_id: str, work: asyncio.Future[CallCheck]) -> CallCheck:
-    """What the check came to; one that broke is a bug, and only a person runs the call then."""
+    """What the check came to; one that broke is a bug, and only a user runs the call then."""
     if (error := work.exception()) is None:
         return work.result()
     log.error("The check of call %s broke.", call_id, exc_info=error)

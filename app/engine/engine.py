@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.core.errors import NotFound
-from app.core.providers import ACCOUNT, SHIPPED, profile_named, profiles, with_account
+from app.core.providers import ACCOUNT, KEY_NAME, SHIPPED, profile_named, profiles, with_account
 from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.providers import Providers
@@ -31,7 +31,7 @@ from app.executors.workspace.fetch import Pages
 from app.executors.workspace.shell import Tasks
 from app.executors.workspace.tools import WORKSPACE
 from app.net.client import HttpClient
-from app.net.keys import DEFAULT_ORIGINS, KEY_NAME, Keys, origin
+from app.net.keys import DEFAULT_ORIGINS, Keys, origin
 from app.store.database import Database, database_path
 from app.store.library import Library
 from app.store.lock import OwnerLock
@@ -62,7 +62,7 @@ class Engine:
     """Holds the sessions' scratch folders."""
     environment: Mapping[str, str]
     own: dict[str, Profile] = field(default_factory=dict)
-    """The person's own profiles by name, as the library has them."""
+    """The user's own profiles by name, as the library has them."""
     private: Mapping[str, str] = field(default_factory=dict)
     """The variables of the .env file that was found: their values never leave."""
     purging: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -77,9 +77,9 @@ class Engine:
         simulator_key: str,
         clock: Callable[[], int] = now_ms,
         environment: Mapping[str, str] | None = None,
-        told: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
     ) -> Engine:
-        """Take the database at `path` for this process, and recover what was cut. `told` gets a
+        """Take the database at `path` for this process, and recover what was cut. `notify` gets a
         sentence where that takes long.
 
         StoreBusy where another process owns it, StoreError where it cannot be used.
@@ -90,7 +90,7 @@ class Engine:
             lock = OwnerLock(path)
             lock.take()
             opened.callback(lock.release)
-            database = await Database.open(path, told=told)
+            database = await Database.open(path, notify=notify)
             opened.push_async_callback(database.close)
             log = await Log.open(database)
             library = Library(database, EXAMPLES + WORKSPACE)
@@ -133,7 +133,7 @@ class Engine:
             ends.push_async_callback(self.trying.close)
 
     def profiles(self) -> tuple[Profile, ...]:
-        """The shipped profiles, each as the person changed it, then those of the person alone."""
+        """The shipped profiles, each as the user changed it, then those of the user alone."""
         own = {name: with_account(profile, self.environment) for name, profile in self.own.items()}
         shipped = [own.pop(profile.name, profile) for profile in profiles(self.environment)]
         return (*shipped, *own.values())
@@ -143,13 +143,13 @@ class Engine:
         return profile_named(name, self.profiles())
 
     def bare(self, name: str) -> Profile:
-        """The profile of that name as a person edits it: the environment's own headers are not
+        """The profile of that name as a user edits it: the environment's own headers are not
         part of it. NotFound names those there are."""
         nobody = {k: v for k, v in self.environment.items() if k not in ACCOUNT}
         return self.own.get(name) or profile_named(name, profiles(nobody))
 
     async def save_profile(self, profile: Profile) -> None:
-        """Keep the person's own `profile`, which was checked; a shipped one of its name is hidden.
+        """Keep the user's own `profile`, which was checked; a shipped one of its name is hidden.
 
         No key goes anywhere by this: for a new address it is confirmed by itself.
         """
@@ -157,9 +157,9 @@ class Engine:
         self.own = dict(sorted({**self.own, profile.name: profile}.items()))
 
     async def delete_profile(self, name: str) -> None:
-        """Delete the person's own profile; a shipped one that it hid is back.
+        """Delete the user's own profile; a shipped one that it hid is back.
 
-        NotFound where there is none of the person's own.
+        NotFound where there is none of the user's own.
         """
         if name not in self.own:
             shipped = " It is shipped and cannot be deleted." if name in SHIPPED else ""
@@ -168,17 +168,17 @@ class Engine:
         self.own = {other: profile for other, profile in self.own.items() if other != name}
 
     async def confirm_keys_of(self, tool: Tool) -> list[str]:
-        """The person saved or switched on `tool`: its keys may go to its address from now on.
+        """The user saved or switched on `tool`: its keys may go to its address from now on.
 
         Returns a sentence for each that could not before. A provider's key stays its own.
         """
-        told = []
+        confirmed = []
         for name, place in keys_of(tool):
             known = name in DEFAULT_ORIGINS or not KEY_NAME.fullmatch(name)
             if not known and (name, place) not in self.keys.confirmations():
                 await self.confirm(name, place)
-                told.append(f"{name} may go to {place} from now on.")
-        return told
+                confirmed.append(f"{name} may go to {place} from now on.")
+        return confirmed
 
     async def confirm(self, key_name: str, base_url: str) -> None:
         """The key may go to the origin of `base_url`, now and after the next start."""

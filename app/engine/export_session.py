@@ -15,8 +15,8 @@ from app.core.reducer import fold
 from app.core.session import Session
 from app.exchange.bundle import DEFAULT_BASE, PageAssets, RecordedChunk, Recording, SessionBundle
 from app.exchange.session_redaction import RedactedBundle, omit, redact_session
-from app.net.keys import LIKE_SECRET
 from app.render.environment import environment, join_styles
+from app.secrets.names import may_name_secret
 from app.secrets.redaction import SHORTEST
 from app.store.batch import Closed
 from app.store.log import Log
@@ -77,8 +77,8 @@ def redact_bundle(
         whole.session.id, seq, names, known, whole, whole.log, whole.recordings
     )
     done = _redact_cached(asked)
-    kept = replace(done.kept, look=whole.look, base_url=whole.base_url)
-    return replace(done, kept=kept)
+    bundle = replace(done.bundle, look=whole.look, base_url=whole.base_url)
+    return replace(done, bundle=bundle)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def is_private(name: str, value: str, session: Session) -> bool:
     unless the variable is called like a secret."""
     if len(value) < SHORTEST or _PLAIN.fullmatch(value):
         return False
-    if LIKE_SECRET.search(name):
+    if may_name_secret(name):
         return True
     profiles = [(settings.profile, settings.model) for _, settings in session.settings_at]
     ours = {
@@ -126,7 +126,7 @@ def is_private(name: str, value: str, session: Session) -> bool:
 _PLAIN = re.compile("[A-Za-z]+|[0-9]+")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:/_\[\]-]*")
 
-STYLES = ("tokens", "base", "frame", "flow", "bar", "wire", "shared")
+STYLES = ("base", "frame", "flow", "bar", "wire")
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Forks: a new session from the beginning of another, with what a person changed. What is taken
+"""Forks: a new session from the beginning of another, with what a user changed. What is taken
 over is for core/fork_copy to say; what comes of it goes through the runner's own doors.
 """
 
@@ -73,7 +73,7 @@ async def fork(
     the place; `text` is the prompt it goes on with, `asked` becomes of the call of the place (its
     digest is the fork's own). Without `go` nothing is sent or run: it waits for Continue.
 
-    Of a session from somebody else the tools are off in its fork, and its address is the person's
+    Of a session from somebody else the tools are off in its fork, and its address is the user's
     own (`harmless`), unless others are asked for. What is refused makes no fork: NotFound, Refused,
     BadInput, Conflict.
     """
@@ -234,7 +234,7 @@ def _prompt(text: str, was: Prompt | None, fork_cut: Cut) -> PromptAdded:
         raise Refused("Calls are open there; fork without a text and decide them in the fork.")
     last = fork_cut.session.last_item
     if isinstance(last, Prompt) and (was is None or was.role == last.role):
-        raise Refused("A prompt without an answer stands there; fork from that prompt instead.")
+        raise Refused("That prompt has no answer; fork from the prompt instead.")
     if not text.strip() and not images:
         raise Refused("A prompt needs some text, or an image.")
     if was is None:
@@ -250,7 +250,7 @@ def _prompt_at(session: Session, place: ForkPlace) -> Prompt | None:
 
 def _check_decision(session: Session, call_id: str, asked: DecisionRequest) -> None:
     """What the fork would refuse is refused before there is one. Who answers the tool is asked
-    only in the fork, and keeps nothing back that a person decides."""
+    only in the fork, and keeps nothing back that a user decides."""
     call = session.call(call_id)
     problems = check_call(call.tool, call.name, call.judged)
     checked = CallChecked(call_id, problems, digest=_ANY)
@@ -261,7 +261,7 @@ def _check_decision(session: Session, call_id: str, asked: DecisionRequest) -> N
 async def _decide(
     engine: Engine, child: str, call_id: str, asked: DecisionRequest | None, *, go: bool
 ) -> None:
-    """Once the calls that are open again wait for a person: what `asked` says of the one. What
+    """Once the calls that are open again wait for a user: what `asked` says of the one. What
     goes wrong by then takes the fork with it."""
     try:
         await _looked(engine, child)

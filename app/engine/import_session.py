@@ -22,11 +22,16 @@ from app.engine.settings import sound_params, unnamed_profile
 from app.exchange import html
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.parsers import Unreadable
-from app.exchange.request_bodies import ImportedRequest, text_of
-from app.exchange.requests_import import check_size, read_requests, session_from_request
+from app.exchange.requests_import import (
+    ImportedRequest,
+    check_size,
+    read_requests,
+    session_from_request,
+)
 from app.exchange.session_json import read_session
 from app.exchange.session_redaction import redact_session
 from app.protocols.parameters import THINKING
+from app.protocols.request import text_of
 from app.store.batch import Chunk, Closed, WriteBatch
 
 WHAT = (
@@ -58,7 +63,7 @@ async def import_session(engine: Engine, data: bytes) -> str:
 def _read(engine: Engine, data: bytes) -> SessionBundle:
     """Without the keys of this place, should the file hold one; all else stays as it is."""
     bundle = read_session(data, new_id(), _check_readable)
-    return redact_session(bundle, engine.keys.secrets(), shapes=False).kept
+    return redact_session(bundle, engine.keys.secrets(), shapes=False).bundle
 
 
 def _check_readable(session: Session) -> None:
@@ -95,16 +100,16 @@ def _read_request(engine: Engine, data: bytes) -> SessionBundle:
     bundle = SessionBundle(
         converted.session, title_of(next(prompts, "")), converted.log, recordings, created_ms=now
     )
-    return redact_session(bundle, engine.keys.secrets()).kept
+    return redact_session(bundle, engine.keys.secrets()).bundle
 
 
 def _sound(pasted: ImportedRequest) -> ImportedRequest:
-    """With those parameters that a person could have chosen, and a note on the others. An object
+    """With those parameters that a user could have chosen, and a note on the others. An object
     that says how much is thought goes along as it is."""
-    setup, word = pasted.setup, THINKING[pasted.protocol]
+    setup, word = pasted.setup, THINKING.get(pasted.protocol)
     params, extra = sound_params(setup.params), dict(setup.extra)
     left = {name: param for name, param in setup.params.items() if name not in params}
-    if isinstance(left.get("thinking"), dict) and word not in extra:
+    if word and isinstance(left.get("thinking"), dict) and word not in extra:
         extra[word] = left.pop("thinking")
     setup = replace(setup, params=params, extra=extra)
     notes = [f"Left out, for no session could be set up so: {', '.join(left)}."] if left else []
@@ -112,7 +117,7 @@ def _sound(pasted: ImportedRequest) -> ImportedRequest:
 
 
 def _asked_profile(engine: Engine, pasted: ImportedRequest) -> Profile:
-    """The person's own profile for where the request went, or one that only says so."""
+    """The user's own profile for where the request went, or one that only says so."""
     rows = [profile for profile in engine.profiles() if profile.protocol == pasted.protocol]
     if not pasted.base_url:
         return next(row for row in rows if not row.simulated)
@@ -144,7 +149,7 @@ def _batch(bundle: SessionBundle) -> WriteBatch:
 
 def harmless(engine: Engine, settings: Settings) -> Settings:
     """What a fork of a session from somebody else begins with: nothing of it is asked or run. Its
-    tools are off, and it goes to the person's own profile of that name and address, or else to the
+    tools are off, and it goes to the user's own profile of that name and address, or else to the
     simulator. Its limits are the usual ones, and a parameter that nobody could choose is left out;
     so are extra members, but for the blocks of the system prompt that is shown.
     """
@@ -173,7 +178,7 @@ def _system_blocks(settings: Settings) -> Mapping[str, Any]:
 
 
 def own_profile(engine: Engine, foreign: Profile) -> Profile:
-    """The person's own profile that says the same, or the simulator's for that protocol."""
+    """The user's own profile that says the same, or the simulator's for that protocol."""
     there = {profile.name: profile for profile in engine.profiles()}
     same = there.get(foreign.name)
     if same is not None and (same.protocol, same.base_url) == (foreign.protocol, foreign.base_url):

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from app.core.events import (
+    ENDED_WITH_PROGRAM,
     CallEnded,
     CallInterrupted,
     Event,
@@ -43,7 +44,7 @@ def closing_events(
 
 def over_events(session: Session, message: str) -> list[Event]:
     """What makes everything of a session a thing of the past, its tasks in the background too."""
-    tasks = [TaskEnded(task.id, _TASK_OVER) for task in session.open_tasks]
+    tasks = [TaskEnded(task.id, ENDED_WITH_PROGRAM) for task in session.open_tasks]
     return [*closing_events(session, message), *tasks]
 
 
@@ -56,5 +57,4 @@ def cut_off(session: Session) -> None:
     session.seq, session.cut_off = seq, running
 
 
-_TASK_OVER = "ended with the program"
 _EXPORTED = "The session was exported while this answer was arriving."

@@ -1,4 +1,4 @@
-"""What a person does with whole sessions: pin, archive, tag, and delete for good."""
+"""What a user does with whole sessions: pin, archive, tag, and delete for good."""
 
 from __future__ import annotations
 

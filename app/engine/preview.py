@@ -6,27 +6,18 @@ put into a copy of its list of items. Knows no HTML.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.core.decide import Record, SendRequest, next_commands, next_request
-from app.core.errors import BadInput, PlaygroundError
+from app.core.errors import BadInput
 from app.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
-from app.core.messages import (
-    Message,
-    MessagePart,
-    ModelRequest,
-    cannot_go_back,
-    model_request,
-    wire_id,
-)
+from app.core.messages import cannot_go_back, model_request, wire_id
 from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
-from app.core.tools import Content, Tool, ToolChoice
+from app.core.tools import Content, ToolChoice
 from app.engine.engine import Engine
-from app.engine.event_redaction import redact_event
+from app.engine.redaction import redact_event
 from app.protocols.parameters import extra_told_to
 from app.protocols.registry import CODECS
 from app.secrets.redaction import Redactor
@@ -162,7 +153,7 @@ def _words(session: Session, draft: Draft, last: Prompt | Turn | None) -> list[s
         case Turn(failure=None, calls=[], end=ResponseEnded(reason="pause")):
             says.append("The provider paused this turn; the request lets it go on.")
         case Turn(failure=None, calls=[]) | None:
-            says.append("There is no prompt yet: what you write stands at its end.")
+            says.append("There is no prompt yet: what you write is added at the end.")
         case Turn() if last.failure is not None:
             says.append("This is what Retry sends.")
     return says
@@ -215,31 +206,3 @@ def _unanswered(ahead: Session) -> list[Call]:
     if turn is None or turn.end is None:
         return []
     return [call for call in turn.calls if call.result is None]
-
-
-_AROUND = ModelRequest(
-    "model", "", (Message("user", (MessagePart("text", text="Hello"),)),), (), ToolChoice()
-)
-
-
-def tool_as_sent(tool: Tool) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
-    """(protocol, the entry of the request's tools, notes) for each; notes are sentences about what
-    is left out or changed. An entry is None where the encoder refuses the tool: a note says why."""
-    for name, codec in CODECS.items():
-        request = ModelRequest(**{**vars(_AROUND), "tools": (tool,)})
-        try:
-            sent = codec.encode(request)
-        except PlaygroundError as error:
-            yield name, None, (str(error),)
-            continue
-        yield name, _entry(json.loads(sent.body)), sent.notes
-
-
-def _entry(body: Mapping[str, Any]) -> Any:
-    match body.get("tools"):
-        case [{"functionDeclarations": [one]}]:
-            return one
-        case [one]:
-            return one
-        case other:
-            return other

@@ -18,12 +18,12 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
-from app.engine.responses import SIMULATED_PATHS, join_headers
+from app.engine.responses import join_headers
 from app.net.client import HttpClient, NetworkError, ProviderResponse, is_loopback
 from app.net.keys import Keys
 from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest, join_url
 from app.protocols.errors import Advice
-from app.protocols.registry import codec
+from app.protocols.registry import FACTS, codec
 
 PROMPT = "Say hello in one word."
 MAX_TOKENS = 64
@@ -122,9 +122,14 @@ class Providers:
         if not model and not known:
             listing = await self._models(profile)
             if not listing.ok:
-                said, words, status = listing.sentence, listing.words, listing.status
+                sentence, words, status = listing.sentence, listing.words, listing.status
                 return Tested(
-                    False, said, words, url=listing.url, status=status, total_ms=listing.total_ms
+                    False,
+                    sentence,
+                    words,
+                    url=listing.url,
+                    status=status,
+                    total_ms=listing.total_ms,
                 )
             known = listing.models
         model = model or known[0].id
@@ -169,8 +174,8 @@ class Providers:
             raise BadInput("It has no address yet: edit it, or set the variables that name one.")
         if not profile.simulated:
             return profile.base_url
-        url, path = self._simulator_url(), SIMULATED_PATHS.get(profile.protocol)
-        if not url or path is None:
+        url, path = self._simulator_url(), FACTS[profile.protocol].simulated
+        if not url:
             raise BadInput(f"The simulator has no end for {profile.protocol} here.")
         return url + path
 
@@ -242,7 +247,7 @@ class Providers:
         if tested.words:
             return replace(tested, ok=True, sentence="It answers.")
         spent = " within the few tokens of a test" if ended.reason == "length" else ""
-        return replace(tested, ok=True, sentence=f"It answers, but said no word{spent}.")
+        return replace(tested, ok=True, sentence=f"It answers, but returned no text{spent}.")
 
     def _listing(
         self, protocol_codec: Codec, profile: Profile, url: str, read: _ResponseRead

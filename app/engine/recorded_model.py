@@ -17,7 +17,7 @@ from app.store.batch import Chunk
 from app.store.log import Log
 
 PACES = {"0.25": "×4", "1": "as recorded", "4": "×0.25", "0": "at once"}
-"""What the pauses are multiplied by, and what a person reads of it."""
+"""What the pauses are multiplied by, and what a user reads of it."""
 
 
 async def tape(log: Log, session_id: str) -> Tape | None:

@@ -39,8 +39,8 @@ from app.core.messages import model_request
 from app.core.session import Session
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool, ToolChoice
+from app.engine.redaction import StreamRedactor
 from app.engine.sessions import LiveSession, SessionStore
-from app.engine.stream_redaction import StreamRedactor
 from app.net.client import HttpClient, NetworkError, is_loopback
 from app.net.keys import Keys
 from app.protocols.base import (
@@ -54,20 +54,11 @@ from app.protocols.base import (
 )
 from app.protocols.decoder import is_server_call
 from app.protocols.errors import Advice, asked_wait
-from app.protocols.registry import codec
+from app.protocols.registry import FACTS, codec
 from app.schema.incremental import IncrementalValidator
 from app.secrets.forms import merge_spans
 from app.secrets.redaction import Redactor
 from app.store.batch import Chunk, Closed
-
-SIMULATED_PATHS: Mapping[str, str] = {
-    "anthropic": "/anthropic",
-    "openai_chat": "/openai/v1",
-    "openai_responses": "/openai/v1",
-    "gemini": "/gemini",
-    "ollama": "/ollama",
-}
-"""Where the simulator's ends stand below its own base URL."""
 
 AHEAD = 2048
 """How many pieces the reader may be ahead of the writer before it waits."""
@@ -220,6 +211,7 @@ class ProviderClient:
                 items = await answering.drained()
                 await writing.take(items, lambda: answering.stopped)
                 answering.saved(items)
+                del items  # nothing holds them while the next ones are waited for
         finally:
             self._open.discard(answering)
             answering.reader.cancel()
@@ -265,8 +257,8 @@ class ProviderClient:
     def _base_url(self, profile: Profile) -> str:
         if not profile.simulated:
             return profile.base_url
-        url, path = self._simulator_url(), SIMULATED_PATHS.get(profile.protocol)
-        if not url or path is None:
+        url, path = self._simulator_url(), FACTS[profile.protocol].simulated
+        if not url:
             raise BadInput(f"The simulator has no end for {profile.protocol} here.")
         return url + (f"/recorded/{quote(profile.recorded, safe='')}" if profile.recorded else path)
 

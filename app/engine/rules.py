@@ -1,6 +1,6 @@
 """Rules in memory, and what decides a call by them without asking.
 
-Three parts: `Policy` says what happens next by the rules of a session and by what a person denied;
+Three parts: `Policy` says what happens next by the rules of a session and by what a user denied;
 `RuleStore` adds, edits, moves and deletes rules, and binds them to the tools they are for;
 `parse_rule` reads one that a script or the form sent. What a rule means is core/rules.py. A
 decision carries the words of its rule, so that deleting one rewrites nothing.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from app.core.arguments import TESTS
@@ -23,7 +23,7 @@ from app.core.rules import ACTIONS, LETS_THROUGH, Rule, base_of, content, pointe
 from app.core.serialization import to_data
 from app.core.session import Call, Session
 from app.core.tools import ANSWERED_BY, Tool
-from app.engine.event_redaction import check_rule
+from app.engine.redaction import check_rule
 from app.executors.run_with_limits import Executors
 from app.secrets.redaction import Redactor
 from app.store.library import Library
@@ -107,7 +107,7 @@ class RuleStore:
         seen: Mapping[str, Sequence[Rule]] | None = None,
     ) -> Rule:
         """Write one rule into a list, at `place` or at its end; the rule as it is kept. One that
-        is bound already, to what a person saw, stays so. `seen` are the lists by which it was
+        is bound already, to what a user saw, stays so. `seen` are the lists by which it was
         decided what is written and where.
 
         BadInput where the list is full, or the rule holds a known key; Conflict where a list is
@@ -164,8 +164,8 @@ class RuleStore:
         async with self._writing:
             now = self.rule(session_id, rule_id)
             if base_of(now) != base:
-                said = f"The rule was changed meanwhile; it says “{rule_text(now)}” now"
-                raise Conflict(f"{said}. Look at it again, and save again if yours is to hold.")
+                sentence = f"The rule was changed meanwhile; it says “{rule_text(now)}” now"
+                raise Conflict(f"{sentence}. Look at it again, and save again if yours is to hold.")
             on, now_ms = now.enabled if enabled is None else enabled, self._clock()
             new = replace(new, id=rule_id, here=now.here, since_ms=now_ms, enabled=on)
             return await self._exchange(session_id, now, new)
@@ -190,7 +190,7 @@ class RuleStore:
         self, into: str, rule_id: str, base: str, name: str, print_: str, session_id: str
     ) -> Rule:
         """Bind a rule of the list `into` to the one tool `name` whose content is `print_`, as a
-        person saw it on a card of `session_id`, whose calls it may decide by that; as it is kept.
+        user saw it on a card of `session_id`, whose calls it may decide by that; as it is kept.
         Conflict where it is not the rule of `base` any more."""
         async with self._writing:
             before = self.rule(into, rule_id)
@@ -209,7 +209,7 @@ class RuleStore:
         async with self._writing:
             deleted = self._deleted.get((session_id, rule_id))
             if deleted is None:
-                raise NotFound("This rule is not kept any more; write it again.")
+                raise NotFound("This rule is gone; add it again.")
             rule, place, after = deleted
             rules = self.listed(session_id)
             least = _restore_place(rule, place, after, rules)
@@ -399,7 +399,7 @@ class Policy:
         return next_commands(session, self.of(session.id), self.denials.has, checking)
 
     def denied(self, call: Call) -> None:
-        """A person has denied the call."""
+        """A user has denied the call."""
         self.denials.add(call.name, [call.written])
 
     def _asked(self, session_id: str) -> set[str]:
@@ -446,7 +446,7 @@ def parse_rule(data: Any) -> Rule:
 
 _TEXTS = {"tool", "text", "words", "source", "fault"}
 _TRUTHS = {"read_only", "is_error", "enabled"}
-assert {*_TEXTS, *_TRUTHS} <= {field.name for field in fields(Rule)}
+assert {*_TEXTS, *_TRUTHS} <= Rule.__annotations__.keys()
 
 
 def _check_source(source: str) -> None:

@@ -2,7 +2,7 @@
 
 There is no loop and no state of a run here: `advance` performs all that can be done now and
 leaves; whatever finishes (an answer, a call) or is decided calls it again. What is under way is a
-task of its session; a session with none just waits, for a person or for ever. `RetryWaits` are the
+task of its session; a session with none just waits, for a user or for ever. `RetryWaits` are the
 waits before a request is sent again; `recover` closes what a restart cut off.
 """
 
@@ -108,7 +108,7 @@ class Runner:
         self._closing: asyncio.Task[None] | None = None
         self.waits = RetryWaits()
 
-    # What a person does.
+    # What a user does.
 
     async def prompt(self, session_id: str, text: str, images: tuple[Content, ...] = ()) -> None:
         """Conflict where the session cannot take a prompt now."""
@@ -185,7 +185,7 @@ class Runner:
         async with self._holding(session_id) as live:
             turn = live.session.turn
             if number is not None and (turn is None or turn.number != number):
-                raise Conflict(f"Turn {number} is not the last one any more; look at what came.")
+                raise Conflict(f"Turn {number} is no longer the last one; look at what followed.")
             if turn is None or turn is not live.session.last_item or (turn.end and turn.calls):
                 raise Refused("There is no failed answer to ask for again; send a prompt instead.")
             try:
@@ -202,7 +202,7 @@ class Runner:
         Conflict where event `halted` is not what holds the run now: that was not seen."""
         async with self._holding(session_id) as live:
             if halted not in (None, live.session.halted_seq):
-                raise Conflict("That pause is over; look at how the run stands now.")
+                raise Conflict("That pause is over; look at the run as it is now.")
             if not live.session.paused and not live.session.stopped:
                 raise Refused("Nothing is paused here.")
             events: list[Event] = [RunResumed()]
@@ -258,7 +258,7 @@ class Runner:
 
     async def cancel(self, session_id: str, call_id: str) -> None:
         """End one call that runs: the model reads that it was cancelled. The decision to run one
-        that has not begun is taken back: it waits for the person again."""
+        that has not begun is taken back: it waits for the user again."""
         async with self._holding(session_id) as live:
             call = live.session.call(call_id)
             to_run = call.decided is not None and call.decided.decision == "run"
@@ -440,7 +440,7 @@ class Runner:
                 forget()
             if session_id in self._sessions.late and self._closing is None:
                 self._sessions.late.discard(session_id)
-                self._settle_later(session_id)  # what comes next waits for the person
+                self._settle_later(session_id)  # what comes next waits for the user
             elif session_id not in self._in_line:
                 await self._advance_for_all(session_id)
         except StoreError as error:
@@ -455,7 +455,7 @@ class Runner:
             self._settling[session_id] = asyncio.create_task(self._settle(session_id))
 
     async def _settle(self, session_id: str) -> None:
-        """As soon as it can be written: what broke off is over, and the run waits for a person."""
+        """As soon as it can be written: what broke off is over, and the run waits for a user."""
         wait_s = FIRST_SETTLE_S
         try:
             while not await self._settled(session_id):
@@ -594,7 +594,7 @@ logger = logging.getLogger("playground")
 
 async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
     """Close what was cut, ask about what was running. The sessions touched. What `rules` would go
-    on with waits for a person, too. One that cannot be read is told of, and keeps no other back.
+    on with waits for a user, too. One that cannot be read is told of, and keeps no other back.
 
     Only for the owner of the database, before anything runs.
     """

@@ -1,4 +1,4 @@
-"""The person's MCP servers: kept, accepted, asked for their tools, these taken into the library.
+"""The user's MCP servers: kept, accepted, asked for their tools, these taken into the library.
 
 Nothing is started or asked before the very server that was shown is accepted, and no tool is
 taken but the very one that was shown. Knows no page. Threats 14, 15 and 27 of docs/safety.md.
@@ -10,28 +10,29 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.core.errors import BadInput, BadTool, Conflict, NotFound
+from app.core.late import Late
 from app.core.serialization import to_data
-from app.core.servers import Accepted, Server, fingerprint
+from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Accepted, Server, fingerprint
 from app.core.tools import Tool
-from app.exchange.mcp_config import literal_keys
 from app.executors.mcp.connection import ListedTool, legal_name
 from app.executors.mcp.executor import Mcp
-from app.executors.mcp.process import NAME as VARIABLE
 from app.net.keys import origin
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
 from app.store.library import Library
 
-NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
+if TYPE_CHECKING:
+    from app.exchange import mcp_config
+else:
+    mcp_config = Late("app.exchange.mcp_config")
+
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
-MOST_TEXT = 8_192
-MOST_WORDS = 256
 TAIL = 8 * 1024
 FIRST_S = 30.0
-"""How long the person's own click waits for a server: it may have to be downloaded first."""
+"""How long the user's own click waits for a server: it may have to be downloaded first."""
 TIMEOUT_S = 60.0
 
 State = Literal["new", "changed", "resting", "connected", "failed"]
@@ -115,12 +116,12 @@ class Servers:
         await self._mcp.stop(original or server.name)
 
     async def honest(self, name: str) -> set[str]:
-        """The values of a kept server that look like keys and stay: the person put them back."""
-        kept = (server for server, _ in await self._library.servers() if server.name == name)
-        return {value for server in kept for _, value in literal_keys(server)}
+        """The values of a kept server that look like keys and stay: the user put them back."""
+        saved = (server for server, _ in await self._library.servers() if server.name == name)
+        return {value for server in saved for _, value in mcp_config.literal_keys(server)}
 
     async def accept(self, name: str, print_: str) -> None:
-        """The person has seen the server with this print. Conflict where it is another now."""
+        """The user has seen the server with this print. Conflict where it is another now."""
         async with self._changing:
             server, accepted = await self._named(name)
             if print_ != fingerprint(server):
@@ -156,7 +157,7 @@ class Servers:
                     raise Conflict(f"{name} has another {tool} now; look at its tools again.")
                 entries.append(listed_tool)
             if not entries:
-                raise BadInput("Choose the tools to take.")
+                raise BadInput("Choose the tools to add.")
             tools = self._checked_tools(
                 server, entries, [entry.tool for entry in await self._library.entries()]
             )
@@ -178,7 +179,7 @@ class Servers:
 
     def checked(self, data: Mapping[str, Any], honest: Collection[str] = ()) -> Server:
         """The server that `data` describes; BadInput, with what to do, where it may not be kept.
-        `honest` are values that look like keys and of which the person says that they are none."""
+        `honest` are values that look like keys and of which the user says that they are none."""
         server = _server(data)
         _check_secrets(server, honest)
         redactor = self._redactor()
@@ -201,7 +202,7 @@ class Servers:
             tool = _tool(server.name, listed, name, own)
             if self._redactor().holds([to_data(tool)]):
                 raise BadInput(
-                    f"{listed.name} holds the value of a key of yours and was not taken."
+                    f"{listed.name} holds the value of one of your keys and was not added."
                 )
             tools.append(tool)
         return tools
@@ -293,7 +294,7 @@ def _tool(server: str, entry: ListedTool, name: str, own: Tool | None) -> Tool:
     try:
         return check_tool(to_data(tool))
     except BadTool as error:
-        raise BadInput(f"{entry.name} cannot be taken: {error}") from None
+        raise BadInput(f"{entry.name} cannot be added: {error}") from None
 
 
 def _server(data: Mapping[str, Any]) -> Server:
@@ -331,7 +332,7 @@ def _server(data: Mapping[str, Any]) -> Server:
 
 def _check_secrets(server: Server, honest: Collection[str]) -> None:
     """BadInput where a literal looks like a key: keys go by the names of their variables."""
-    for name, value in literal_keys(server):
+    for name, value in mcp_config.literal_keys(server):
         if value not in honest:
             place = f"The value of {name}" if name else "One of its values"
             raise BadInput(

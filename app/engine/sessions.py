@@ -14,11 +14,13 @@ import ctypes
 import sys
 import time
 import uuid
+from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, Generic, TypeVar
 
 from app.core.errors import (
@@ -49,8 +51,8 @@ from app.core.fork_copy import Cut
 from app.core.reducer import apply, fold
 from app.core.session import Session
 from app.core.settings import Settings
-from app.engine.event_redaction import redact_event
 from app.engine.interruption import cut_off
+from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
 from app.store.batch import Chunk, Closed, Copied, Summary, WriteBatch, called_tools
@@ -80,7 +82,9 @@ LIVE = 64
 class LiveSession:
     """A session in memory. `session` and all else is read and written under `lock` only. One that
     is `large` leaves the memory soon after it was asked about last, which is when it is `resting`.
-    `recent` are the last events that streams may show; `failed` is why some could not be saved.
+    `recent` are the last events that streams may show. `failed` is why some that were shown could
+    not be saved, until whoever appends was told; `lost` the same, until it is folded anew.
+    `heard` is when the last byte of an answer came: its turn, and Unix ms.
     """
 
     id: str
@@ -99,6 +103,8 @@ class LiveSession:
     resting: asyncio.TimerHandle | None = None
     recent: RecentEvents = field(default_factory=lambda: RecentEvents(0))
     failed: StoreError | None = None
+    lost: StoreError | None = None
+    heard: tuple[int, int] = (0, 0)
 
     @property
     def session(self) -> Session:
@@ -178,7 +184,7 @@ class SessionStore:
         live.users += 1
         try:
             async with live.lock:
-                if live.folded is None:
+                if live.folded is None or live.lost is not None:
                     await self._load(live)
                 yield live
         finally:
@@ -204,9 +210,9 @@ class SessionStore:
         `sources` and `times` (Unix ms), where given, are one for each event. IllegalEvent where
         one cannot follow; StoreError where they could not be saved.
         """
-        assert live.own, "what came from somebody else is only read"
-        if live.failed is not None:
-            error, live.failed = live.failed, None
+        assert live.own, "an imported session is read-only"
+        error, live.failed = live.failed or live.lost, None
+        if error is not None:
             raise error
         if live.id in self._owed:
             await self.pay(live)
@@ -400,11 +406,13 @@ class SessionStore:
             self._list_timer = later(LIST_S, self._ring_for_list, self.list_version)
 
     def _lost(self, session_id: str, error: StoreError) -> None:
-        """Deltas that were shown cannot be saved, now or later: a new epoch begins, and the next
-        append to the session raises `error`."""
+        """Deltas that were shown cannot be saved, now or later: a new epoch begins, no position up
+        to here is known of the session, and the next append to it raises `error`."""
         self.epoch = uuid.uuid4().hex[:8]
+        self.position += 1
+        self._positions[session_id] = self.position
         if (live := self._live.get(session_id)) is not None:
-            live.folded, live.failed = None, error
+            live.failed = live.lost = error  # whoever holds it goes on with its fold
         self._ring_all()
 
     async def _load(self, live: LiveSession) -> None:
@@ -419,11 +427,12 @@ class SessionStore:
         if not summary.own:
             cut_off(live.folded)
         live.wire = None
-        if not live.recent:
+        if not live.recent or live.lost is not None:
             live.recent = RecentEvents(self._positions.get(live.id, 0))
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own
         live.pinned, live.archived, live.tags = summary.pinned, summary.archived, summary.tags
+        live.lost = None
 
     async def _save(
         self,
@@ -460,6 +469,8 @@ class SessionStore:
         """What is folded, to whoever looks at the session."""
         if live.wire is not None:
             _follow(live.wire, logged, chunks)
+        if chunks:
+            live.heard = chunks[-1].recording, chunks[-1].at_ms
         for item in logged:
             self.position += 1
             live.recent.append(self.position, item)
@@ -510,7 +521,7 @@ def _fold_log(session_id: str, log: Sequence[Logged]) -> Session:
     try:
         return fold(session_id, log)
     except PlaygroundError as error:
-        raise StoreError(f"The log of this session cannot be read any more: {error}") from error
+        raise StoreError(f"The log of this session can no longer be read: {error}") from error
 
 
 async def uncancelled(task: asyncio.Task[T]) -> T:
@@ -569,40 +580,47 @@ RECENT_MS = 5_000
 
 class RecentEvents:
     """The last events of a session with their positions, oldest first: always the very last,
-    however large that is. `since` is the position after which all are there."""
+    however large that is. Without the spans of their bytes, which no stream shows: of a fast
+    answer these are hundreds, and with what they are made of the most of its memory."""
 
     def __init__(self, start: int) -> None:
-        self._events: deque[tuple[int, Logged]] = deque()
-        self._start = start
+        self._events: deque[Logged] = deque()
+        self._positions = array("Q")  # those of `_events` are the last ones
+        self._start = start  # the position after which all events are there
         self._characters = 0
 
     def __len__(self) -> int:
         return len(self._events)
 
     def append(self, position: int, logged: Logged) -> None:
-        events = self._events
-        events.append((position, logged))
+        events, positions = self._events, self._positions
+        events.append(Logged(logged.seq, logged.at_ms, logged.event))
+        positions.append(position)
         self._characters += _characters(logged)
         while len(events) > 1 and (
             len(events) > RECENT
             or self._characters > RECENT_CHARACTERS
-            or (len(events) > FEW and events[0][1].at_ms < logged.at_ms - RECENT_MS)
+            or (len(events) > FEW and events[0].at_ms < logged.at_ms - RECENT_MS)
         ):
-            self._start, oldest = events.popleft()
-            self._characters -= _characters(oldest)
+            self._start = positions[-len(events)]
+            self._characters -= _characters(events.popleft())
+        if len(positions) > 2 * len(events) + FEW:
+            del positions[: -len(events)]
 
     def since(self, position: int) -> list[Logged] | None:
         """Those after `position`, or None where not all of them are there."""
         if position < self._start:
             return None
-        return self._last(lambda entry: entry[0] > position)
+        older = len(self._positions) - len(self._events)
+        return self._last(len(self._positions) - bisect_right(self._positions, position, older))
 
     def since_seq(self, seq: int) -> list[Logged]:
         """Those after event `seq` of the session that are there."""
-        return self._last(lambda entry: entry[1].seq > seq)
+        later = takewhile(lambda logged: logged.seq > seq, reversed(self._events))
+        return self._last(sum(1 for _ in later))
 
-    def _last(self, wanted: Callable[[tuple[int, Logged]], bool]) -> list[Logged]:
-        last = [entry[1] for entry in takewhile(wanted, reversed(self._events))]
+    def _last(self, count: int) -> list[Logged]:
+        last = list(islice(reversed(self._events), count))
         last.reverse()
         return last
 

@@ -1,4 +1,4 @@
-"""Settings of a session, and profiles of providers, from what a person or a script typed.
+"""Settings of a session, and profiles of providers, from what a user or a script typed.
 
 All of it is checked, and each refusal is a sentence that says what to do. No value of a key gets
 into a profile: keys go by the names of their variables.
@@ -25,11 +25,12 @@ from app.core.settings import (
 )
 from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
-from app.engine.event_redaction import check_address, check_settings
+from app.engine.redaction import check_address, check_settings
 from app.net.keys import check_key_name, origin, provider_keys
 from app.protocols.parameters import check_params
-from app.protocols.registry import CODECS, codec
+from app.protocols.registry import CODECS, FACTS, codec
 from app.schema.validate import check_tool
+from app.secrets.names import may_name_secret
 
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),
@@ -47,14 +48,6 @@ PARAMS: Mapping[str, str] = {
     "stop": "a text or a list of texts",
     "thinking": "low, medium, high, a number of tokens, or an object as the protocol has it",
 }
-
-KEY_NAMES: Mapping[str, str] = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai_chat": "OPENAI_API_KEY",
-    "openai_responses": "OPENAI_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-}
-"""Which key an address gets that is no vendor's, where there is one and it may go there."""
 
 MOST_SECONDS = 3600
 MOST_RETRIES = 10
@@ -184,7 +177,7 @@ def _amount(value: Any, name: str, least: float, most: float) -> float:
 
 
 def seconds(value: Any, name: str) -> float:
-    """A time that a person or a script may choose; BadInput where it cannot be waited."""
+    """A time that a user or a script may choose; BadInput where it cannot be waited."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0.1 <= value <= MOST_SECONDS:
         raise BadInput(f"{name} must be a number of seconds from 0.1 to {MOST_SECONDS}.")
@@ -240,8 +233,10 @@ def unnamed_profile(name: str, protocol: Protocol, base_url: str) -> Profile:
 
 def keys_for(protocol: str, place: str) -> list[str]:
     """The names of the keys that may be meant for a server at the origin `place`: its vendor's,
-    or the protocol's own where it is no vendor's place. A vendor never reads another's key."""
-    own = KEY_NAMES.get(protocol)
+    or the protocol's own where it is no vendor's place. A vendor never reads another's key.
+    `protocol` may be a word that was typed: what is not spoken here has no key."""
+    facts = FACTS.get(protocol)
+    own = facts.key_name if facts is not None else ""
     return provider_keys(place) or ([own] if own else [])
 
 
@@ -305,7 +300,7 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def sound_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Those of `params`, which are somebody else's, that a person could have chosen in Setup."""
+    """Those of `params`, which are somebody else's, that a user could have chosen in Setup."""
     return {name: param for name, param in params.items() if _sound(name, param)}
 
 
@@ -369,7 +364,6 @@ HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1000}")
 MOST_HEADERS = 20
 MOST_TEXT = 2000
 
-SECRET_HEADER = re.compile(r"key|token|secret|auth|passw|cookie|credential|signature", re.I)
 OURS = {
     *("host", "content-length", "content-type", "content-encoding", "transfer-encoding"),
     *("connection", "accept-encoding", "te", "trailer", "upgrade", "expect"),
@@ -442,7 +436,7 @@ def _headers(value: Any) -> Mapping[str, str]:
             raise BadInput(f"The header {name} must be one line of plain ASCII text.")
         if name.lower() in OURS:
             raise BadInput(f"The header {name} is written by this program; leave it out.")
-        if SECRET_HEADER.search(name) or SECRET_VALUE.search(text):
+        if may_name_secret(name) or SECRET_VALUE.search(text):
             raise BadInput(
                 f"The header {name} looks like a key, and keys are not kept: name the variable"
                 " of the key instead, and it is sent in the protocol's own header."

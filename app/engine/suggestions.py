@@ -1,7 +1,7 @@
 """What an answer by hand may begin with: earlier results of the tool, or a made-up one.
 
 A draft is a matter of the call alone: the same call and number give the same text, always. Nothing
-is run and nothing is sent; what a person makes of a draft is theirs.
+is run and nothing is sent; what a user makes of a draft is theirs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from app.executors.template import Digits, as_json, parse_arguments
 from app.schema import strict_json
 from app.schema.sample import sample
 from app.schema.validate import schema_problems
-from app.simulator.fake_model.words import concepts, words
+from app.simulator.plan import stems, words
 from app.store.log import Log
 
 _MOST_SEEDS = 16
@@ -44,10 +44,10 @@ async def past_result(log: Log, session: str, seq: int) -> ToolResult:
     summary = await log.summary(session)
     events = await log.events(session, seq - 1, limit=1) if seq > 0 else []
     if summary is None or summary.deleted or not events:
-        raise NotFound("This result is not there any more; open the list again.")
+        raise NotFound("This result is gone; open the list again.")
     event = events[0].event
     if events[0].seq != seq or not isinstance(event, CallEnded):
-        raise NotFound("This result is not there any more; open the list again.")
+        raise NotFound("This result is gone; open the list again.")
     return event.result
 
 
@@ -105,8 +105,12 @@ def _is_short(value: Any) -> bool:
 
 
 def _shape(tool: Tool) -> Any:
-    about = concepts(words(tool.name)) or concepts(words(tool.description[:_LONGEST_REPEATED]))
-    return next((shape for concept, shape in _SHAPES if concept in about), _DONE)
+    for text in (tool.name, tool.description[:_LONGEST_REPEATED]):
+        about = stems(words(text))
+        for known, shape in _SHAPES:
+            if about & stems(known.split()):
+                return shape
+    return _DONE
 
 
 def _one_of(*values: Any) -> dict[str, Any]:
@@ -125,7 +129,8 @@ _DONE = _object(ok={"const": True}, id=_one_of("a1b2", "c3d4", "e5f6"))
 
 _SHAPES: tuple[tuple[str, Any], ...] = (
     (
-        "weather",
+        """weather forecast temperature rain rainy umbrella sunny snow hot cold warm wind windy
+        humid humidity degrees celsius fahrenheit climate meteo sun""",
         _object(
             sky=_one_of("clear", "light rain", "cloudy", "snow"),
             temperature=_one_of(18, 11, 24, 3),
@@ -133,14 +138,20 @@ _SHAPES: tuple[tuple[str, Any], ...] = (
             wind_kmh=_one_of(9, 21, 34),
         ),
     ),
-    ("event", _object(ok={"const": True}, id=_one_of("evt_4821", "evt_1093", "evt_77"))),
-    ("email", _object(ok={"const": True}, id=_one_of("msg_31", "msg_58"), status=_one_of("sent"))),
     (
-        "message",
+        "event calendar meeting appointment schedule lunch dinner breakfast booking call party",
+        _object(ok={"const": True}, id=_one_of("evt_4821", "evt_1093", "evt_77")),
+    ),
+    (
+        "email mail inbox recipient",
+        _object(ok={"const": True}, id=_one_of("msg_31", "msg_58"), status=_one_of("sent")),
+    ),
+    (
+        "message sms text slack chat ping notify notification channel",
         _object(ok={"const": True}, id=_one_of("msg_12", "msg_90"), status=_one_of("sent")),
     ),
     (
-        "flight",
+        "flight fly flying plane airline airport",
         _results(
             flight=_one_of("XX 1204", "YY 88", "ZZ 417"),
             departs=_one_of("2026-05-04T07:25", "2026-05-04T13:10"),
@@ -148,51 +159,72 @@ _SHAPES: tuple[tuple[str, Any], ...] = (
             currency=_one_of("EUR"),
         ),
     ),
-    *(
-        (
-            concept,
-            _results(
-                name=_one_of("Riverside", "The Old Mill", "Station House"),
-                price=_one_of(89, 34.5, 140),
-                rating=_one_of(4.4, 3.9, 4.8),
-            ),
-        )
-        for concept in ("hotel", "restaurant")
-    ),
-    ("route", _object(distance_km=_one_of(12.4, 3.1, 88), minutes=_one_of(19, 42, 65))),
-    *(
-        (concept, _object(price=_one_of(182.4, 97.15, 1.08), currency=_one_of("USD", "EUR")))
-        for concept in ("stock", "crypto", "price", "currency")
+    (
+        "hotel room accommodation stay restaurant eat food dinner table reservation reserve",
+        _results(
+            name=_one_of("Riverside", "The Old Mill", "Station House"),
+            price=_one_of(89, 34.5, 140),
+            rating=_one_of(4.4, 3.9, 4.8),
+        ),
     ),
     (
-        "sql",
+        "route directions navigate navigation drive distance map",
+        _object(distance_km=_one_of(12.4, 3.1, 88), minutes=_one_of(19, 42, 65)),
+    ),
+    (
+        """stock share ticker quote market crypto bitcoin coin price cost currency exchange money
+        euro dollar""",
+        _object(price=_one_of(182.4, 97.15, 1.08), currency=_one_of("USD", "EUR")),
+    ),
+    (
+        "sql select database rows db",
         _object(
             rows=_one_of(
                 [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Alan"}], [{"id": 7, "name": "Grace"}]
             )
         ),
     ),
-    ("translate", _object(text=_one_of("Bonjour", "Hola", "Guten Tag"))),
-    ("math", _one_of("42", "7", "3.5")),
     (
-        "person",
+        "translate translation translator language",
+        _object(text=_one_of("Bonjour", "Hola", "Guten Tag")),
+    ),
+    (
+        """calculator calculate calculation compute math arithmetic evaluate sum product plus minus
+        divide multiply expression equation solve percent root square""",
+        _one_of("42", "7", "3.5"),
+    ),
+    (
+        "user customer contact account profile employee",
         _object(
             id=_one_of(42, 7), name=_one_of("Ada Lovelace", "Alan Turing"), active=_one_of(True)
         ),
     ),
-    ("track", _object(status=_one_of("in transit", "delivered"), days_left=_one_of(2, 1))),
-    ("news", _results(title=_one_of("Notes of the week", "A quiet day"), source=_one_of("Wire"))),
     (
-        "search",
+        "track package parcel shipment delivery shipping",
+        _object(status=_one_of("in transit", "delivered"), days_left=_one_of(2, 1)),
+    ),
+    (
+        "news headlines article latest",
+        _results(title=_one_of("Notes of the week", "A quiet day"), source=_one_of("Wire")),
+    ),
+    (
+        "search google lookup find browse web internet wikipedia research query",
         _results(
             title=_one_of("A short introduction", "Questions and answers", "The manual"),
             url=_one_of("https://example.com/page", "https://example.org/"),
             snippet=_one_of("What it is, and how it is used.", "Five steps, with examples."),
         ),
     ),
-    ("url", _one_of("# Example\n\nThis page is an example.", "# Welcome\n\nNothing new today.")),
-    ("delete", _object(ok={"const": True}, deleted=_one_of(1, 3))),
-    ("file", _one_of("First line\nSecond line\n", "# Notes\n\n- one\n- two\n")),
-    ("time", _object(time=_one_of("2026-05-04T14:30:00Z", "2026-11-21T08:05:00Z"))),
+    (
+        "url http https website webpage page link fetch download",
+        _one_of("# Example\n\nThis page is an example.", "# Welcome\n\nNothing new today."),
+    ),
+    ("delete remove erase drop trash", _object(ok={"const": True}, deleted=_one_of(1, 3))),
+    (
+        "file folder directory path document txt csv",
+        _one_of("First line\nSecond line\n", "# Notes\n\n- one\n- two\n"),
+    ),
+    ("time clock timezone", _object(time=_one_of("2026-05-04T14:30:00Z", "2026-11-21T08:05:00Z"))),
 )
-"""What a result is about, and a schema that it could have. The first that fits is taken."""
+"""Words of a tool's name or description, and a schema that its result could have; the first that
+fits is taken."""

@@ -18,6 +18,9 @@ from pathlib import Path
 from app.core.arguments import canonical
 from app.core.errors import Conflict, IllegalEvent, NotFound, StoreError
 from app.core.events import (
+    ENDED_WITH_PROGRAM,
+    STOPPED_BY_USER,
+    STOPPED_WITH_RUN,
     CallEnded,
     CallExtended,
     CallInterrupted,
@@ -29,7 +32,7 @@ from app.core.events import (
 from app.core.faults import SLOW_S, scene, staged
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
-from app.engine.event_redaction import redact_event
+from app.engine.redaction import redact_event
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.executors.executor import LONGEST_S, Deadline, Invocation, Report
 from app.executors.run_with_limits import Executors
@@ -54,7 +57,7 @@ log = logging.getLogger(__name__)
 
 def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     """The same for every attempt at the same thing: who has had its effect before can tell, and
-    who reads other arguments, which a person edited, is not told that it has. What is spelled in
+    who reads other arguments, which a user edited, is not told that it has. What is spelled in
     another way is the same."""
     fingerprint = hashlib.sha256(canonical(arguments).encode()).hexdigest()[:16]
     return f"{session_id}/{call_id}/{fingerprint}"
@@ -320,8 +323,8 @@ class ToolRuns:
     def _ended(self, live: LiveSession, over: EndedCall) -> list[Event]:
         running = self._running[live.id, over.call_id]
         if running.behind:
-            why = "stopped by you" if running.cancelled else "stopped with the run"
-            why = "ended with the program" if self.closing else why
+            why = STOPPED_BY_USER if running.cancelled else STOPPED_WITH_RUN
+            why = ENDED_WITH_PROGRAM if self.closing else why
             return [*over.rest, task_ended(running.behind, over.work, why)]
         over_by = CANCELLED if running.cancelled else _STOPPED
         ended = outcome_of(over.call_id, over.work, None if self.closing else over_by)
@@ -332,7 +335,7 @@ class ToolRuns:
 def outcome_of(
     call_id: str, work: asyncio.Future[ToolResult], cancelled: ToolResult | None
 ) -> CallEnded | CallInterrupted:
-    """How a call ended; `cancelled` is its result where a person ended it, None where the program
+    """How a call ended; `cancelled` is its result where a user ended it, None where the program
     ends: then its effect is unknown."""
     if work.cancelled():
         return CallEnded(call_id, cancelled) if cancelled else CallInterrupted(call_id)

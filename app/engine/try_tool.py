@@ -1,4 +1,4 @@
-"""Tools run alone, outside of any session: the click of the person who tries one is the decision.
+"""Tools run alone, outside of any session: the click of the user who tries one is the decision.
 
 Tries share a scratch session while their page is open, so that a tool that remembers (a sequence,
 a file that was read) does; nothing of them is logged. Knows no HTML.
@@ -17,7 +17,7 @@ from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallEnded, Problem
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
-from app.engine.event_redaction import redact_event
+from app.engine.redaction import redact_event
 from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
 from app.executors.run_with_limits import Executors
@@ -43,7 +43,7 @@ UNASKED = "unasked"
 @dataclass(frozen=True)
 class TryRequest:
     """`arguments` is JSON text. `anyway`: although the schema is not satisfied. `seen` is what
-    `Looked.seen` said when the person clicked, "" where a script asks. `lift` as in Invocation."""
+    `Looked.seen` said when the user clicked, "" where a script asks. `lift` as in Invocation."""
 
     tool: Tool
     arguments: str
@@ -86,6 +86,11 @@ class Try:
     work: asyncio.Future[ToolResult] | None = None
     task: asyncio.Task[None] | None = None
     bell: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def took_ms(self) -> int | None:
+        """None while it runs."""
+        return None if self.ended_ms is None else self.ended_ms - self.started_ms
 
     def ring(self) -> None:
         """Wake who waits for a change."""
@@ -150,7 +155,7 @@ class ToolTries:
             return self._started(wanted, scratch, looked.code)
 
     def answered(self, wanted: TryRequest, result: ToolResult) -> Try:
-        """What a person wrote in place of a run, as if it were the tool's result."""
+        """What a user wrote in place of a run, as if it were the tool's result."""
         now = self._clock()
         tool_try = Try(self._new_id(), wanted.scratch, wanted, now, ended_ms=now)
         tool_try.result = self._masked(result)
@@ -283,7 +288,7 @@ def _seen(tool: Tool, code: str) -> str:
 
 
 def _as_seen(seen: str, looked: TryCheck) -> bool:
-    """Whether what would run is what the person saw; a script has seen nothing, and says so."""
+    """Whether what would run is what the user saw; a script has seen nothing, and says so."""
     if seen == UNASKED:
         return not any(problem.kind == "caution" for problem in looked.problems)
     return seen in ("", looked.seen)

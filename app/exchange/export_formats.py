@@ -33,7 +33,7 @@ EXPORTS: Mapping[str, ExportFormat] = {
     ),
     "jsonl": ExportFormat(
         "JSON Lines",
-        "The whole session, to be brought back to a playground.",
+        "The whole session, to be imported into a playground.",
         session_json.write_session,
     ),
     "markdown": ExportFormat(
@@ -46,7 +46,7 @@ EXPORTS: Mapping[str, ExportFormat] = {
     ),
     "anthropic": ExportFormat(
         "Anthropic request",
-        "The last request, as the Messages API takes it.",
+        "The last request, as the Messages API expects it.",
         requests_export.write_anthropic,
     ),
     "curl": ExportFormat(

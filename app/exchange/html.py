@@ -27,6 +27,7 @@ from app.core.events import RequestSent
 from app.exchange import session_json
 from app.exchange.bundle import ExportFile, SessionBundle, file_name
 from app.render.blocks import ancestors, block
+from app.render.call_status import call_block
 from app.render.replay import Fixed, Player, replay
 from app.render.replay_timeline import drawing, reel
 
@@ -51,23 +52,23 @@ def write(bundle: SessionBundle) -> ExportFile:
     """The file; its name is made from the title."""
     assert bundle.look is not None
     look, session = bundle.look, bundle.session
-    calls = frozenset(f"call-{call.id.replace('.', '-')}" for call in session.calls())
+    calls = frozenset(call_block(call.id) for call in session.calls())
     fixed = Fixed(session.id, bundle.title, session.updated_ms, live=False, expanded=calls)
     chunks = {
         recording.number: [(piece.at_ms, piece.data) for piece in recording.pieces]
         for recording in bundle.recordings.values()
     }
-    found = reel(session.id, bundle.log, chunks)
-    view = replace(Player(found, fixed).view(found.count), replay=False)
+    recorded = reel(session.id, bundle.log, chunks)
+    view = replace(Player(recorded, fixed).view(recorded.count), replay=False)
     long: dict[str, int] = {}
     payload = {
         "page": {
             name: _without_repeats(block(look.env, view, name), long)
             for name in ("head", "flow", "pause", "wire")
         },
-        "duration": found.clock.duration,
-        "frames": _frames(replay(bundle.log, look.env, chunks, fixed)["frames"], long),
-        "marks": [[found.ms(mark.position), mark.kind, mark.words] for mark in found.marks],
+        "duration": recorded.clock.duration,
+        "frames": _frames(replay(recorded, look.env, fixed)["frames"], long),
+        "marks": [[recorded.ms(mark.position), mark.kind, mark.words] for mark in recorded.marks],
         "rows": {
             f"wirerow-{section.number}-{row.number}": [section.number, row.start, row.end]
             for section in view.wire.sections
@@ -85,8 +86,8 @@ def write(bundle: SessionBundle) -> ExportFile:
     html = look.env.get_template("shared.html").render(
         title=bundle.title or "Session",
         made_by=look.made_by,
-        bar=drawing(found.segments, found.clock.duration),
-        duration=found.clock.duration,
+        bar=drawing(recorded.segments, recorded.clock.duration),
+        duration=recorded.clock.duration,
         session=session,
         tags=bundle.tags,
         policy=_policy(look.styles, look.script),
@@ -102,8 +103,8 @@ def write(bundle: SessionBundle) -> ExportFile:
 def lines_of(page: bytes) -> bytes:
     """The session's JSON Lines that a page of ours bears; nothing else of it is read, and nothing
     run. BadInput where there are none."""
-    _, found, rest = page.partition(_LINES)
-    if not found:
+    _, marker, rest = page.partition(_LINES)
+    if not marker:
         old = b'<body class="shared">' in page
         raise BadInput(
             "This shared page contains no session to import. Share the session again, or as "
@@ -135,11 +136,11 @@ def _compress(lines: bytes) -> str:
     return base64.b64encode(lzma.compress(lines, preset=2)).decode("ascii")
 
 
-def _frames(made: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[list[Any]]:
+def _frames(reel_frames: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[list[Any]]:
     """The frames as [ms, html, grow], without what changes nothing."""
     stands: dict[str, str] = {}
     frames: list[list[Any]] = []
-    for frame in made:
+    for frame in reel_frames:
         html = "".join(_new(_without_repeats(frame["html"], long), stands))
         if html or frame["grow"] or not frames:
             frames.append([frame["at"], html, frame["grow"]])
@@ -151,8 +152,8 @@ def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
     block that lies in another, or around one, is another one as soon as that is drawn."""
     for piece in _PIECE.finditer(html):
         target, swap, drawn = piece.groups()
-        found = _ROOT.match(drawn)
-        block_id = found[1] if found is not None else target
+        match = _ROOT.match(drawn)
+        block_id = match[1] if match is not None else target
         if swap == "outerMorph" and stands.get(block_id) == drawn:
             continue
         around = set(ancestors(block_id))

@@ -56,7 +56,7 @@ def _blocks(bundle: SessionBundle) -> Iterator[str]:
 
 
 def _turn(turn: Turn) -> Iterator[str]:
-    dropped = ", not part of the history any more" if turn.dropped else ""
+    dropped = ", no longer part of the history" if turn.dropped else ""
     yield f"## Turn {turn.number}{dropped}"
     yield f"{escape(turn.request.model)}, {_time(turn.sent_ms)}{_elapsed(turn)}{_tokens(turn)}."
     for part in turn.parts:
@@ -97,12 +97,15 @@ def _decision(call: Call) -> str:
     if decided is None:
         return f"Not decided ({escape(call.status)})."
     words = {"run": "Run", "answer": "Answered by hand", "deny": "Denied"}[decided.decision]
-    who = f"by the rule {code(decided.rule)}" if decided.rule else f"by a {decided.by}"
+    who = f"by the rule {code(decided.rule)}" if decided.rule else _BY[decided.by]
     took = ""
     if call.started_ms is not None and call.ended_ms is not None:
         took = f", in {_duration(call.ended_ms - call.started_ms)}"
     fault = f"; staged: {code(decided.fault)}" if decided.fault else ""
     return f"{words} {who}{took}{fault}."
+
+
+_BY = {"person": "by the user", "rule": "by a rule"}
 
 
 def _contents(content: tuple[Content, ...]) -> Iterator[str]:
@@ -124,11 +127,11 @@ def _json(text: str) -> tuple[str, str]:
     try:
         value = json.loads(text)
         same = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        laid = json.dumps(value, indent=2, ensure_ascii=False)
+        indented = json.dumps(value, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return text, ""
     flat = re.sub(r"[ \n\r\t]", "", text)
-    return (laid if re.sub(r"[ \n\r\t]", "", same) == flat else text), "json"
+    return (indented if re.sub(r"[ \n\r\t]", "", same) == flat else text), "json"
 
 
 def _tokens(turn: Turn) -> str:

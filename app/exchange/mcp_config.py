@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.servers import Replaced, Server
-from app.exchange.config_secrets import Variables, secrets_in, variable
+from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Replaced, Server
 from app.exchange.tool_entry import (
     ImportedServer,
     clip,
@@ -22,10 +21,9 @@ from app.exchange.tool_entry import (
     note_left_out,
     string_members,
 )
+from app.schema.tool_config import HEADER
+from app.secrets.config_secrets import Variables, secrets_in, variable
 
-NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
-MOST_TEXT = 8_192
-MOST_WORDS = 256
 MOST_REPLACED = 200
 """Values of one server."""
 MOST_LOOKED = 256 * 1024
@@ -51,8 +49,6 @@ _OF_TOOLS = (
     *("model", "messages"),
 )
 """What a tool or a request has, and no server."""
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(
     r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<default>:-[^}]*)?\}"
     r"|\{env:(?P<held>[A-Za-z_][A-Za-z0-9_]*)\}"
@@ -101,15 +97,15 @@ class _ServerReader:
             raise _InvalidServer(
                 f"More than {MOST_REPLACED} of its values may be keys; write variables there."
             )
-        made, end = "", 0
+        masked, end = "", 0
         for spot in spots:
             value = text[spot.start : spot.end]
             named = variable(self.name, spot.word or "key")
             own = (str(key), named) if part == "env" and value == text else (named,)
             var = self.file.variables.of(value, *own)
             self.replaced.append(Replaced(part, key, var, spot.why, value))
-            made, end = f"{made}{text[end : spot.start]}${{{var}}}", spot.end
-        return made + text[end:]
+            masked, end = f"{masked}{text[end : spot.start]}${{{var}}}", spot.end
+        return masked + text[end:]
 
 
 def server_entries(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
@@ -206,9 +202,9 @@ def with_values(server: Server, back: Iterable[Replaced]) -> Server:
     return server
 
 
-def _variables_in(told: Any) -> set[str]:
+def _variables_in(value: Any) -> set[str]:
     """All variables that the texts refer to: none of them is given to another value."""
-    return set(re.findall(r"\$\{?(?:env:)?([A-Za-z_]\w*)", json.dumps(told, default=str)))
+    return set(re.findall(r"\$\{?(?:env:)?([A-Za-z_]\w*)", json.dumps(value, default=str)))
 
 
 def _with_plain_command(entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -255,7 +251,7 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader)
     notes = reading.notes
     for key in _TRUST:
         if entry.get(key):
-            notes.append(f"{key} was not taken over: every call asks until you make a rule.")
+            notes.append(f"{key} was not imported: every call needs approval until you add a rule.")
     if entry.get("disabled") is True or entry.get("enabled") is False:
         notes.append("It was switched off there; here nothing starts before you accept it.")
     kinds = {str(entry.get(key, "")).lower() for key in ("type", "transport", "transportType")}
@@ -264,19 +260,21 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader)
     hidden = list(dict.fromkeys(replaced.variable for replaced in reading.replaced))
     if hidden:
         notes.append(
-            f"What may be a key was not kept: set {', '.join(hidden)} in the environment or in .env"
+            f"A possible key was not saved: set {', '.join(hidden)} in the environment or in .env"
             " instead."
         )
-    told = [server.command, *server.args, *server.env.values(), server.cwd, server.url]
-    whole = " ".join((*told, *server.headers.values()))
+    texts = [server.command, *server.args, *server.env.values(), server.cwd, server.url]
+    whole = " ".join((*texts, *server.headers.values()))
     given = dict.fromkeys(re.findall(r"\$\{(\w+)(?::-[^}]*)?\}", whole))
     if editors := [name for name in given if name in _EDITORS]:
-        said = ", ".join(f"${{{name}}}" for name in editors)
-        notes.append(f"An editor fills in {said}, which means nothing here; write the path there.")
+        variables = ", ".join(f"${{{name}}}" for name in editors)
+        notes.append(
+            f"An editor fills in {variables}, which means nothing here; write the path there."
+        )
     if own := [name for name in given if name not in (*hidden, *editors)]:
         notes.append(f"It is given {', '.join(own)} of your environment once you accept it.")
-    if found := [name for name in server.env if name.upper() in _STARTERS]:
-        notes.append(f"It sets {', '.join(found)}, which decides what is started.")
+    if starters := [name for name in server.env if name.upper() in _STARTERS]:
+        notes.append(f"It sets {', '.join(starters)}, which decides what is started.")
     notes += note_left_out(entry, _KNOWN)
 
 
@@ -298,7 +296,7 @@ def _normalize_variables(text: str, reading: _ServerReader, name: str = "") -> s
         if match["kind"] == "input":
             called = variable(reading.name, called)
             reading.notes.append(f"What was asked for there is the variable {called} here.")
-        elif not _VARIABLE.fullmatch(called):
+        elif not VARIABLE.fullmatch(called):
             called = variable(called)
         if default and secrets_in(default[2:], name or called):
             reading.notes.append(f"The default of ${{{called}}} may be a key and was left out.")
@@ -327,13 +325,13 @@ def _args(value: Any, command: str, reading: _ServerReader) -> tuple[str, ...]:
     if len(words) > 200 or sum(map(len, words)) > MOST_TEXT or any("\0" in word for word in words):
         raise _InvalidServer(f"args has at most 200 texts of together {MOST_TEXT:,} characters.")
     in_shell = re.split(r"[/\\]", command)[-1] in _SHELLS
-    made: list[str] = []
+    arguments: list[str] = []
     for place, word in enumerate(words):
         flag = _flag(words, place)
         # A script has variables of its own.
         word = word if in_shell and " " in word else _normalize_variables(word, reading, flag)
-        made.append(reading.hidden(word, flag, "args", place))
-    return tuple(made)
+        arguments.append(reading.hidden(word, flag, "args", place))
+    return tuple(arguments)
 
 
 def _flag(words: Sequence[str], place: int) -> str:
@@ -353,26 +351,28 @@ def _as_text(value: Any) -> str:
 
 
 def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
-    told = entry.get("env") or {}
-    values = told.values() if isinstance(told, Mapping) else [[]]
+    env = entry.get("env") or {}
+    values = env.values() if isinstance(env, Mapping) else [[]]
     if not all(value is None or _is_word(value) for value in values):
         raise _InvalidServer("env is an object of texts; put each value in quotes.")
-    if len(told) > MOST_WORDS:
+    if len(env) > MOST_WORDS:
         raise _InvalidServer(f"env has more than {MOST_WORDS} variables; import a part of them.")
-    if empty := [clip(name, 40) for name, value in told.items() if value is None]:
+    if empty := [clip(name, 40) for name, value in env.items() if value is None]:
         reading.notes.append(f"{', '.join(empty[:8])} had no value and was left out.")
-    given = {name: _as_text(value) for name, value in told.items() if value is not None}
+    given = {name: _as_text(value) for name, value in env.items() if value is not None}
     names = entry.get("env_vars") or []
     if isinstance(names, list):
         given = {**{name: f"${{{name}}}" for name in names if isinstance(name, str)}, **given}
-    made = {}
+    variables = {}
     for name, value in given.items():
-        if not _VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:
+        if not VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:
             raise _InvalidServer(
                 f"{clip(name)!a} in env is not a variable that can be set; correct it."
             )
-        made[name] = reading.hidden(_normalize_variables(value, reading, name), name, "env", name)
-    return made
+        variables[name] = reading.hidden(
+            _normalize_variables(value, reading, name), name, "env", name
+        )
+    return variables
 
 
 def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
@@ -382,13 +382,13 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
         if some is None or len(some) > MOST_WORDS:
             raise _InvalidServer(f"{key} is an object of texts; put each value in quotes.")
         given |= some
-    made = {}
+    headers = {}
     for name, value in given.items():
-        if not _HEADER.fullmatch(name) or len(value) > MOST_TEXT:
+        if not HEADER.fullmatch(name) or len(value) > MOST_TEXT:
             raise _InvalidServer(f"{clip(name)!a} is not a header that can be sent; correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise _InvalidServer(f"The header {name} holds a character that no header may hold.")
-        made[name] = reading.hidden(
+        headers[name] = reading.hidden(
             _normalize_variables(value, reading, name), name, "headers", name
         )
     named = dict(string_members(entry.get("env_http_headers") or {}) or {})
@@ -397,7 +397,7 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
         *((name, "", value) for name, value in named.items()),
         *([("Authorization", "Bearer ", bearer)] if isinstance(bearer, str) else []),
     ]:
-        if not _VARIABLE.fullmatch(from_env) or not _HEADER.fullmatch(name):
+        if not VARIABLE.fullmatch(from_env) or not HEADER.fullmatch(name):
             raise _InvalidServer(f"{clip(from_env)!a} is not a name of a variable; correct it.")
-        made[name] = f"{scheme}${{{from_env}}}"
-    return made
+        headers[name] = f"{scheme}${{{from_env}}}"
+    return headers

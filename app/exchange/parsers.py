@@ -40,7 +40,11 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]{1,400}(?:\.[0-9]*)?)(?:[eE][-+]?[0-
 
 
 class Unreadable(ValueError):
-    """The text cannot be read. `str` is a sentence."""
+    """The text cannot be read. `str` is a sentence; `line` the place, from 1."""
+
+    def __init__(self, sentence: str, line: int | None = None) -> None:
+        super().__init__(sentence)
+        self.line = line
 
 
 def json_value(text: str) -> tuple[Any, str]:
@@ -202,7 +206,7 @@ class _YamlBuilder:
     def _check_tag(self, event: Any) -> None:
         tag = getattr(event, "tag", None)
         if tag not in (None, "!", "tag:yaml.org,2002:str"):
-            self._refuse(event, f"the tag {str(tag)[:80]!r} is not read; take it out")
+            self._refuse(event, f"the tag {str(tag)[:80]!r} is not read; remove it")
 
     def _refuse(self, event: Any, what: str) -> NoReturn:
         mark = event.start_mark
@@ -215,10 +219,10 @@ def _merge_keys(members: dict[str, Any]) -> dict[str, Any]:
     bases = named if isinstance(named, list) else [named]
     if not bases or not all(isinstance(base, dict) for base in bases):
         return members
-    made: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for base in reversed(bases):
-        made |= base
-    return made | {key: value for key, value in members.items() if key != "<<"}
+        merged |= base
+    return merged | {key: value for key, value in members.items() if key != "<<"}
 
 
 def _scalar(event: Any) -> Any:

@@ -97,17 +97,17 @@ def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:
 
 
 def _openai_chat(values: list[dict[str, Any]]) -> Iterator[Call]:
-    found: dict[Any, dict[str, str]] = {}
+    calls: dict[Any, dict[str, str]] = {}
     for value in values:
         for choice in (value.get("choices") or [])[:1]:
-            said = choice.get("delta") or choice.get("message") or {}
-            for place, call in enumerate(said.get("tool_calls") or []):
+            message = choice.get("delta") or choice.get("message") or {}
+            for place, call in enumerate(message.get("tool_calls") or []):
                 part = call.get("function") or call.get("custom") or {}
-                entry = found.setdefault(call.get("index", place), {"name": "", "text": ""})
+                entry = calls.setdefault(call.get("index", place), {"name": "", "text": ""})
                 entry["name"] += part.get("name") or ""
                 text = part.get("arguments") or part.get("input") or ""
                 entry["text"] += text if isinstance(text, str) else json.dumps(text)
-    for entry in found.values():
+    for entry in calls.values():
         yield entry["name"], _parse_arguments(entry["text"])
 
 

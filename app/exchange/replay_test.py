@@ -125,14 +125,14 @@ def write(bundle: SessionBundle) -> ExportFile:
     expected: list[tuple[str, Any]] = []
     for turn in list(turns):
         try:
-            found = calls_of(turn.request.protocol, bundle.recordings[turn.number].data)
+            calls = calls_of(turn.request.protocol, bundle.recordings[turn.number].data)
         except (LookupError, TypeError, AttributeError, ValueError):
             notes.append(f"Turn {turn.number} is left out: the test cannot read its answer.")
             turns.remove(turn)
             continue
-        if [called for called, _ in found] != [call.name for call in turn.calls]:
+        if [called for called, _ in calls] != [call.name for call in turn.calls]:
             notes.append(f"Turn {turn.number}: the test reads other calls than the session shows.")
-        expected += [(called, _required_arguments(turn, called, given)) for called, given in found]
+        expected += [(called, _required_arguments(turn, called, given)) for called, given in calls]
     reader = inspect.getsource(replay_read).partition("\nCall = ")
     parts = [
         HEAD.format(title=title, name=name),

@@ -16,7 +16,7 @@ from typing import Any
 from app.core.errors import BadInput
 from app.core.events import RequestSent
 from app.core.messages import model_request
-from app.core.providers import SHIPPED
+from app.core.providers import PROFILES
 from app.core.session import Session, Turn
 from app.core.settings import Profile, Protocol
 from app.exchange.bundle import DEFAULT_BASE, ExportFile, SessionBundle, comment_text, file_name
@@ -67,10 +67,10 @@ class ExportedRequest:
     def value(self) -> dict[str, Any] | None:
         """The body as a JSON object, None where it is none."""
         try:
-            found = json.loads(self.body, parse_constant=_refuse_constant)
+            parsed = json.loads(self.body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) else None
+        return parsed if isinstance(parsed, dict) else None
 
     @property
     def streams(self) -> bool:
@@ -82,8 +82,8 @@ class ExportedRequest:
     @property
     def key_header(self) -> str:
         """The name of the header that holds the key, "" where none does."""
-        found = (name for name, value in self.headers.items() if holds_key(value, self.key_name))
-        return next(found, "")
+        names = (name for name, value in self.headers.items() if holds_key(value, self.key_name))
+        return next(names, "")
 
 
 def export_request(
@@ -132,19 +132,19 @@ def sent_turns(session: Session) -> list[Turn]:
 
 def holds_key(value: str, key_name: str) -> bool:
     """Whether a header's value is the key of that name, alone or as a bearer."""
-    found = _KEY.fullmatch(value)
-    return found is not None and bool(key_name) and found[1] == key_name
+    match = _KEY.fullmatch(value)
+    return match is not None and bool(key_name) and match[1] == key_name
 
 
 def package_base(request: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
     """(base URL, query, what its path says by name) for the official package of its protocol;
     None where the path is not the one that the package asks."""
     parts = url_parts(request.url)
-    found = re.search(ENDS.get(request.protocol, "$^") + "$", parts.path)
-    if found is None:
+    match = re.search(ENDS.get(request.protocol, "$^") + "$", parts.path)
+    if match is None:
         return None
-    before = parts.path[: found.start()]
-    return f"{parts.scheme}://{parts.netloc}{before}", parts.query, found.groupdict()
+    before = parts.path[: match.start()]
+    return f"{parts.scheme}://{parts.netloc}{before}", parts.query, match.groupdict()
 
 
 def session_before(session: Session, turn: Turn) -> Session:
@@ -179,9 +179,9 @@ def encode_request(
 
 
 def default_profile(protocol: Protocol) -> Profile:
-    """The vendor's own row of a protocol."""
-    names = {"openai_chat": "openai", "openai_responses": "openai-responses"}
-    return SHIPPED[names.get(protocol, protocol)].profile
+    """The vendor's own row of a protocol: the first that speaks it, or one without an address."""
+    rows = (row for row in PROFILES if row.protocol == protocol and not row.simulated)
+    return next(rows, Profile(protocol, protocol, ""))
 
 
 def _refuse_constant(name: str) -> Any:
@@ -220,14 +220,14 @@ def write_curl(bundle: SessionBundle) -> ExportFile:
 
 def curl_command(request: ExportedRequest) -> str:
     """The command; what it sends is `asked.body` in UTF-8, byte by byte."""
-    said = ["curl"]
+    head = ["curl"]
     if _CURL_GLOB.search(request.url):
-        said.append("-g")
+        head.append("-g")
     if request.method != "POST":
-        said.append(f"-X {shell_quote(request.method)}")
+        head.append(f"-X {shell_quote(request.method)}")
     if request.url.startswith("-"):
-        said.append("--url")
-    words = [" ".join([*said, shell_quote(request.url)])]
+        head.append("--url")
+    words = [" ".join([*head, shell_quote(request.url)])]
     if request.streams:
         words.append("--no-buffer")
     for name, value in request.headers.items():

@@ -38,19 +38,20 @@ from app.core.session import Call, Session
 from app.core.settings import Profile, Protocol, Settings
 from app.core.tools import Tool, ToolResult
 from app.exchange.parsers import MOST_BYTES, Unreadable, json_lines, json_value
-from app.exchange.request_bodies import (
-    READERS,
-    ImportedAnswer,
-    ImportedMessage,
-    ImportedRequest,
-    ImportedResult,
-    RequestNotes,
-    guess_protocol,
-)
 from app.exchange.tool_entry import UNANSWERED
 from app.exchange.tool_import import import_tools
 from app.protocols.base import join_url
-from app.protocols.registry import codec
+from app.protocols.registry import REQUEST_READERS, codec
+from app.protocols.request import (
+    AnswerMessage,
+    PromptMessage,
+    RequestItem,
+    RequestNotes,
+    RequestSetup,
+    ResultMessage,
+    dicts,
+)
+from app.secrets.names import may_name_secret
 
 MOST_ITEMS = 5_000
 """Messages of one request, and entries of an archive that are looked at."""
@@ -63,7 +64,23 @@ ENDS: Mapping[str, Protocol] = {
 }
 """By the end of an address. Gemini's has a method behind its model."""
 
-_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "set-cookie")
+
+@dataclass(frozen=True)
+class ImportedRequest:
+    """One request of a chat API. `base_url` is where it went, "" where nothing says; `body` is its
+    text. `response` are the bytes that came back, None where they are not here, with their
+    `status`; `at_ms` is when it was sent (Unix ms), 0 for unknown. `notes` are sentences."""
+
+    protocol: Protocol
+    setup: RequestSetup
+    items: Sequence[RequestItem]
+    base_url: str = ""
+    path: str = ""
+    body: str = ""
+    response: bytes | None = None
+    status: int = 200
+    at_ms: int = 0
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -92,9 +109,9 @@ def read_requests(text: str) -> ImportedRequests:
 
 def _read(text: str) -> ImportedRequests:
     if is_curl(text):
-        found = curl_commands(text)
-        last = found[-1]
-        notes = [f"Of {len(found)} commands the last was taken."] if len(found) > 1 else []
+        commands = curl_commands(text)
+        last = commands[-1]
+        notes = [f"Of {len(commands)} commands the last was imported."] if len(commands) > 1 else []
         return _request(last.url, last.body, last.headers, notes)
     if text.lstrip()[:1] not in ("{", "["):
         raise Unreadable("This is not a curl command, an HTTP archive or a request body.")
@@ -118,24 +135,24 @@ def _read_lines(text: str) -> ImportedRequests:
     values = [value for _, value in json_lines(text)]
     if bad := next((value for value in values if isinstance(value, Unreadable)), None):
         raise bad
-    notes = [f"Of {len(values)} lines the first was taken."]
+    notes = [f"Of {len(values)} lines the first was imported."]
     return _request("", json.dumps(values[0]), {}, notes, body=values[0])
 
 
 def _read_archive(value: Any) -> ImportedRequests:
-    found = list(har_exchanges(value))[:MOST_ITEMS]
-    known = [exchange for exchange in found if _protocol(exchange.url, None) is not None]
+    exchanges = list(har_exchanges(value))[:MOST_ITEMS]
+    known = [exchange for exchange in exchanges if _protocol(exchange.url, None) is not None]
     if not known:
         raise Unreadable("No entry of this archive is a request to a chat API that is known here.")
     # Later requests of a run hold the earlier ones: the one with the longest body tells most.
     last = max(known, key=lambda exchange: len(exchange.body))
-    taken = known.index(last) + 1
-    notes = [f"Of {len(known)} requests in the archive number {taken}, the longest, was taken."]
-    kept = _request(last.url, last.body, last.headers, notes if len(known) > 1 else [])
-    request = kept.requests[0]
+    number = known.index(last) + 1
+    notes = [f"Of {len(known)} requests in the archive number {number}, the longest, was imported."]
+    longest = _request(last.url, last.body, last.headers, notes if len(known) > 1 else [])
+    request = longest.requests[0]
     status = last.status or 200
     whole = replace(request, response=last.response, status=status, at_ms=last.at_ms)
-    return ImportedRequests((whole,), kept.notes)
+    return ImportedRequests((whole,), longest.notes)
 
 
 def _request(
@@ -150,24 +167,27 @@ def _request(
         raise Unreadable("The body of this request is not a JSON object.")
     protocol = _protocol(url, value)
     if protocol is None:
-        raise Unreadable("This is no request to a chat API that is known here.")
-    told = [*notes]
-    if left := [name for name in _KEYS if name in headers]:
-        told.append(f"Left out, for they may hold a key: {', '.join(left)}.")
+        raise Unreadable("This is not a request to a known chat API.")
+    all_notes = [*notes]
+    if left := [name for name in headers if may_name_secret(name)]:
+        all_notes.append(f"Left out, for they may hold a key: {', '.join(left)}.")
     base_url, path = _address(url, protocol)
     model = path.partition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
-    setup, items = READERS[protocol]
-    reading = RequestNotes()
-    made = list(items(value, reading))[:MOST_ITEMS]
-    if not made:
+    reader, unread = REQUEST_READERS[protocol], RequestNotes(protocol)
+    items = [item for item in reader.items(value, unread) if not _is_empty(item)][:MOST_ITEMS]
+    if not items:
         raise Unreadable("This request has no messages.")
-    if not any(isinstance(entry, ImportedAnswer) for entry in made) and not base_url:
-        told.append(f"Taken for a request of {protocol}, by its form.")
-    ready = setup(value, reading)
+    if not any(isinstance(item, AnswerMessage) for item in items) and not base_url:
+        all_notes.append(f"Read as a request of {protocol}, by its form.")
+    setup = reader.setup(value, unread)
     if model:
-        ready = replace(ready, model=model, stream="stream" in path)
-    request = ImportedRequest(protocol, ready, made, base_url, path, text)
-    return ImportedRequests((request,), (*told, *reading.notes))
+        setup = replace(setup, model=model, stream="stream" in path)
+    request = ImportedRequest(protocol, setup, items, base_url, path, text)
+    return ImportedRequests((request,), (*all_notes, *unread.sentences))
+
+
+def _is_empty(item: RequestItem) -> bool:
+    return isinstance(item, PromptMessage) and item.is_empty
 
 
 def _protocol(url: str, body: Mapping[str, Any] | None) -> Protocol | None:
@@ -177,7 +197,32 @@ def _protocol(url: str, body: Mapping[str, Any] | None) -> Protocol | None:
             return protocol
     if "/models/" in path and "enerateContent" in path:
         return "gemini"
-    return guess_protocol(body) if body is not None else None
+    return _guess_protocol(body) if body is not None else None
+
+
+def _guess_protocol(body: Mapping[str, Any]) -> Protocol | None:
+    """The protocol that a body is written in, told by its shape; None for none of ours."""
+    if isinstance(body.get("contents"), list):
+        return "gemini"
+    if "input" in body and "messages" not in body:
+        return "openai_responses"
+    messages = dicts(body.get("messages"))
+    if not messages:
+        return None
+    tools = dicts(body.get("tools"))
+    blocks = [block for message in messages for block in dicts(message.get("content"))]
+    kinds = {block.get("type") for block in blocks}
+    if any("input_schema" in tool for tool in tools) or kinds & {"tool_use", "tool_result"}:
+        return "anthropic"
+    if "system" in body or "stop_sequences" in body or "anthropic_version" in body:
+        return "anthropic"
+    if (
+        "options" in body
+        or "keep_alive" in body
+        or any("tool_name" in message for message in messages)
+    ):
+        return "ollama"
+    return "openai_chat"
 
 
 def _address(url: str, protocol: Protocol) -> tuple[str, str]:
@@ -192,8 +237,8 @@ def _address(url: str, protocol: Protocol) -> tuple[str, str]:
     ends = [end for end, name in ENDS.items() if name == protocol and path.endswith(end)]
     if ends:
         return origin + path.removesuffix(ends[0]), ends[0]
-    before, found, rest = path.partition("/models/")
-    return (origin + before, f"/models/{rest}") if found else (origin, path)
+    before, separator, rest = path.partition("/models/")
+    return (origin + before, f"/models/{rest}") if separator else (origin, path)
 
 
 # -- HTTP archives -----------------------------------------------------------------------------
@@ -234,8 +279,8 @@ def har_exchanges(value: Any) -> Iterator[HarExchange]:
 
 
 def _member(value: object, name: str) -> dict[str, Any]:
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    member = value.get(name) if isinstance(value, dict) else None
+    return member if isinstance(member, dict) else {}
 
 
 def _headers(value: object) -> dict[str, str]:
@@ -313,17 +358,17 @@ def curl_commands(text: str) -> list[CurlCommand]:
     if _CARETS.search(text):
         text = re.sub(r"\^(\r?\n|.)", lambda match: " " if "\n" in match[1] else match[1], text)
     text, here = _without_heredoc(text)
-    found, words = [], list[str]()
+    commands, words = [], list[str]()
     for word in (*_words(text), "\n"):
         if word not in ("\n", "&&"):
             words.append(word)
             continue
         if any(_is_curl_word(word) for word in words):
-            found.append(_curl_command(words, here))
+            commands.append(_curl_command(words, here))
         words.clear()
-    if not found:
+    if not commands:
         raise Unreadable("There is no curl command in it.")
-    return found
+    return commands
 
 
 def _is_curl_word(word: str) -> bool:
@@ -332,7 +377,7 @@ def _is_curl_word(word: str) -> bool:
 
 def _curl_command(line: list[str], here: str | None) -> CurlCommand:
     start = next(place for place, word in enumerate(line) if _is_curl_word(word))
-    found, words, piped = CurlCommand(), iter(line[start + 1 :]), line[:start]
+    command, words, piped = CurlCommand(), iter(line[start + 1 :]), line[:start]
     if piped[:2] == ["printf", "%s"] and len(piped) > 2:
         here = _decode_base64(piped[2]) if "base64" in piped else piped[2]
     for word in words:
@@ -342,23 +387,23 @@ def _curl_command(line: list[str], here: str | None) -> CurlCommand:
             piece = here if given == "@-" and here is not None else given
             if piece.startswith("@"):
                 raise Unreadable("The body is in a file that is not here; put its text in place.")
-            found.body += "&" + piece if found.body else piece
+            command.body += "&" + piece if command.body else piece
         elif name in ("-X", "--request"):
-            found.method = (next(words, "") if value is None else value).upper()
+            command.method = (next(words, "") if value is None else value).upper()
         elif name in ("-H", "--header"):
-            header, _, told = (next(words, "") if value is None else value).partition(":")
-            found.headers[header.strip().lower()] = told.strip()
+            header, _, header_value = (next(words, "") if value is None else value).partition(":")
+            command.headers[header.strip().lower()] = header_value.strip()
         elif name == "--url":
-            found.url = next(words, "") if value is None else value
+            command.url = next(words, "") if value is None else value
         elif name in _TAKES and value is None:
             next(words, "")
         elif word in ("|", ">", "2>"):
             break
-        elif not word.startswith("-") and not found.url:
-            found.url = word
-    if not found.url:
+        elif not word.startswith("-") and not command.url:
+            command.url = word
+    if not command.url:
         raise Unreadable("The command names no URL; paste the whole of it.")
-    return found
+    return command
 
 
 def _decode_base64(coded: str) -> str:
@@ -438,11 +483,11 @@ def _ansi_quoted(text: str, start: int) -> tuple[str, int]:
     if match is None:
         raise Unreadable("A quote is not closed; paste the whole command.")
 
-    def spelled(found: re.Match[str]) -> str:
-        number = found[1] or found[2] or found[3]
+    def spelled(escape: re.Match[str]) -> str:
+        number = escape[1] or escape[2] or escape[3]
         if number and int(number, 16) < 0x110000:
             return chr(int(number, 16))
-        return _ESCAPES.get(found[4] or "", found[0])
+        return _ESCAPES.get(escape[4] or "", escape[0])
 
     return _ANSI.sub(spelled, match[0][:-1]), match.end()
 
@@ -493,17 +538,17 @@ def session_from_request(
     pasted: ImportedRequest, profile: Profile, session_id: str, at_ms: int
 ) -> ImportedSession:
     """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
-    answered by a person: what ran them is not here. Unreadable where it is too large."""
+    answered by a user: what ran them is not here. Unreadable where it is too large."""
     imported = ImportedSession(Session(session_id), notes=dict.fromkeys(pasted.notes))
     settings = _settings(pasted, profile, imported)
     _add(imported, at_ms, SessionStarted(settings))
     for item in pasted.items:
         match item:
-            case ImportedMessage(text=text, images=images, role=role, form=form):
+            case PromptMessage(text=text, images=images, role=role, form=form):
                 if imported.session.state in ("running", "waiting"):
                     _add(imported, at_ms, RunStopped())
                 _add(imported, at_ms, PromptAdded(text, images, role, form))
-            case ImportedAnswer(answer=answer):
+            case AnswerMessage(answer=answer):
                 _add_answer(
                     imported,
                     pasted,
@@ -513,7 +558,7 @@ def session_from_request(
                     "",
                     recorded=False,
                 )
-            case ImportedResult():
+            case ResultMessage():
                 _add_result(imported, at_ms, item)
     if pasted.response is not None:
         imported.response = pasted.response
@@ -527,22 +572,22 @@ def check_size(session: Session) -> None:
     """Unreadable where the last answer has so many parts, or the session so much of something, that
     its page could not be drawn in time: to be asked after each event, before that takes long."""
     if session.turns and len(session.turns[-1].parts) > MOST_PARTS:
-        raise Unreadable(f"An answer of more than {MOST_PARTS:,} texts and calls is not taken.")
+        raise Unreadable(f"An answer of more than {MOST_PARTS:,} texts and calls is not imported.")
     if len(session.by_call) > MOST_CALLS:
-        raise Unreadable(f"A session of more than {MOST_CALLS:,} calls is not taken.")
+        raise Unreadable(f"A session of more than {MOST_CALLS:,} calls is not imported.")
     if len(session.turns) > MOST_TURNS:
-        raise Unreadable(f"A session of more than {MOST_TURNS:,} requests is not taken.")
+        raise Unreadable(f"A session of more than {MOST_TURNS:,} requests is not imported.")
     if len(session.forks) > MOST_FORKS:
-        raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not taken.")
+        raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not imported.")
 
 
 def _settings(pasted: ImportedRequest, profile: Profile, imported: ImportedSession) -> Settings:
     setup = pasted.setup
-    brought = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
-    if brought is not None:
-        imported.notes |= dict.fromkeys(brought.notes)
+    tools_imported = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
+    if tools_imported is not None:
+        imported.notes |= dict.fromkeys(tools_imported.notes)
     tools = dict[str, Tool]()
-    for tool in brought.tools if brought is not None else ():
+    for tool in tools_imported.tools if tools_imported is not None else ():
         called = f"The tool {tool.name or 'without a name'}"
         if tool.tool is None:
             imported.notes[f"{called} was left out: {tool.problem}"] = None
@@ -595,7 +640,7 @@ def _add_answer(
             check_size(imported.session)
     for call_id in doubled_ids(turn):
         imported.notes[
-            f"Calls share the id {call_id[:60]!r}: their results are taken in order."
+            f"Calls share the id {call_id[:60]!r}: their results are matched in order."
         ] = None
     imported.open = {}
     for call in reversed(imported.session.current_calls):
@@ -603,7 +648,7 @@ def _add_answer(
         imported.open.setdefault(("name", call.name), []).append(call)
 
 
-def _add_result(imported: ImportedSession, at_ms: int, item: ImportedResult) -> None:
+def _add_result(imported: ImportedSession, at_ms: int, item: ResultMessage) -> None:
     call = _find_call(imported, item)
     if call is None:
         name = item.call_id or item.name
@@ -615,10 +660,14 @@ def _add_result(imported: ImportedSession, at_ms: int, item: ImportedResult) -> 
     _add(imported, at_ms, CallEnded(call.id, result))
 
 
-def _find_call(imported: ImportedSession, item: ImportedResult) -> Call | None:
+def _find_call(imported: ImportedSession, item: ResultMessage) -> Call | None:
     """The call that a result answers: by its id; by its name where it has none. Of calls that
     share it the first one that is still open."""
-    found = imported.open.get(("id", item.call_id) if item.call_id else ("name", item.name), [])
-    while found and not (imported.session.current(found[-1]) and found[-1].status != "done"):
-        found.pop()
-    return found[-1] if found else None
+    open_calls = imported.open.get(
+        ("id", item.call_id) if item.call_id else ("name", item.name), []
+    )
+    while open_calls and not (
+        imported.session.current(open_calls[-1]) and open_calls[-1].status != "done"
+    ):
+        open_calls.pop()
+    return open_calls[-1] if open_calls else None

@@ -1,7 +1,7 @@
 """A request as a Python script for the official package of its protocol, with its tool loop.
 
 All that comes from the session is written by `repr`; the code around it is fixed for each
-protocol. What a package has no parameter for is sent by `extra_body`.
+protocol and stands in `sdk_templates`. What a package has no parameter for is sent by `extra_body`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from app.core.session import Prompt, Session, Turn
@@ -21,379 +22,58 @@ from app.exchange.requests_export import ExportedRequest, package_base, request_
 
 @dataclass(frozen=True)
 class ScriptTemplate:
-    """`known` are the arguments of the package's call; the rest of a body goes by `extra_body`."""
+    """What is the same in every script of a protocol. `sections` are the pieces of its file in
+    `sdk_templates`, by name. `known` are the arguments of the package's call; the rest of a body
+    goes by `extra_body`."""
 
     package: str
-    head: str
-    stream: str
-    whole: str
-    go_on: str
+    sections: Mapping[str, str]
     known: frozenset[str]
 
 
-_ANTHROPIC = ScriptTemplate(
-    "anthropic",
-    "import anthropic",
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    with client.messages.stream(**request) as stream:
-        for text in stream.text_stream:
-            print(text, end="", flush=True)
-        message = stream.get_final_message()
-    print()
-    return message.content, [
-        (part.id, part.name, part.input) for part in message.content if part.type == "tool_use"
-    ]
-''',
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    message = client.messages.create(**request)
-    print("".join(part.text for part in message.content if part.type == "text"))
-    return message.content, [
-        (part.id, part.name, part.input) for part in message.content if part.type == "tool_use"
-    ]
-''',
-    '''
-def go_on(request, answer, results):
-    """The next request: the answer and the results of its calls behind what was said."""
-    given = [
-        {"type": "tool_result", "tool_use_id": call_id, "content": result}
-        for call_id, name, result in results
-    ]
-    said = [{"role": "assistant", "content": answer}, {"role": "user", "content": given}]
-    return {**request, "messages": [*request["messages"], *said]}
-''',
-    frozenset(
-        [
-            "max_tokens",
-            "messages",
-            "model",
-            "cache_control",
-            "container",
-            "metadata",
-            "output_config",
-            "service_tier",
-            "stop_sequences",
-            "system",
-            "thinking",
-            "tool_choice",
-            "tools",
-        ]
-    ),
-)
-
-_CHAT = ScriptTemplate(
-    "openai",
-    "import json\n\nimport openai",
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    text, calls = "", {}
-    for chunk in client.chat.completions.create(**request):
-        for choice in chunk.choices:
-            piece = choice.delta.content or ""
-            print(piece, end="", flush=True)
-            text += piece
-            for part in choice.delta.tool_calls or []:
-                call = calls.setdefault(part.index, {"id": "", "name": "", "arguments": ""})
-                call["id"] = part.id or call["id"]
-                if part.function:
-                    call["name"] += part.function.name or ""
-                    call["arguments"] += part.function.arguments or ""
-    print()
-    found = list(calls.values())
-    answer = {"role": "assistant", "content": text or None}
-    if found:
-        answer["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {"name": call["name"], "arguments": call["arguments"]},
-            }
-            for call in found
-        ]
-    return answer, [
-        (call["id"], call["name"], json.loads(call["arguments"] or "{}")) for call in found
-    ]
-''',
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    message = client.chat.completions.create(**request).choices[0].message
-    print(message.content or "")
-    return message.model_dump(exclude_none=True), [
-        (call.id, call.function.name, json.loads(call.function.arguments or "{}"))
-        for call in message.tool_calls or []
-        if call.type == "function"
-    ]
-''',
-    '''
-def go_on(request, answer, results):
-    """The next request: the answer and the results of its calls behind what was said."""
-    given = [
-        {"role": "tool", "tool_call_id": call_id, "content": result}
-        for call_id, name, result in results
-    ]
-    return {**request, "messages": [*request["messages"], answer, *given]}
-''',
-    frozenset(
-        [
-            "messages",
-            "model",
-            "audio",
-            "frequency_penalty",
-            "logit_bias",
-            "logprobs",
-            "max_completion_tokens",
-            "max_tokens",
-            "metadata",
-            "modalities",
-            "n",
-            "parallel_tool_calls",
-            "prediction",
-            "presence_penalty",
-            "reasoning_effort",
-            "response_format",
-            "seed",
-            "service_tier",
-            "stop",
-            "store",
-            "stream",
-            "stream_options",
-            "temperature",
-            "tool_choice",
-            "tools",
-            "top_logprobs",
-            "top_p",
-            "user",
-            "verbosity",
-        ]
-    ),
-)
-
-_RESPONSES = ScriptTemplate(
-    "openai",
-    "import json\n\nimport openai",
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    response = None
-    for event in client.responses.create(**request):
-        if event.type == "response.output_text.delta":
-            print(event.delta, end="", flush=True)
-        if event.type in ("response.completed", "response.incomplete", "response.failed"):
-            response = event.response
-    print()
-    return _read(response)
-''',
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    response = client.responses.create(**request)
-    print(response.output_text)
-    return _read(response)
-''',
-    '''
-def go_on(request, answer, results):
-    """The next request: the answer and the results of its calls behind what was said."""
-    said = request["input"]
-    said = [{"role": "user", "content": said}] if isinstance(said, str) else said
-    given = [
-        {"type": "function_call_output", "call_id": call_id, "output": result}
-        for call_id, name, result in results
-    ]
-    return {**request, "input": [*said, *answer, *given]}
-''',
-    frozenset(
-        [
-            "background",
-            "include",
-            "input",
-            "instructions",
-            "max_output_tokens",
-            "max_tool_calls",
-            "metadata",
-            "model",
-            "parallel_tool_calls",
-            "previous_response_id",
-            "prompt",
-            "reasoning",
-            "service_tier",
-            "store",
-            "stream",
-            "stream_options",
-            "temperature",
-            "text",
-            "tool_choice",
-            "tools",
-            "top_logprobs",
-            "top_p",
-            "truncation",
-            "user",
-        ]
-    ),
-)
-
-RESPONSES_READ = '''
-def _read(response):
-    """The answer to keep, and its calls."""
-    output = response.output if response is not None else []
-    return [item.model_dump(exclude_none=True) for item in output], [
-        (item.call_id, item.name, json.loads(item.arguments or "{}"))
-        for item in output
-        if item.type == "function_call"
-    ]
-'''
-
-_GEMINI = ScriptTemplate(
-    "google-genai",
-    "from google import genai\nfrom google.genai import types",
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    parts = []
-    for chunk in client.models.generate_content_stream(**request):
-        for candidate in (chunk.candidates or [])[:1]:
-            parts += (candidate.content and candidate.content.parts) or []
-            print(_text(parts[-1:]), end="", flush=True)
-    print()
-    return types.Content(role="model", parts=parts), _calls(parts)
-''',
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    answer = client.models.generate_content(**request)
-    parts = [
-        part
-        for candidate in (answer.candidates or [])[:1]
-        for part in (candidate.content and candidate.content.parts) or []
-    ]
-    print(_text(parts))
-    return types.Content(role="model", parts=parts), _calls(parts)
-''',
-    '''
-def go_on(request, answer, results):
-    """The next request: the answer and the results of its calls behind what was said."""
-    given = [
-        {"function_response": {"id": call_id, "name": name, "response": {"result": result}}}
-        for call_id, name, result in results
-    ]
-    said = [answer, {"role": "user", "parts": given}]
-    return {**request, "contents": [*request["contents"], *said]}
-''',
-    frozenset(),
-)
-
-GEMINI_READ = """
-def _text(parts):
-    return "".join(part.text for part in parts if part.text and not part.thought)
+_FOLDER = Path(__file__).parent / "sdk_templates"
 
 
-def _calls(parts):
-    found = [part.function_call for part in parts if part.function_call]
-    return [(call.id, call.name, dict(call.args or {})) for call in found]
-"""
-
-_OLLAMA = ScriptTemplate(
-    "ollama",
-    "import ollama",
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    text, thinking, calls = "", "", []
-    for chunk in send(request):
-        print(chunk.message.content or "", end="", flush=True)
-        text += chunk.message.content or ""
-        thinking += chunk.message.thinking or ""
-        calls += chunk.message.tool_calls or []
-    print()
-    return _read(text, thinking, calls)
-''',
-    '''
-def ask(request):
-    """Send it, print what comes, and return the answer and its calls."""
-    message = send(request).message
-    print(message.content or "")
-    return _read(message.content or "", message.thinking or "", message.tool_calls or [])
-''',
-    '''
-def go_on(request, answer, results):
-    """The next request: the answer and the results of its calls behind what was said."""
-    given = [
-        {"role": "tool", "tool_name": name, "content": result} for _, name, result in results
-    ]
-    return {**request, "messages": [*request["messages"], answer, *given]}
-''',
-    frozenset(
-        [
-            "model",
-            "messages",
-            "tools",
-            "stream",
-            "think",
-            "logprobs",
-            "top_logprobs",
-            "format",
-            "options",
-            "keep_alive",
-        ]
-    ),
-)
-
-OLLAMA_READ = '''
-def _read(text, thinking, calls):
-    """The answer to keep, and its calls; the package knows no ids."""
-    found = [("", call.function.name, dict(call.function.arguments)) for call in calls]
-    answer = {"role": "assistant", "content": text}
-    if thinking:
-        answer["thinking"] = thinking
-    if found:
-        answer["tool_calls"] = [
-            {"function": {"name": name, "arguments": given}} for _, name, given in found
-        ]
-    return answer, found
-'''
-
-OLLAMA_CHAT = """
-def send(request):
-    return client.chat(**request)
-"""
-
-OLLAMA_RAW = '''
-def send(request):
-    """The request as it stands: client.chat() leaves out what it has no word for, such as the ids
-    of calls and what a schema says beyond types."""
-    return client._request(
-        ollama.ChatResponse, "POST", "/api/chat", json=request, stream=request.get("stream", True)
-    )
-'''
-
-LOOP = '''
-def run_tool(name, arguments):
-    """Your tools go here. Until then each gives back what it gave in the recorded session."""
-    print(f"{name}({arguments})")
-    given = RECORDED.get(name) or [f"There is no recorded result of {name}."]
-    return given.pop(0) if len(given) > 1 else given[0]
+def _template(protocol: str, package: str, known: str = "") -> ScriptTemplate:
+    text = (_FOLDER / f"{protocol}.py.txt").read_text(encoding="utf-8")
+    pieces = (piece.partition("\n") for piece in re.split(r"(?m)^#: ", text)[1:])
+    sections = {name: f"\n{code.strip()}\n" for name, _, code in pieces}
+    return ScriptTemplate(package, sections, frozenset(known.split()))
 
 
-for _ in range(10):
-    answer, calls = ask(REQUEST)
-    if not calls:
-        break
-    results = [(call_id, name, run_tool(name, given)) for call_id, name, given in calls]
-    REQUEST = go_on(REQUEST, answer, results)
-'''
-
+LOOP = "\n" + (_FOLDER / "loop.py.txt").read_text(encoding="utf-8")
 TEMPLATES: Mapping[str, ScriptTemplate] = {
-    "anthropic": _ANTHROPIC,
-    "openai_chat": _CHAT,
-    "openai_responses": _RESPONSES,
-    "gemini": _GEMINI,
-    "ollama": _OLLAMA,
+    "anthropic": _template(
+        "anthropic",
+        "anthropic",
+        """cache_control container max_tokens messages metadata model output_config service_tier
+        stop_sequences system thinking tool_choice tools""",
+    ),
+    "openai_chat": _template(
+        "openai_chat",
+        "openai",
+        """audio frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages
+        metadata modalities model n parallel_tool_calls prediction presence_penalty
+        reasoning_effort response_format seed service_tier stop store stream stream_options
+        temperature tool_choice tools top_logprobs top_p user verbosity""",
+    ),
+    "openai_responses": _template(
+        "openai_responses",
+        "openai",
+        """background include input instructions max_output_tokens max_tool_calls metadata model
+        parallel_tool_calls previous_response_id prompt reasoning service_tier store stream
+        stream_options temperature text tool_choice tools top_logprobs top_p truncation user""",
+    ),
+    "gemini": _template(
+        "gemini",
+        "google-genai",
+    ),
+    "ollama": _template(
+        "ollama",
+        "ollama",
+        """format keep_alive logprobs messages model options stream think tools top_logprobs""",
+    ),
 }
-
 
 WIDTH = 88
 OWN_HEADERS = ("content-type", "accept", "anthropic-version")
@@ -440,9 +120,9 @@ def source(
     asked: ExportedRequest, results: Mapping[str, Sequence[str]], title: str = ""
 ) -> tuple[str, tuple[str, ...]]:
     """(the file, sentences on what it does otherwise). `results` are texts by the tool's name."""
-    value, said = asked.value, TEMPLATES.get(asked.protocol)
-    found = package_base(asked)
-    if value is None or said is None or found is None or not comparable(value):
+    value, template = asked.value, TEMPLATES.get(asked.protocol)
+    base = package_base(asked)
+    if value is None or template is None or base is None or not comparable(value):
         why = "This request has no form in an official Python package; curl can send it."
         return f'"""{why}"""\n', (why,)
     notes = list(asked.notes)
@@ -452,20 +132,21 @@ def source(
     words = [
         comment_text(f"{what}{of}, by the official package."),
         "",
-        f"    pip install {said.package}",
+        f"    pip install {template.package}",
     ]
     words += ["", *map(comment_text, notes)] if notes else []
-    request, setting = _request(asked, value, found, notes)
+    request, setting = _request(asked, value, base, notes)
     parts = [
         '"""' + "\n".join(words) + '\n"""',
-        _imports(asked, said.head),
+        _imports(asked, template.sections["import"].strip()),
         setting,
         f"REQUEST = {literal(request)}",
         *([f"RECORDED = {literal({n: list(r) for n, r in results.items()})}"] if tools else []),
     ]
-    functions = [_before(asked, value), said.stream if asked.streams else said.whole]
-    functions += [said.go_on, LOOP] if tools else ["\nask(REQUEST)\n"]
-    code = "\n\n".join(parts) + "\n\n" + "\n".join(function for function in functions if function)
+    functions = [*_before(asked.protocol, value), "ask streamed" if asked.streams else "ask whole"]
+    functions = [template.sections[name] for name in (*functions, *(["go on"] if tools else []))]
+    functions.append(LOOP if tools else "\nask(REQUEST)\n")
+    code = "\n\n".join(parts) + "\n\n" + "\n".join(functions)
     return code, tuple(notes)
 
 
@@ -482,7 +163,7 @@ def _first_of_last_run(session: Session) -> Turn | None:
 
 def recorded_results(session: Session, turn: Turn) -> Mapping[str, Sequence[str]]:
     """The texts that the tools gave from `turn` to the next prompt, by name and in order."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for item in session.items:
         if item.seq < turn.seq:
             continue
@@ -490,8 +171,8 @@ def recorded_results(session: Session, turn: Turn) -> Mapping[str, Sequence[str]
             break
         for call in [] if item.dropped else item.calls:
             if call.result is not None:
-                found.setdefault(call.name, []).append(call.result.text)
-    return found
+                results.setdefault(call.name, []).append(call.result.text)
+    return results
 
 
 def _imports(request: ExportedRequest, head: str) -> str:
@@ -507,11 +188,11 @@ def _key(request: ExportedRequest) -> str:
 def _request(
     asked: ExportedRequest,
     value: Mapping[str, Any],
-    found: tuple[str, str, Mapping[str, str]],
+    base: tuple[str, str, Mapping[str, str]],
     notes: list[str],
 ) -> tuple[dict[str, Any], str]:
     """(the arguments of the package's call, the lines that make its client)."""
-    url, query, named = found
+    url, query, named = base
     own = {*OWN_HEADERS, asked.key_header}
     headers = {name: text for name, text in asked.headers.items() if name.lower() not in own}
     key = _key(asked)
@@ -614,15 +295,14 @@ def _gemini_client(
     return _client_code("genai.Client", [f"api_key={key}", f"http_options={literal(options)}"])
 
 
-def _before(request: ExportedRequest, value: Mapping[str, Any]) -> str:
-    match request.protocol:
-        case "openai_responses":
-            return RESPONSES_READ
-        case "gemini":
-            return GEMINI_READ
+def _before(protocol: str, value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sections that stand before the one that asks."""
+    match protocol:
+        case "openai_responses" | "gemini":
+            return ("read",)
         case "ollama":
-            return OLLAMA_READ + "\n" + (OLLAMA_CHAT if _chat_sends_all(value) else OLLAMA_RAW)
-    return ""
+            return "read", "send" if _chat_sends_all(value) else "send raw"
+    return ()
 
 
 def _chat_sends_all(value: Mapping[str, Any]) -> bool:

@@ -79,13 +79,13 @@ def read_session(
         try:
             reading.take(_object(line))
         except (IllegalEvent, BadInput) as error:
-            raise BadInput(f"Line {number} cannot be read: {error} Nothing was kept.") from error
+            raise BadInput(f"Line {number} cannot be read: {error} Nothing was saved.") from error
         # Whatever else a fold stumbles over, it is the file's fault and not the program's.
         except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
-            said = f"Line {number} cannot follow what stands before it. Nothing was kept."
-            raise BadInput(said) from error
+            sentence = f"Line {number} cannot follow the lines before it. Nothing was saved."
+            raise BadInput(sentence) from error
         except RecursionError as error:
-            raise BadInput(f"Line {number} is nested too deep. Nothing was kept.") from error
+            raise BadInput(f"Line {number} is nested too deep. Nothing was saved.") from error
     return reading.done()
 
 

@@ -4,7 +4,7 @@
 https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
 https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 https://docs.anthropic.com/en/api/messages#body-tools
-https://ai.google.dev/api/caching#FunctionDeclaration
+https://ai.google.dev/api/caching
 https://modelcontextprotocol.io/specification/2025-06-18/server/tools#tool
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -53,8 +53,8 @@ def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool |
         return
     match value:
         case list() if len(value) > _MOST_ENTRIES:
-            said = f"A list here has more than {_MOST_ENTRIES:,} entries; import a part of it."
-            yield refused_tool({}, "", "", said)
+            sentence = f"A list here has more than {_MOST_ENTRIES:,} entries; import a part of it."
+            yield refused_tool({}, "", "", sentence)
         case list():
             for entry in value:
                 yield from read_tools(entry, file, depth + 1)
@@ -73,9 +73,9 @@ def _read_object(
     if is_case(entry):
         yield from _read_case(entry, file, depth)
         return
-    told = mcp_config.server_entries(entry)
-    if told is not None:
-        yield from mcp_config.read_servers(told)
+    servers = mcp_config.server_entries(entry)
+    if servers is not None:
+        yield from mcp_config.read_servers(servers)
     lists = [] if _is_named(entry) else [entry[key] for key in _HOLDERS if _holds(entry, key)]
     for entries in lists:
         yield from read_tools(entries, file, depth + 1)
@@ -85,7 +85,7 @@ def _read_object(
         yield from namespace_tools(entry)
     elif is_gemini_entry(entry):
         yield from gemini_tools(entry)
-    elif told is None and not lists:
+    elif servers is None and not lists:
         yield _read_tool(entry, file)
 
 
@@ -101,16 +101,16 @@ def _read_case(
     functions = entry.get("function")
     listed = [functions] if isinstance(functions, Mapping) else functions
     if not isinstance(listed, list):
-        said = (
+        sentence = (
             f"The case {called} names no functions of its own; import the file of functions that it"
             " is about."
         )
-        yield refused_tool(entry, CASE, called, said)
+        yield refused_tool(entry, CASE, called, sentence)
         return
-    for found in read_tools(listed, file, depth + 1):
-        if isinstance(found, ImportedTool):
+    for item in read_tools(listed, file, depth + 1):
+        if isinstance(item, ImportedTool):
             note = f"Of the case {called} the question and what else it holds were left out."
-            yield replace(found, kind=CASE, notes=(note, *found.notes))
+            yield replace(item, kind=CASE, notes=(note, *item.notes))
 
 
 def _is_named(entry: Mapping[str, Any]) -> bool:
@@ -152,33 +152,33 @@ def _read_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
     if "name" in entry and ("parameters" in entry or "description" in entry):
         return old_openai_function(entry)
     keys = ", ".join(clip(key, 40) for key in list(entry)[:8]) or "nothing"
-    said = f"This is in no form of a tool that is known here: it has {keys}."
-    return refused_tool(entry, "", entry.get("name") or entry.get("title"), said)
+    sentence = f"This is in no form of a tool that is known here: it has {keys}."
+    return refused_tool(entry, "", entry.get("name") or entry.get("title"), sentence)
 
 
 def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
     """What a provider runs itself, or a schema of something else."""
     if kind in ("string", "number", "integer", "boolean", "array", "null"):
-        said = "Arguments are an object; this schema is of another type."
-        return refused_tool(entry, JSON_SCHEMA, entry.get("title"), said)
+        sentence = "Arguments are an object; this schema is of another type."
+        return refused_tool(entry, JSON_SCHEMA, entry.get("title"), sentence)
     if kind == "not_implemented":
-        said = "LangChain's dump leaves the arguments out; import convert_to_openai_tool(tool)."
-        return refused_tool(entry, LANGCHAIN, entry.get("name"), said)
+        sentence = "LangChain's dump leaves the arguments out; import convert_to_openai_tool(tool)."
+        return refused_tool(entry, LANGCHAIN, entry.get("name"), sentence)
     if kind in ("function", "custom"):
-        said = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
-        return refused_tool(entry, "", "", said)
-    said = f"A tool of the type {clip(kind)!r} is run by its provider; it cannot be imported."
-    return refused_tool(entry, "", entry.get("name") or kind, said)
+        sentence = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
+        return refused_tool(entry, "", "", sentence)
+    sentence = f"A tool of the type {clip(kind)!r} is run by its provider; it cannot be imported."
+    return refused_tool(entry, "", entry.get("name") or kind, sentence)
 
 
 def own_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
     """A tool in our own form; the paths of a Python tool count from the file it stands in."""
-    found = ImportedTool(None, clip(entry.get("name")), entry, "", OWN_FORM)
+    imported = ImportedTool(None, clip(entry.get("name")), entry, "", OWN_FORM)
     try:
         tool = check_tool(with_absolute_paths(entry, file))
     except BadTool as error:
-        return with_problem(found, error)
-    return replace(found, tool=tool, name=tool.name)
+        return with_problem(imported, error)
+    return replace(imported, tool=tool, name=tool.name)
 
 
 def with_absolute_paths(entry: Mapping[str, Any], file: str) -> Mapping[str, Any]:
@@ -188,14 +188,14 @@ def with_absolute_paths(entry: Mapping[str, Any], file: str) -> Mapping[str, Any
         return entry
     if entry.get("answered_by") != "python":
         return entry
-    made = dict(config)
+    absolute = dict(config)
     for name in ("file", "interpreter"):
         path = config.get(name)
         if not isinstance(path, str) or not path or path.startswith((SHIPPED, "/", "~/")):
             continue
         if name == "file" or "/" in path:
-            made[name] = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
-    return {**entry, "config": made}
+            absolute[name] = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
+    return {**entry, "config": absolute}
 
 
 # -- OpenAI: Chat Completions and Responses ----------------------------------------------------
@@ -215,17 +215,15 @@ def chat_tool(entry: Mapping[str, Any]) -> ImportedTool:
     kind = str(entry.get("type", "function"))
     inner = entry.get(kind)
     if not isinstance(inner, Mapping):
-        return refused_tool(
-            entry, OPENAI_CHAT, "", f'"{kind}" is an object with a name.', "openai_chat"
-        )
+        sentence = f'"{kind}" is an object with a name.'
+        return refused_tool(entry, OPENAI_CHAT, "", sentence, "openai_chat")
+    form = inner.get("format")
+    if isinstance(form, Mapping) and isinstance(form.get("grammar"), Mapping):
+        inner = {**inner, "format": {"type": "grammar", **form["grammar"]}}
     extra = protocol_extra(entry, "openai_chat", _CHAT_EXTRA)
     notes = note_left_out(entry, ("type", kind, *_CHAT_EXTRA))
-    if kind == "custom":
-        form = inner.get("format")
-        if isinstance(form, Mapping) and isinstance(form.get("grammar"), Mapping):
-            form = {"type": "grammar", **form["grammar"]}
-        return _openai_custom(entry, inner, form, OPENAI_CHAT, "openai_chat", notes, extra)
-    return _openai_function(entry, inner, OPENAI_CHAT, "openai_chat", notes, extra)
+    custom = kind == "custom"
+    return _openai_tool(entry, inner, OPENAI_CHAT, "openai_chat", custom, notes, extra)
 
 
 def responses_tool(
@@ -235,10 +233,8 @@ def responses_tool(
     known = {**entry, "namespace": space} if space else entry
     extra = protocol_extra(known, "openai_responses", _RESPONSES_EXTRA)
     plain = {name: value for name, value in entry.items() if name not in _RESPONSES_EXTRA}
-    if entry.get("type") == "custom":
-        form = entry.get("format")
-        return _openai_custom(entry, plain, form, OPENAI_RESPONSES, "openai_responses", [], extra)
-    return _openai_function(entry, plain, OPENAI_RESPONSES, "openai_responses", [], extra)
+    custom = entry.get("type") == "custom"
+    return _openai_tool(entry, plain, OPENAI_RESPONSES, "openai_responses", custom, [], extra)
 
 
 def is_namespace(entry: Mapping[str, Any]) -> bool:
@@ -255,48 +251,47 @@ def namespace_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
             yield responses_tool(tool, space)
         else:
             called = tool.get("name") if isinstance(tool, Mapping) else ""
-            said = f"Only functions of the namespace {clip(entry.get('name'))!r} can be imported."
-            yield refused_tool(entry, OPENAI_RESPONSES, called, said, "openai_responses")
+            sentence = (
+                f"Only functions of the namespace {clip(entry.get('name'))!r} can be imported."
+            )
+            yield refused_tool(entry, OPENAI_RESPONSES, called, sentence, "openai_responses")
 
 
 def old_openai_function(entry: Mapping[str, Any]) -> ImportedTool:
     """An entry of `functions`, which came before `tools`."""
-    return _openai_function(entry, entry, "OpenAI functions", "", [], None)
+    return _openai_tool(entry, entry, "OpenAI functions", "")
 
 
-def _openai_function(
+def _openai_tool(
     entry: Mapping[str, Any],
     inner: Mapping[str, Any],
     kind: str,
     protocol: str,
-    notes: list[str],
-    extra: Mapping[str, Any] | None,
+    custom: bool = False,
+    notes: Sequence[str] = (),
+    extra: Mapping[str, Any] | None = None,
 ) -> ImportedTool:
-    pieces = ToolParts(
-        inner.get("name"),
-        inner.get("description"),
-        inner.get("parameters"),
-        rest={"strict": inner.get("strict"), "extra": extra},
-        notes=[*notes, *note_left_out(inner, (*_FUNCTION_KNOWN, "type"))],
-    )
-    return build_tool(entry, kind, pieces, protocol)
+    """`inner` has the name; `custom` takes free text in its `format`."""
+    schema = None if custom else inner.get("parameters")
+    rest = {"strict": inner.get("strict"), "extra": extra}
+    if custom:
+        form = inner.get("format")
+        rest = {"format": {"type": "text"} if form is None else form, "extra": extra}
+    known = _CUSTOM_KNOWN if custom else _FUNCTION_KNOWN
+    notes = [*notes, *note_left_out(inner, (*known, "type"))]
+    return _built(entry, kind, inner, schema, protocol, rest=rest, notes=notes)
 
 
-def _openai_custom(
+def _built(
     entry: Mapping[str, Any],
-    inner: Mapping[str, Any],
-    form: Any,
     kind: str,
-    protocol: str,
-    notes: list[str],
-    extra: Mapping[str, Any] | None,
+    inner: Mapping[str, Any],
+    parameters: Any,
+    protocol: str = "",
+    **parts: Any,
 ) -> ImportedTool:
-    pieces = ToolParts(
-        inner.get("name"),
-        inner.get("description"),
-        rest={"format": {"type": "text"} if form is None else form, "extra": extra},
-        notes=[*notes, *note_left_out(inner, (*_CUSTOM_KNOWN, "type"))],
-    )
+    """The tool whose name and description stand in `inner`; `parts` are those of ToolParts."""
+    pieces = ToolParts(inner.get("name"), inner.get("description"), parameters, **parts)
     return build_tool(entry, kind, pieces, protocol)
 
 
@@ -318,18 +313,14 @@ _ANTHROPIC_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed
 
 def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """`{"name", "description", "input_schema"}`"""
-    pieces = ToolParts(
-        entry.get("name"),
-        entry.get("description"),
-        entry.get("input_schema"),
-        rest={
-            "strict": entry.get("strict"),
-            "eager": entry.get("eager_input_streaming"),
-            "extra": protocol_extra(entry, "anthropic", _ANTHROPIC_EXTRA),
-        },
-        notes=note_left_out(entry, (*_ANTHROPIC_KNOWN, *_ANTHROPIC_EXTRA)),
-    )
-    return build_tool(entry, ANTHROPIC, pieces, "anthropic")
+    rest = {
+        "strict": entry.get("strict"),
+        "eager": entry.get("eager_input_streaming"),
+        "extra": protocol_extra(entry, "anthropic", _ANTHROPIC_EXTRA),
+    }
+    notes = note_left_out(entry, (*_ANTHROPIC_KNOWN, *_ANTHROPIC_EXTRA))
+    schema = entry.get("input_schema")
+    return _built(entry, ANTHROPIC, entry, schema, "anthropic", rest=rest, notes=notes)
 
 
 # -- Gemini ------------------------------------------------------------------------------------
@@ -372,8 +363,8 @@ def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
     """An entry of Gemini's `tools`: a list of declarations, or something Google runs itself."""
     for key, value in entry.items():
         if key not in GEMINI_LISTS:
-            said = f"{key!r} is run by Google itself; only functions can be imported."
-            yield refused_tool(entry, GEMINI, key, said, "gemini")
+            sentence = f"{key!r} is run by Google itself; only functions can be imported."
+            yield refused_tool(entry, GEMINI, key, sentence, "gemini")
         elif isinstance(value, list):
             yield from (gemini_tool(declaration) for declaration in value)
         else:
@@ -397,21 +388,15 @@ def gemini_tool(entry: Any) -> ImportedTool:
     schemas = [entry[name] for name in GEMINI_SCHEMAS if name in entry]
     notes = note_left_out(entry, _GEMINI_KNOWN)
     if schemas and "parameters" in entry:
-        notes.append(f"It has parameters and {GEMINI_SCHEMAS[0]}; the latter was taken.")
+        notes.append(f"It has parameters and {GEMINI_SCHEMAS[0]}; the latter was used.")
     if not schemas and "parameters" in entry:
         schemas = [from_openapi_schema(entry["parameters"])]
         if schemas[0] != entry["parameters"]:
             notes.append("Its parameters were in Gemini's dialect; they are JSON Schema now.")
     outputs = [from_openapi_schema(entry[name]) for name in _GEMINI_OUTPUTS if name in entry]
-    pieces = ToolParts(
-        entry.get("name"),
-        entry.get("description"),
-        schemas[0] if schemas else None,
-        output=outputs[0] if outputs else None,
-        rest={"extra": protocol_extra(entry, "gemini", _GEMINI_EXTRA)},
-        notes=notes,
-    )
-    return build_tool(entry, GEMINI, pieces, "gemini")
+    schema, output = (values[0] if values else None for values in (schemas, outputs))
+    rest = {"extra": protocol_extra(entry, "gemini", _GEMINI_EXTRA)}
+    return _built(entry, GEMINI, entry, schema, "gemini", output=output, rest=rest, notes=notes)
 
 
 # -- MCP and Bedrock ---------------------------------------------------------------------------
@@ -426,31 +411,19 @@ def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
     notes = note_left_out(entry, (*_MCP_KNOWN, "_meta"))
     title = entry.get("title")
     if isinstance(title, str) and title:
-        notes.append("Its title is for people and was left out; models are told the name.")
+        notes.append("Its title is for people and was left out; models read the name.")
     if "annotations" in entry:
         notes.append("Its annotations are the server's own word and are not relied upon.")
-    notes.append("To have it answered by its server, add the server and take its tools there.")
-    pieces = ToolParts(
-        entry.get("name"),
-        entry.get("description"),
-        entry.get("inputSchema"),
-        output=entry.get("outputSchema"),
-        notes=notes,
-    )
-    return build_tool(entry, MCP, pieces)
+    notes.append("To have it answered by its server, add the server and its tools there.")
+    schema, output = entry.get("inputSchema"), entry.get("outputSchema")
+    return _built(entry, MCP, entry, schema, output=output, notes=notes)
 
 
 def bedrock_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """The inside of `toolSpec`: an inputSchema that is `{"json": schema}`."""
-    inner = entry["inputSchema"]
-    pieces = ToolParts(
-        entry.get("name"),
-        entry.get("description"),
-        inner.get("json"),
-        rest={"strict": entry.get("strict")},
-        notes=note_left_out(entry, ("name", "description", "inputSchema", "strict")),
-    )
-    return build_tool(entry, BEDROCK, pieces)
+    schema, rest = entry["inputSchema"].get("json"), {"strict": entry.get("strict")}
+    notes = note_left_out(entry, ("name", "description", "inputSchema", "strict"))
+    return _built(entry, BEDROCK, entry, schema, rest=rest, notes=notes)
 
 
 # -- JSON Schema alone, and LangChain ----------------------------------------------------------
@@ -474,9 +447,7 @@ def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
         name = legal_name(file) or "tool"
         notes.append(f"The schema has no title, so the tool is called {name}.")
     parameters = {key: entry[key] for key in entry if key not in ("title", "description")}
-    return build_tool(
-        entry, JSON_SCHEMA, ToolParts(name, entry.get("description"), parameters, notes=notes)
-    )
+    return _built(entry, JSON_SCHEMA, {**entry, "name": name}, parameters, notes=notes)
 
 
 def is_langchain(entry: Mapping[str, Any]) -> bool:
@@ -503,8 +474,7 @@ def langchain_tool(entry: Mapping[str, Any]) -> ImportedTool:
         if word in schema and schema[word] != own:
             notes.append(f"The {word} of its arguments as a whole was left out.")
     schema = {name: schema[name] for name in schema if name not in ("title", "description")}
-    pieces = ToolParts(entry.get("name"), entry.get("description"), schema, notes=notes)
-    return build_tool(entry, LANGCHAIN, pieces)
+    return _built(entry, LANGCHAIN, entry, schema, notes=notes)
 
 
 def _has_default(schema: Any) -> bool:

@@ -2,15 +2,16 @@
 
 A change is never silent: each is a note. Schemas in the dialect of OpenAPI 3.0 (Gemini's too) or
 with the types of a programming language become JSON Schema.
-https://spec.openapis.org/oas/v3.0.3#schema-object https://ai.google.dev/api/caching#Schema
+https://spec.openapis.org/oas/v3.0.3#schema-object https://ai.google.dev/api/caching
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from app.core.errors import BadTool
@@ -30,7 +31,7 @@ class ImportedTool:
 
     `form` is the entry as its own format writes it, and `protocol` whose format that is
     ("anthropic", "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind`
-    names the format for a person. `notes` are sentences: what was changed, left out or not known.
+    names the format for a user. `notes` are sentences: what was changed, left out or not known.
     """
 
     tool: Tool | None
@@ -110,7 +111,7 @@ def build_tool(
     entry: Mapping[str, Any], kind: str, pieces: ToolParts, protocol: str = ""
 ) -> ImportedTool:
     """The tool that `pieces` make, checked as one that is typed."""
-    found = ImportedTool(None, clip(pieces.name), entry, protocol, kind)
+    imported = ImportedTool(None, clip(pieces.name), entry, protocol, kind)
     notes = list(pieces.notes)
     try:
         name = _legal(pieces.name, notes)
@@ -123,8 +124,8 @@ def build_tool(
         }
         tool = check_tool(data)
     except BadTool as error:
-        return with_problem(replace(found, notes=tuple(notes)), error)
-    return replace(found, tool=tool, name=tool.name, notes=tuple(notes))
+        return with_problem(replace(imported, notes=tuple(notes)), error)
+    return replace(imported, tool=tool, name=tool.name, notes=tuple(notes))
 
 
 def with_problem(tool: ImportedTool, error: BadTool) -> ImportedTool:
@@ -154,8 +155,8 @@ def protocol_extra(
     entry: Mapping[str, Any], protocol: str, names: Sequence[str]
 ) -> dict[str, Any] | None:
     """The members that `protocol` alone knows, as `extra` of a tool; None where there are none."""
-    found = {name: entry[name] for name in names if entry.get(name) is not None}
-    return {protocol: found} if found else None
+    members = {name: entry[name] for name in names if entry.get(name) is not None}
+    return {protocol: members} if members else None
 
 
 def clip(value: Any, most: int = 80) -> str:
@@ -176,8 +177,10 @@ def _legal(name: Any, notes: list[str]) -> str:
         return name
     legal = legal_name(name)
     if not legal:
-        said = "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
-        raise BadTool(said, "/name")
+        sentence = (
+            "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
+        )
+        raise BadTool(sentence, "/name")
     notes.append(f"Its name was {clip(name)!a}; that is not a legal name, so it is {legal}.")
     return legal
 
@@ -191,8 +194,8 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
     changed: dict[str, str] = {}
     parameters = with_json_types(parameters, changed)
     if changed:
-        said = ", ".join(f"{was} is {now or 'anything'}" for was, now in changed.items())
-        notes.append(f"Its types are those of a programming language; in JSON Schema {said}.")
+        changes = ", ".join(f"{was} is {now or 'anything'}" for was, now in changed.items())
+        notes.append(f"Its types are those of a programming language; in JSON Schema {changes}.")
     return {"parameters": parameters}
 
 
@@ -267,28 +270,23 @@ def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
     """`schema` in JSON Schema; what is no schema is left as it is, for the check to refuse."""
     if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
         return schema
-    made: dict[str, Any] = {}
+    convert = partial(from_openapi_schema, depth=depth + 1)
+    converted: dict[str, Any] = {}
     for written, value in schema.items():
         key = _SNAKE.get(str(written), str(written))
         if key == "type" and isinstance(value, str):
             if value != "TYPE_UNSPECIFIED":
-                made[key] = _lower_type(value)
+                converted[key] = _lower_type(value)
         elif key == "type" and isinstance(value, list):
-            made[key] = [_lower_type(inner) if isinstance(inner, str) else inner for inner in value]
+            converted[key] = [
+                _lower_type(inner) if isinstance(inner, str) else inner for inner in value
+            ]
         elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
-            made[key] = int(value)
-        elif key in _ONE:
-            made[key] = from_openapi_schema(value, depth + 1)
-        elif key in _MANY and isinstance(value, list):
-            made[key] = [from_openapi_schema(inner, depth + 1) for inner in value]
-        elif key == "properties" and isinstance(value, Mapping):
-            made[key] = {
-                name: from_openapi_schema(inner, depth + 1) for name, inner in value.items()
-            }
+            converted[key] = int(value)
         elif key not in _SILENT:
-            made[key] = value
-    _convert_exclusive(made)
-    return _with_null(made) if schema.get("nullable") is True else made
+            converted[key] = _with_inner(key, value, ("properties",), convert)
+    _convert_exclusive(converted)
+    return _with_null(converted) if schema.get("nullable") is True else converted
 
 
 def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
@@ -296,46 +294,50 @@ def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any
     became what."""
     if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
         return schema
-    made: dict[str, Any] = {}
+    convert = partial(with_json_types, changed=changed, depth=depth + 1)
+    converted: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "type" and isinstance(value, str) and value in _WRITTEN:
             changed[value] = _WRITTEN[value]
             if _WRITTEN[value]:
-                made[key] = _WRITTEN[value]
+                converted[key] = _WRITTEN[value]
         elif key == "type" and isinstance(value, list):
             kinds = [inner for inner in value if isinstance(inner, str) and _WRITTEN.get(inner)]
             changed |= {kind: _WRITTEN[kind] for kind in kinds}
-            made[key] = [_WRITTEN[inner] if inner in kinds else inner for inner in value]
-        elif key in _ONE:
-            made[key] = with_json_types(value, changed, depth + 1)
-        elif key in _MANY and isinstance(value, list):
-            made[key] = [with_json_types(inner, changed, depth + 1) for inner in value]
-        elif key in _NAMED and isinstance(value, Mapping):
-            made[key] = {
-                name: with_json_types(inner, changed, depth + 1) for name, inner in value.items()
-            }
+            converted[key] = [_WRITTEN[inner] if inner in kinds else inner for inner in value]
         else:
-            made[key] = value
-    return made
+            converted[key] = _with_inner(key, value, _NAMED, convert)
+    return converted
+
+
+def _with_inner(key: str, value: Any, named: Sequence[str], convert: Callable[[Any], Any]) -> Any:
+    """The value of a keyword with the schemas in it converted; `named` hold them by name."""
+    if key in _ONE:
+        return convert(value)
+    if key in _MANY and isinstance(value, list):
+        return [convert(inner) for inner in value]
+    if key in named and isinstance(value, Mapping):
+        return {name: convert(inner) for name, inner in value.items()}
+    return value
 
 
 def _lower_type(kind: str) -> str:
     return kind.lower() if kind.lower() in _TYPES else kind
 
 
-def _convert_exclusive(made: dict[str, Any]) -> None:
+def _convert_exclusive(schema: dict[str, Any]) -> None:
     """Draft 4 said `minimum` and whether it is exclusive; since then the bound itself says it."""
     for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(made.get(strict), bool):
-            exclusive = made.pop(strict)
-            if exclusive and plain in made:
-                made[strict] = made.pop(plain)
+        if isinstance(schema.get(strict), bool):
+            exclusive = schema.pop(strict)
+            if exclusive and plain in schema:
+                schema[strict] = schema.pop(plain)
 
 
-def _with_null(made: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(made.get("type"), str):
-        return {"anyOf": [made, {"type": "null"}]} if made else made
-    made["type"] = [made["type"], "null"]
-    if isinstance(made.get("enum"), list) and None not in made["enum"]:
-        made["enum"] = [*made["enum"], None]
-    return made
+def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(schema.get("type"), str):
+        return {"anyOf": [schema, {"type": "null"}]} if schema else schema
+    schema["type"] = [schema["type"], "null"]
+    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+    return schema

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from app.core.errors import BadInput
+from app.core.errors import BadInput, PlaygroundError
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolChoice, ToolResult
 from app.exchange.python.signature import face, python_file
 from app.protocols.raw_json import Quoted, parse_json
-from app.protocols.registry import CODECS
+from app.protocols.registry import CODECS, REQUEST_READERS
+from app.protocols.request import AnswerMessage, RequestNotes
+from app.render.filters import pretty
+from app.schema.tool_config import WITH_BODY
 
 # -- HTTP tools as an OpenAPI 3.1 document, https://spec.openapis.org/oas/v3.1.0 ---------------
 
@@ -26,7 +29,6 @@ _URL = re.compile(r"(?P<server>https?://[^/?#{}]+)(?P<path>/[^?#]*)?(?:\?(?P<que
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _ARGUMENT = re.compile(r"\{\{\s*args\.([A-Za-z0-9_-]+)\s*\}\}")
 _KEY = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 def openapi_document(tools: Sequence[Tool]) -> tuple[str, list[str]]:
@@ -39,28 +41,28 @@ def openapi_document(tools: Sequence[Tool]) -> tuple[str, list[str]]:
             notes.append(f"{tool.name} is not an HTTP tool and was left out.")
             continue
         _add(tool, paths, schemes, notes)
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": tools[0].group or tools[0].name, "version": "1"},
         "paths": paths,
     }
     if schemes:
-        made["components"] = {"securitySchemes": schemes}
-    return json.dumps(made, indent=2, ensure_ascii=False), notes
+        document["components"] = {"securitySchemes": schemes}
+    return json.dumps(document, indent=2, ensure_ascii=False), notes
 
 
 def _add(tool: Tool, paths: dict[str, Any], schemes: dict[str, Any], notes: list[str]) -> None:
     config = tool.config
-    method, found = str(config.get("method", "GET")), _URL.fullmatch(str(config.get("url", "")))
-    if found is None:
+    method, url = str(config.get("method", "GET")), _URL.fullmatch(str(config.get("url", "")))
+    if url is None:
         notes.append(f"{tool.name} has a URL that OpenAPI cannot say and was left out.")
         return
-    path = found["path"] or "/"
-    item = paths.setdefault(path, {"servers": [{"url": found["server"]}]})
-    if method.lower() in item or item["servers"][0]["url"] != found["server"]:
-        notes.append(f"{tool.name} stands at a path that is taken ({path}) and was left out.")
+    path = url["path"] or "/"
+    item = paths.setdefault(path, {"servers": [{"url": url["server"]}]})
+    if method.lower() in item or item["servers"][0]["url"] != url["server"]:
+        notes.append(f"{tool.name} is at a path that is in use ({path}) and was left out.")
         return
-    item[method.lower()] = _operation(tool, path, found["query"] or "", method, schemes, notes)
+    item[method.lower()] = _operation(tool, path, url["query"] or "", method, schemes, notes)
     for word in ("$defs", "definitions", "allOf", "anyOf", "oneOf"):
         if word in tool.parameters:
             notes.append(f"{tool.name}: {word} of its arguments as a whole was left out.")
@@ -92,21 +94,21 @@ def _operation(
             add(unquote(name), place[1], "query")
         else:
             notes.append(f"{tool.name}: the fixed part {pair!r} of its URL was left out.")
-    made: dict[str, Any] = {"operationId": tool.name, "parameters": parameters}
+    operation: dict[str, Any] = {"operationId": tool.name, "parameters": parameters}
     if tool.description:
-        made["description"] = tool.description
+        operation["description"] = tool.description
     security = _headers(tool, add, schemes, notes)
     rest = {name: schema for name, schema in members.items() if name not in used}
-    body = tool.config.get("body", "json" if method in _WITH_BODY else "")
+    body = tool.config.get("body", "json" if method in WITH_BODY else "")
     if rest and body in ("json", "form"):
-        made["requestBody"] = _body(rest, needed, body)
+        operation["requestBody"] = _body(rest, needed, body)
     elif rest and body == "":
         for name in rest:
             add(name, name, "query")
     elif body not in ("", "none", "json", "form"):
         notes.append(f"{tool.name}: the template of its body was left out.")
-    made["responses"] = {"200": {"description": "The result."}}
-    return {**made, **({"security": [security]} if security else {})}
+    operation["responses"] = {"200": {"description": "The result."}}
+    return {**operation, **({"security": [security]} if security else {})}
 
 
 def _body(rest: Mapping[str, Any], needed: Sequence[str], way: str) -> dict[str, Any]:
@@ -152,7 +154,7 @@ Text = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class ToolFormat:
-    """A form by its name for a person, and the ending of its files."""
+    """A form by its name for a user, and the ending of its files."""
 
     label: str
     ending: str
@@ -213,20 +215,49 @@ def _data(tool: Tool) -> dict[str, Any]:
     return data
 
 
+def _around(tools: Sequence[Tool], *messages: Message, **more: Any) -> ModelRequest:
+    """A request that has these tools; `more` are other fields of it."""
+    messages = messages or (Message("user", (MessagePart("text", "Hello."),)),)
+    return ModelRequest("", "", messages, tuple(tools), ToolChoice(), **more)
+
+
+def _tools_sent(protocol: str, tools: Sequence[Tool], **more: Any) -> tuple[Any, tuple[str, ...]]:
+    """(the tools of a request's body, notes on what is left out or changed)."""
+    sent = CODECS[protocol].encode(_around(tools, **more))
+    return json.loads(sent.body).get("tools"), sent.notes
+
+
+@dataclass(frozen=True)
+class OnWire:
+    """A tool, or its result, as `protocol` sends it: JSON text, "" where the encoder refuses it.
+    `notes` are what the protocol could not say."""
+
+    protocol: str
+    text: str
+    notes: Sequence[str] = ()
+
+
+def tool_as_sent(tool: Tool) -> Iterator[OnWire]:
+    """The entry of the request's tools in each protocol."""
+    for protocol in CODECS:
+        try:
+            listed, notes = _tools_sent(protocol, [tool])
+        except PlaygroundError as error:
+            yield OnWire(protocol, "", (str(error),))
+            continue
+        match listed:
+            case [{"functionDeclarations": [entry]}] | [entry]:
+                yield OnWire(protocol, pretty(entry), notes)
+            case _:
+                yield OnWire(protocol, pretty(listed), notes)
+
+
 def _write_protocol(protocol: str) -> Callable[[Sequence[Tool]], Text]:
+    quirks = _QUIRKS.get(protocol, ())
+
     def text(tools: Sequence[Tool]) -> Text:
-        request = ModelRequest(
-            model="",
-            system="",
-            messages=(Message("user", (MessagePart("text", "Hello."),)),),
-            tools=tuple(tools),
-            choice=ToolChoice(),
-            stream=False,
-            quirks=_QUIRKS.get(protocol, ()),
-        )
-        sent = CODECS[protocol].encode(request)
-        listed = json.loads(Quoted(sent.body.decode()).member("tools"))
-        return _pretty(listed), [*sent.notes, *_answer_notes(tools)]
+        listed, notes = _tools_sent(protocol, tools, stream=False, quirks=quirks)
+        return _pretty(listed), [*notes, *_answer_notes(tools)]
 
     return text
 
@@ -254,9 +285,9 @@ def _write_mcp(tools: Sequence[Tool]) -> Text:
 def _write_schema(tools: Sequence[Tool]) -> Text:
     schemas = []
     for tool in tools:
-        told = {"description": tool.description} if tool.description else {}
-        schemas.append({"title": tool.name, **told, **_without_title(tool)})
-    return _one_or_all(schemas), [*_answer_notes(tools), *_lossy_notes(tools), *_title_notes(tools)]
+        described = {"description": tool.description} if tool.description else {}
+        schemas.append({"title": tool.name, **described, **_without_title(tool)})
+    return _one_or_all(schemas), _schema_notes(tools)
 
 
 def _write_langchain(tools: Sequence[Tool]) -> Text:
@@ -268,7 +299,7 @@ def _write_langchain(tools: Sequence[Tool]) -> Text:
         }
         for tool in tools
     ]
-    return _one_or_all(entries), [*_answer_notes(tools), *_lossy_notes(tools), *_title_notes(tools)]
+    return _one_or_all(entries), _schema_notes(tools)
 
 
 _TITLE = ("title", "description")
@@ -279,19 +310,20 @@ def _without_title(tool: Tool) -> dict[str, Any]:
     return {key: value for key, value in tool.parameters.items() if key not in _TITLE}
 
 
-def _title_notes(tools: Sequence[Tool]) -> list[str]:
-    return [
+def _schema_notes(tools: Sequence[Tool]) -> list[str]:
+    titles = [
         f"The schema of {tool.name} had a {key} of its own, which gave way."
         for tool in tools
         for key in _TITLE
         if key in tool.parameters
     ]
+    return [*_answer_notes(tools), *_lossy_notes(tools), *titles]
 
 
 def _lossy_notes(tools: Sequence[Tool]) -> list[str]:
     """What only our form and some providers have."""
     notes = [
-        f"{tool.name} takes free text; here it has one argument." for tool in tools if tool.format
+        f"{tool.name} expects free text; here it has one argument." for tool in tools if tool.format
     ]
     return notes + [
         f"{tool.name} is strict; this form has no word for it." for tool in tools if tool.strict
@@ -299,26 +331,26 @@ def _lossy_notes(tools: Sequence[Tool]) -> list[str]:
 
 
 def _write_python(tools: Sequence[Tool]) -> Text:
-    notes = [f"{tool.name}: {said}" for tool in tools for said in face(tool).lossy]
+    notes = [f"{tool.name}: {loss}" for tool in tools for loss in face(tool).lossy]
     return python_file(tools), [*notes, *_answer_notes(tools)]
 
 
+def _json_format(label: str, text: Callable[[Sequence[Tool]], Text]) -> ToolFormat:
+    return ToolFormat(label, "json", "application/json", text)
+
+
 FORMATS: dict[str, ToolFormat] = {
-    "own": ToolFormat("Our own form", "json", "application/json", _write_own),
+    "own": _json_format("Our own form", _write_own),
     "jsonl": ToolFormat("JSON Lines", "jsonl", "application/jsonl", _write_lines),
-    "anthropic": ToolFormat("Anthropic", "json", "application/json", _write_protocol("anthropic")),
-    "openai_chat": ToolFormat(
-        "OpenAI Chat", "json", "application/json", _write_protocol("openai_chat")
-    ),
-    "openai_responses": ToolFormat(
-        "OpenAI Responses", "json", "application/json", _write_protocol("openai_responses")
-    ),
-    "gemini": ToolFormat("Gemini", "json", "application/json", _write_protocol("gemini")),
-    "mcp": ToolFormat("MCP tools/list", "json", "application/json", _write_mcp),
-    "json_schema": ToolFormat("JSON Schema", "json", "application/json", _write_schema),
-    "langchain": ToolFormat("LangChain", "json", "application/json", _write_langchain),
+    "anthropic": _json_format("Anthropic", _write_protocol("anthropic")),
+    "openai_chat": _json_format("OpenAI Chat", _write_protocol("openai_chat")),
+    "openai_responses": _json_format("OpenAI Responses", _write_protocol("openai_responses")),
+    "gemini": _json_format("Gemini", _write_protocol("gemini")),
+    "mcp": _json_format("MCP tools/list", _write_mcp),
+    "json_schema": _json_format("JSON Schema", _write_schema),
+    "langchain": _json_format("LangChain", _write_langchain),
     "python": ToolFormat("Python", "py", "text/x-python", _write_python),
-    "openapi": ToolFormat("OpenAPI", "json", "application/json", openapi_document),
+    "openapi": _json_format("OpenAPI", openapi_document),
 }
 
 # -- Results of tools in each protocol ---------------------------------------------------------
@@ -326,34 +358,13 @@ FORMATS: dict[str, ToolFormat] = {
 
 CALL_ID = "call_1"
 
-_HISTORY_MEMBERS: Mapping[str, str] = {
-    "anthropic": "messages",
-    "openai_chat": "messages",
-    "openai_responses": "input",
-    "gemini": "contents",
-    "ollama": "messages",
-}
-"""The member of a request's body that holds the history."""
-
-_CALL_ITEMS = ("function_call", "custom_tool_call")
-
-
-@dataclass(frozen=True)
-class WireResult:
-    """`text` is JSON, cut to the letter out of the request's body: one message, or several in a
-    list. `notes` are what the protocol could not say."""
-
-    protocol: str
-    text: str
-    notes: tuple[str, ...] = ()
-
 
 def wire_results(
     tool: Tool,
     arguments: str,
     result: ToolResult,
     quirks: Mapping[str, Sequence[str]] | None = None,
-) -> list[WireResult]:
+) -> list[OnWire]:
     """The result of one call of `tool` in each protocol; `quirks` by protocol, as in a profile."""
     return [
         _wire_result(name, tool, arguments, result, (quirks or {}).get(name, ())) for name in CODECS
@@ -362,50 +373,39 @@ def wire_results(
 
 def _wire_result(
     protocol: str, tool: Tool, arguments: str, result: ToolResult, quirks: Sequence[str]
-) -> WireResult:
+) -> OnWire:
     call = MessagePart("call", arguments, tool.name, CALL_ID)
     answer = MessagePart(
         "result", name=tool.name, call_id=CALL_ID, content=result.content, is_error=result.is_error
     )
-    request = ModelRequest(
-        model="",
-        system="",
-        messages=(
-            Message("user", (MessagePart("text", "Call it."),)),
-            Message("assistant", (call,)),
-            Message("results", (answer,)),
-        ),
-        tools=(tool,),
-        choice=ToolChoice(),
-        quirks=tuple(quirks),
+    history = (
+        Message("user", (MessagePart("text", "Call it."),)),
+        Message("assistant", (call,)),
+        Message("results", (answer,)),
     )
     try:
-        sent = CODECS[protocol].encode(request)
+        sent = CODECS[protocol].encode(_around([tool], *history, quirks=tuple(quirks)))
     except BadInput as error:
-        return WireResult(protocol, "", (str(error),))
-    return WireResult(protocol, _results_after_call(protocol, sent.body.decode()), sent.notes)
+        return OnWire(protocol, "", (str(error),))
+    return OnWire(protocol, _results_after_call(protocol, sent.body.decode()), sent.notes)
 
 
 def _results_after_call(protocol: str, body: str) -> str:
-    member = _HISTORY_MEMBERS[protocol]
-    history = parse_json(body)[member]
-    call = max(place for place, message in enumerate(history) if _is_call(message))
-    quoted = Quoted(body)
-    pieces = [quoted.member(member, place) for place in range(call + 1, len(history))]
+    """What stands behind the call in the list that holds the history."""
+    value, quoted = parse_json(body), Quoted(body)
+    items = REQUEST_READERS[protocol].items(value, RequestNotes(protocol))
+    *_, (member, call, *_) = (item.at for item in items if isinstance(item, AnswerMessage))
+    pieces = [quoted.member(member, place) for place in range(int(call) + 1, len(value[member]))]
     return pieces[0] if len(pieces) == 1 else f"[{','.join(pieces)}]"
 
 
-def _is_call(message: Mapping[str, object]) -> bool:
-    return message.get("role") in ("assistant", "model") or message.get("type") in _CALL_ITEMS
-
-
-def results_data(results: Sequence[WireResult]) -> dict[str, object]:
+def results_data(results: Sequence[OnWire]) -> dict[str, object]:
     """The results by protocol for a script: the parsed value, the text, the notes."""
     return {
-        wire_result.protocol: {
-            "value": json.loads(wire_result.text) if wire_result.text else None,
-            "text": wire_result.text,
-            "notes": list(wire_result.notes),
+        result.protocol: {
+            "value": json.loads(result.text) if result.text else None,
+            "text": result.text,
+            "notes": list(result.notes),
         }
-        for wire_result in results
+        for result in results
     }

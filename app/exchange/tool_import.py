@@ -25,7 +25,7 @@ from app.exchange.parsers import (
     yaml_value,
 )
 from app.exchange.python import source, values
-from app.exchange.python.source import ANYTHING
+from app.exchange.python.source import OpenType
 from app.exchange.tool_dialects import CASE, read_tools
 from app.exchange.tool_entry import (
     MOST_TOOLS,
@@ -59,7 +59,7 @@ class _ToolSource:
     tools where they can be listed without being read, else None."""
 
     kind: str
-    found: Iterable[ImportedTool | ImportedServer]
+    items: Iterable[ImportedTool | ImportedServer]
     notes: Sequence[str] = ()
     choices: Iterable[ToolListItem] | None = None
 
@@ -97,8 +97,8 @@ def import_tools(
         was = _read_source(text.removeprefix("\ufeff"), name, asked)
         return replace(_collect(was, asked), parts=tuple(asked.parts))
     except (Unreadable, RecursionError, MemoryError) as error:
-        said = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
-        return ImportedTools(problem=said)
+        problem = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
+        return ImportedTools(problem=problem)
 
 
 def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
@@ -126,8 +126,8 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
 
 def _start(text: str) -> str:
     """The first character that is no blank and, where comments may stand first, of none."""
-    found = _COMMENT.match(text)
-    after = text[found.end() : found.end() + 1] if found else ""
+    comment = _COMMENT.match(text)
+    after = text[comment.end() : comment.end() + 1] if comment else ""
     return after if after in ("{", "[") else text.lstrip()[:1]
 
 
@@ -187,8 +187,8 @@ def _literal(text: str) -> _ToolSource | None:
     except Unreadable:
         return None
     return (
-        _ToolSource("Python", was.found, [*was.notes, "It was read as Python."])
-        if was.found
+        _ToolSource("Python", was.items, [*was.notes, "It was read as Python."])
+        if was.items
         else None
     )
 
@@ -196,8 +196,8 @@ def _literal(text: str) -> _ToolSource | None:
 def _notebook(value: Any) -> _ToolSource:
     code, notes = values.code_of(value)
     was = _python(code, "")
-    notes += ["To have a function of it run, save it in a .py file."] if was.found else []
-    return _ToolSource("Notebook", was.found, [*notes, *was.notes])
+    notes += ["To have a function of it run, save it in a .py file."] if was.items else []
+    return _ToolSource("Notebook", was.items, [*notes, *was.notes])
 
 
 def _python(text: str, name: str) -> _ToolSource:
@@ -205,7 +205,7 @@ def _python(text: str, name: str) -> _ToolSource:
     function to run and the schema that was written for it."""
     tree = source.parse_module(text)
     listed = values.list_tools(tree)
-    told = [
+    from_values = [
         tool
         for _, value in listed.tools
         for tool in read_tools(value, name)
@@ -214,23 +214,23 @@ def _python(text: str, name: str) -> _ToolSource:
     try:
         functions = list(source.tools(text, name))
     except Unreadable:
-        if not told:
+        if not from_values:
             raise
         functions = []
-    if told:  # models are the schemas of these, and no tools by themselves
+    if from_values:  # models are the schemas of these, and no tools by themselves
         functions = [function for function in functions if function.form["line"]]
-    by_name = {entry.name: entry for entry in reversed(told) if entry.tool is not None}
-    found, used = [], set()
+    by_name = {entry.name: entry for entry in reversed(from_values) if entry.tool is not None}
+    merged, used = [], set()
     for function in functions:
         same = by_name.pop(function.name, None)
-        found.append(_merge_schema(function, same))
+        merged.append(_merge_schema(function, same))
         used.add(id(same))
     rest = [
         entry
-        for entry in told
+        for entry in from_values
         if id(entry) not in used and (entry.tool is not None or not functions)
     ]
-    return _ToolSource("Python", [*found, *rest], listed.notes)
+    return _ToolSource("Python", [*merged, *rest], listed.notes)
 
 
 def _merge_schema(function: ImportedTool, listed: ImportedTool | None) -> ImportedTool:
@@ -244,8 +244,8 @@ def _merge_schema(function: ImportedTool, listed: ImportedTool | None) -> Import
         strict=listed.tool.strict,
     )
     note = "Its description and parameters are those of the tool of this name in the file."
-    notes = [none for none in listed.notes if none != UNANSWERED or none in function.notes]
-    notes += [none for none in function.notes if not none.endswith(ANYTHING)]
+    notes = [note for note in listed.notes if note != UNANSWERED or note in function.notes]
+    notes += [note for note in function.notes if not isinstance(note, OpenType)]
     return replace(function, tool=tool, notes=(note, *dict.fromkeys(notes)))
 
 
@@ -272,8 +272,8 @@ def _collect(source: _ToolSource, request: _ImportRequest) -> ImportedTools:
     choices: tuple[ToolListItem, ...] = ()
     notes = [*source.notes, *filter(None, request.parts.values())]
     more, again = False, _Duplicates()
-    found = iter(source.found)
-    for item in found:
+    items_left = iter(source.items)
+    for item in items_left:
         if (
             isinstance(item, ImportedTool)
             and request.pick is not None
@@ -284,19 +284,22 @@ def _collect(source: _ToolSource, request: _ImportRequest) -> ImportedTools:
             continue
         full = tools if isinstance(item, ImportedTool) else servers
         if more := len(full) == request.most:
-            others = [] if source.choices else [item, *found]
+            others = [] if source.choices else [item, *items_left]
             choices = tuple(islice(source.choices or _choices([*tools, *others]), MOST_TOOLS))
             notes.append(f"Only the first {request.most:,} are read; pick the ones you want.")
             break
         tools.append(item) if isinstance(item, ImportedTool) else servers.append(item)
     notes += again.notes()
-    kinds = sorted({found.kind for found in tools if found.kind} | {"MCP servers" for _ in servers})
-    said = "" if tools or servers else f"It contains no tools and no servers. Import {_FORMS}."
+    kinds = sorted(
+        {items_left.kind for items_left in tools if items_left.kind}
+        | {"MCP servers" for _ in servers}
+    )
+    problem = "" if tools or servers else f"It contains no tools and no servers. Import {_FORMS}."
     return ImportedTools(
         tuple(tools),
         tuple(servers),
         " and ".join(kinds),
-        said,
+        problem,
         tuple(notes),
         more,
         choices,
@@ -341,8 +344,8 @@ def _key(tool: ImportedTool) -> str:
     return tool.name
 
 
-def _choices(found: Iterable[ImportedTool | ImportedServer]) -> Iterator[ToolListItem]:
-    for item in found:
+def _choices(items: Iterable[ImportedTool | ImportedServer]) -> Iterator[ToolListItem]:
+    for item in items:
         if isinstance(item, ImportedTool):
             described = item.tool.description if item.tool else item.problem
             yield ToolListItem(_key(item), item.name, clip(described.partition("\n")[0], 160))

@@ -1,4 +1,4 @@
-"""What an executor is, and what all of them share: a call's deadline, progress, images.
+"""What an executor is, and what all of them share: a call's deadline, progress, images, scripts.
 
 An executor never raises but for cancellation: a failure is a result.
 """
@@ -17,7 +17,7 @@ from app.core.events import Problem
 from app.core.tools import Content, Tool, ToolResult
 
 LONGEST_S = 24 * 3600.0
-"""How long a call may run, whatever a person grants it. Limits below the deadline's are no
+"""How long a call may run, whatever a user grants it. Limits below the deadline's are no
 shorter, so that the one that can be put off is the one that decides."""
 
 
@@ -29,7 +29,7 @@ class Report(Protocol):
 
 
 class Deadline:
-    """How much longer than its limits a call may run: a person grants it while it runs, and all
+    """How much longer than its limits a call may run: a user grants it while it runs, and all
     limits that are set by `within` follow. `extended_s` is in seconds; `begun` says that its time
     has begun, for it has its place."""
 
@@ -65,8 +65,8 @@ class Invocation:
     `code` is the SHA-256 of the tool's file as it was decided on, or "": nothing else may run.
     `folder` is a scratch folder of the session (created when needed). `timeout_s` is in seconds,
     `max_output` in bytes. `idempotency_key` is the same for every attempt at the same. `lift`
-    says that the person lifted the tool's sandbox for this call. `deadline` is by how much a
-    person puts off its end.
+    says that the user lifted the tool's sandbox for this call. `deadline` is by how much a
+    user puts off its end.
     """
 
     session: str
@@ -205,3 +205,28 @@ def image_content(data: bytes) -> Content | None:
         case _:
             return None
     return Content("image", media_type=kind, data=base64.b64encode(data).decode("ascii"))
+
+
+# -- scripts of ours, started by their path
+
+# Nothing is imported from the folder that the interpreter is started in.
+_START = """\
+import sys
+first = sys.path.pop(0)
+from importlib.machinery import SourceFileLoader
+sys.path.insert(0, first)
+del sys.argv[0]
+__file__ = sys.argv[0]
+exec(SourceFileLoader("__main__", __file__).get_code("__main__"))
+"""
+
+
+def by_path(script: Path, *arguments: str) -> tuple[str, ...]:
+    """What follows the interpreter and its options on the command line, to start a script of ours
+    in an interpreter that may not be ours.
+
+    As the script of its command line Python would compile it at each start; so its compiled file,
+    if there is one for that Python, is looked for as for an import. To the script it makes no
+    difference.
+    """
+    return ("-c", _START, str(script), *arguments)

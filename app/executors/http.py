@@ -20,11 +20,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode
 
 from app.core.arguments import ABSENT, at
 from app.core.errors import BadInput, PlaygroundError
+from app.core.late import Late
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import CallCheck, Invocation, Report, ThrottledProgress, image_content
 from app.executors.template import (
@@ -37,10 +38,14 @@ from app.executors.template import (
 )
 from app.net.addresses import Resolve, resolve_host
 from app.net.client import NetworkError
-from app.net.fetch import FetchResponse, fetch
 from app.net.keys import Keys, origin
-from app.schema.tool_config import URL_PLACE
+from app.schema.tool_config import URL_PLACE, WITH_BODY
 from app.secrets.redaction import Redactor
+
+if TYPE_CHECKING:
+    from app.net import fetch as net_fetch
+else:
+    net_fetch = Late("app.net.fetch")
 
 _CHARSET = re.compile(r"utf-?8|utf-?16|us-ascii|iso-8859-\d+|latin-?1|windows-125\d|koi8-[ru]|"
                       r"shift_jis|euc-(?:jp|kr)|gbk?|gb2312|gb18030|big5", re.I)  # fmt: skip
@@ -70,7 +75,7 @@ class Http:
                 for name, pieces in request.headers.items()
             }
             progress.tell(f"{request.method} {request.url}", None)
-            fetched = await fetch(
+            fetched = await net_fetch.fetch(
                 request.method,
                 request.url,
                 headers,
@@ -112,7 +117,7 @@ def _so_far(came: int, whole: int | None) -> tuple[str, float | None]:
     return f"{came:,} of {whole:,} bytes received", min(1.0, came / whole)
 
 
-def _result(request: Request, fetched: FetchResponse, redactor: Redactor) -> ToolResult:
+def _result(request: Request, fetched: net_fetch.FetchResponse, redactor: Redactor) -> ToolResult:
     bad = fetched.status >= 300
     pieces = [_piece(fetched, redactor)] if fetched.body else []
     if bad or not fetched.body:
@@ -120,18 +125,18 @@ def _result(request: Request, fetched: FetchResponse, redactor: Redactor) -> Too
     return ToolResult(tuple(pieces), is_error=bad, kind="failed" if bad else "")
 
 
-def _status(request: Request, fetched: FetchResponse) -> str:
-    said = f"HTTP {fetched.status} {fetched.reason}".strip()
+def _status(request: Request, fetched: net_fetch.FetchResponse) -> str:
+    line = f"HTTP {fetched.status} {fetched.reason}".strip()
     if request.method in ("HEAD", "OPTIONS") and fetched.status < 300:
         lines = [f"{name}: {value}" for name, value in fetched.headers.items()]
-        return "\n".join([said, *lines])
+        return "\n".join([line, *lines])
     location = fetched.headers.get("location", "")
     if 300 <= fetched.status < 400 and location:
-        return f"{said}: it points to {location}, which was not followed."
-    return said if fetched.body else f"{said}, without a body."
+        return f"{line}: it points to {location}, which was not followed."
+    return line if fetched.body else f"{line}, without a body."
 
 
-def _piece(fetched: FetchResponse, redactor: Redactor) -> Content:
+def _piece(fetched: net_fetch.FetchResponse, redactor: Redactor) -> Content:
     """The body as text, as JSON where it says so and is, as an image, or told by its size."""
     kind = fetched.headers.get("content-type", "").split(";")[0].strip()
     picture = image_content(fetched.body)
@@ -145,9 +150,9 @@ def _piece(fetched: FetchResponse, redactor: Redactor) -> Content:
     return Content(text=redactor.redact_text(text), media_type="application/json" if sound else "")
 
 
-def _charset(fetched: FetchResponse) -> str:
-    found = re.search(r"charset=[\"']?([\w.:-]+)", fetched.headers.get("content-type", ""), re.I)
-    return found[1] if found and _CHARSET.fullmatch(found[1]) else "utf-8"
+def _charset(fetched: net_fetch.FetchResponse) -> str:
+    match = re.search(r"charset=[\"']?([\w.:-]+)", fetched.headers.get("content-type", ""), re.I)
+    return match[1] if match and _CHARSET.fullmatch(match[1]) else "utf-8"
 
 
 def _is_json(text: str) -> bool:
@@ -161,7 +166,6 @@ def _is_json(text: str) -> bool:
 # -- the request, without its keys; pure
 
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
-WITH_BODY = ("POST", "PUT", "PATCH")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 _EITHER = re.compile(rf"{VARIABLE.pattern}|{PLACE.pattern}")
 _END = re.compile(r"[/?]|$")
@@ -205,8 +209,8 @@ def _argument(name: str, values: Mapping[str, Any]) -> str:
 
 def _value(name: str, values: dict[str, Any]) -> Any:
     """ABSENT where there is none, or it is null."""
-    found = values[name] if name in values else at(values, name.split("."))
-    return ABSENT if found is None else found
+    value = values[name] if name in values else at(values, name.split("."))
+    return ABSENT if value is None else value
 
 
 def _named_in(template: Any) -> set[str]:
@@ -263,14 +267,14 @@ def _leads_away(step: str) -> bool:
 
 def _pair(pair: str, values: dict[str, Any]) -> str:
     """One `name=value` of the query, or "" where an argument of it is absent."""
-    found = {name: _value(name, values) for name in URL_PLACE.findall(pair)}
-    if any(value is ABSENT for value in found.values()):
+    filled = {name: _value(name, values) for name in URL_PLACE.findall(pair)}
+    if any(value is ABSENT for value in filled.values()):
         return ""
     name, _, template = pair.partition("=")
     whole = URL_PLACE.fullmatch(template)
     if whole is not None and not URL_PLACE.search(name):
-        return _joined(name, found[whole[1]])
-    return URL_PLACE.sub(lambda place: _encoded(as_text(found[place[1]])), pair)
+        return _joined(name, filled[whole[1]])
+    return URL_PLACE.sub(lambda place: _encoded(as_text(filled[place[1]])), pair)
 
 
 def _joined(name: str, value: Any) -> str:
@@ -318,8 +322,8 @@ def _headers(templates: Mapping[str, str], values: dict[str, Any]) -> dict[str, 
 
 def _plain(name: str, value: str) -> str:
     if not value.isascii() or not value.isprintable():
-        said = f"The argument for the header {name} has more than plain text on one line"
-        raise BadInput(f"{said}; nothing was sent.")
+        sentence = f"The argument for the header {name} has more than plain text on one line"
+        raise BadInput(f"{sentence}; nothing was sent.")
     return value
 
 

@@ -60,8 +60,8 @@ class Mock:
             empty = []
         verb = "is" if len(empty) == 1 else "are"
         named = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
-        said = f"The call leaves out what its result names: {named} {verb} empty there."
-        problems = (Problem("note", said),) if empty else ()
+        sentence = f"The call leaves out what its result names: {named} {verb} empty there."
+        problems = (Problem("note", sentence),) if empty else ()
         return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 
     def _chosen(self, config: Mapping[str, Any], invocation: Invocation) -> Any:

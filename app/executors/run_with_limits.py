@@ -44,7 +44,7 @@ class Executors:
         return await self.checked(session, tool, arguments)
 
     async def accepted_code(self, tool: Tool) -> str | None:
-        """The `code` of `tool` as the person has accepted it: no server is started or asked. None
+        """The `code` of `tool` as the user has accepted it: no server is started or asked. None
         where it was not accepted."""
         executor = self.by_kind.get(tool.answered_by)
         if isinstance(executor, Mcp):
@@ -57,8 +57,8 @@ class Executors:
         kind = invocation.tool.answered_by
         executor = self.by_kind.get(kind)
         if executor is None:
-            said = f"A {kind} tool is not run by this program; answer the call by hand."
-            return text_result(said, is_error=True, kind="failed")
+            sentence = f"A {kind} tool is not run by this program; answer the call by hand."
+            return text_result(sentence, is_error=True, kind="failed")
         if kind == "mock":
             invocation.deadline.begun = True
             return await self._within_limits(executor, invocation, report)
@@ -81,8 +81,8 @@ class Executors:
         except Exception as error:
             if limit is not None and limit.expired():
                 return text_result(_out_of_time(invocation), is_error=True, kind="timeout")
-            said = f"The tool could not be run: {type(error).__name__}: {error}"
-            return text_result(said, is_error=True, kind="failed")
+            sentence = f"The tool could not be run: {type(error).__name__}: {error}"
+            return text_result(sentence, is_error=True, kind="failed")
         return _within(result, invocation.max_output)
 
     async def forget(self, session: str) -> None:
@@ -98,7 +98,7 @@ def executors(
     keys: Keys | None = None, mcp: Mcp | None = None, workspace: Workspace | None = None
 ) -> Executors:
     """All of them, written out. `keys` are those that HTTP tools may name; `mcp` knows the
-    person's servers, where there is none no server has tools; workspace tools run where there is
+    user's servers, where there is none no server has tools; workspace tools run where there is
     a `workspace`."""
     mcp = mcp or Mcp(_no_servers)
     http = Http(keys or Keys())
@@ -114,7 +114,7 @@ async def _no_servers() -> Sequence[tuple[Server, Accepted]]:
 
 
 def _out_of_time(invocation: Invocation) -> str:
-    """Which limit it was, and what a person had added to it."""
+    """Which limit it was, and what a user had added to it."""
     more = invocation.deadline.extended_s
     if not more:
         return f"The tool was stopped after {invocation.timeout_s:g} s, its limit."
@@ -131,5 +131,5 @@ def _within(result: ToolResult, most: int) -> ToolResult:
     )
     if size <= most:
         return result
-    said = f"The result has {size:,} bytes, more than the {most:,} allowed; ask for less."
-    return text_result(said, is_error=True, kind="too_large")
+    sentence = f"The result has {size:,} bytes, more than the {most:,} allowed; ask for less."
+    return text_result(sentence, is_error=True, kind="too_large")

@@ -35,9 +35,9 @@ def fill_template(template: Any, arguments: dict[str, Any], known: Collection[st
 
     def value_at(place: re.Match[str]) -> Any:
         steps = steps_of(place)
-        found = at(arguments, steps)
-        if found is not ABSENT:
-            return found
+        value = at(arguments, steps)
+        if value is not ABSENT:
+            return value
         return "" if steps and steps[0] in known else place[0]
 
     return _filled(template, value_at)
@@ -77,13 +77,13 @@ def unfilled(template: Any, known: Collection[str]) -> list[tuple[str, str]]:
     text and the name in it."""
     match template:
         case str():
-            found = []
+            names = []
             for place in ANY_PLACE.finditer(template):
                 sound = PLACE.fullmatch(place[0])
                 steps = steps_of(sound) if sound else []
                 if sound is None or (steps and steps[0] not in known):
-                    found.append((place[0], steps[0] if steps else place[1]))
-            return list(dict.fromkeys(found))
+                    names.append((place[0], steps[0] if steps else place[1]))
+            return list(dict.fromkeys(names))
         case dict():
             return unfilled(list(template.values()), known)
         case list():
@@ -95,18 +95,18 @@ def steps_of(place: re.Match[str]) -> list[str]:
     return place[1].split(".")[1:]
 
 
-def _filled(template: Any, found: Callable[[re.Match[str]], Any]) -> Any:
+def _filled(template: Any, replace_place: Callable[[re.Match[str]], Any]) -> Any:
     match template:
         case str():
             whole = PLACE.fullmatch(template)
             if whole is not None:
-                return found(whole)
-            return PLACE.sub(lambda place: as_text(found(place)), template)
+                return replace_place(whole)
+            return PLACE.sub(lambda place: as_text(replace_place(place)), template)
         case dict():
-            members = ((key, _filled(item, found)) for key, item in template.items())
+            members = ((key, _filled(item, replace_place)) for key, item in template.items())
             return {key: item for key, item in members if item is not ABSENT}
         case list():
-            items = (_filled(item, found) for item in template)
+            items = (_filled(item, replace_place) for item in template)
             return [item for item in items if item is not ABSENT]
     return template
 

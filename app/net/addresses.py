@@ -11,7 +11,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput, Refused
@@ -23,7 +23,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 MOST_ADDRESSES = 4
 MAY_REACH = "may reach this computer and its network"
-"""What every page calls it where a person allows private addresses."""
+"""What every page calls it where a user allows private addresses."""
 """How many of a host's addresses are worth a try."""
 
 _PRIVATE = tuple(
@@ -82,8 +82,8 @@ class CheckedAddress:
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
     """The system's own answer, in its order."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 async def checked_address(
@@ -105,12 +105,13 @@ async def checked_address(
     port = DEFAULT_PORTS[parts.scheme] if port is None else port
     literal = _literal(host)
     if literal is None and not private and LOCAL_NAME.fullmatch(host):
-        raise Refused(_closed(host, "a name of this machine or network"))
+        raise Refused(_closed(host, Unreachable("a name of this machine or network", True)))
     addresses = [literal] if literal is not None else await _resolved(host, port, resolve)
     for address in addresses:
         why = _fault(address, private)
-        if why:
-            raise Refused(_closed(host, why if literal is not None else f"{address}, {why}"))
+        if why is not None:
+            why = why if literal is not None else replace(why, words=f"{address}, {why.words}")
+            raise Refused(_closed(host, why))
     return CheckedAddress(parts.scheme, host, port, tuple(map(_plain, addresses[:MOST_ADDRESSES])))
 
 
@@ -126,8 +127,8 @@ def _host(name: str) -> str:
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError:
-            said = f"{name!r} is an address in an odd spelling; write it like 203.0.113.7."
-            raise BadInput(said) from None
+            sentence = f"{name!r} is an address in an odd spelling; write it like 203.0.113.7."
+            raise BadInput(sentence) from None
     return host
 
 
@@ -149,8 +150,8 @@ async def _resolved(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
     try:
         words = await resolve(host, port)
     except (OSError, UnicodeError):
-        said = f"The name {host} is not known (DNS); check the spelling and your network."
-        raise Refused(said) from None
+        sentence = f"The name {host} is not known (DNS); check the spelling and your network."
+        raise Refused(sentence) from None
     try:
         addresses = [ipaddress.ip_address(word) for word in words]
     except ValueError:
@@ -167,15 +168,24 @@ def _plain(address: IPAddress) -> str:
     return str(mapped or address)
 
 
-def _fault(address: IPAddress, private: bool) -> str:
-    """Why `address` is not to be reached, or ""."""
+@dataclass(frozen=True)
+class Unreachable:
+    """What an address is, that it is not reached; `private` where a user may allow it."""
+
+    words: str
+    private: bool = False
+
+
+def _fault(address: IPAddress, private: bool) -> Unreachable | None:
+    """Why `address` is not to be reached."""
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
-        return "an address with a zone"
+        return Unreachable("an address with a zone")
     for form in (address, *_carried(address)):
         why = _own_fault(form, private)
-        if why:
-            return why if form == address else f"{form} in another form, {why}"
-    return ""
+        if why is not None:
+            other = f"{form} in another form, {why.words}"
+            return why if form == address else replace(why, words=other)
+    return None
 
 
 def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
@@ -196,29 +206,28 @@ def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
         yield low
 
 
-def _own_fault(address: IPAddress, private: bool) -> str:
+def _own_fault(address: IPAddress, private: bool) -> Unreachable | None:
     if address in _METADATA or address.is_link_local:
-        return "an address where machines of a cloud find their keys"
+        return Unreachable("an address where machines of a cloud find their keys")
     if address.is_unspecified:
-        return "the address of no machine"
+        return Unreachable("the address of no machine")
     if any(address in block for block in _PRIVATE if block.version == address.version):
-        return "" if private else "an address of this machine or of a private network"
+        own = Unreachable("an address of this machine or of a private network", True)
+        return None if private else own
     if address.is_multicast:
-        return "an address of many machines at once"
-    special = "an address for special use, not of a public host"
+        return Unreachable("an address of many machines at once")
+    special = Unreachable("an address for special use, not of a public host")
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None or address in _NAT64:
-            return ""  # judged by what they carry
+            return None  # judged by what they carry
         if address not in _GLOBAL:
             return special
     shut = any(address in block for block in _SHUT if block.version == address.version)
-    return special if shut else ""
+    return special if shut else None
 
 
-def _closed(host: str, why: str) -> str:
-    return (
-        f"{host} was not contacted: it is {why}. Where this is meant, tick “{MAY_REACH}” for it"
-        " (in JSON: private)."
-        if "private network" in why or "this machine" in why
-        else f"{host} was not contacted: it is {why}. Name a public host."
-    )
+def _closed(host: str, why: Unreachable) -> str:
+    refused = f"{host} was not contacted: it is {why.words}."
+    if not why.private:
+        return f"{refused} Name a public host."
+    return f"{refused} Where this is meant, tick “{MAY_REACH}” for it (in JSON: private)."

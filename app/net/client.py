@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import math
+import re
 import socket
 import ssl
 import zlib
@@ -18,17 +19,24 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import httpx
 
 from app import __version__
 from app.core.errors import BadInput, PlaygroundError
 from app.core.events import FailKind
+from app.core.late import Late
 from app.core.settings import Limits
 from app.net.keys import DEFAULT_PORTS, origin
+
+if TYPE_CHECKING:
+    from http import cookiejar
+
+    import httpx as httpx
+else:
+    cookiejar = Late("http.cookiejar")
+    # The library is named here and nowhere else: its successor httpx2 has the same API.
+    httpx = Late("httpx")
 
 MOST_QUOTED = 500
 """Characters of a server's own words in a sentence of ours."""
@@ -127,6 +135,12 @@ def connect_reason(error: BaseException) -> str:
             case ConnectionRefusedError():
                 return "the connection was refused; is the server running on that port?"
     return "the connection failed; check the address and your network."
+
+
+def closed_early(error: httpx.RemoteProtocolError) -> bool:
+    """Whether the server closed the connection, and did not break HTTP: httpx tells these two
+    apart by its words alone (h11's, and those of httpcore)."""
+    return re.search("disconnected|peer closed", str(error)) is not None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -317,7 +331,7 @@ class HttpClient:
     ) -> tuple[httpx.Response, float]:
         """The answer's head, and until when its first byte must be there."""
         loop = asyncio.get_running_loop()
-        client = self._client(url, place)
+        client = await self._client(url, place)
         stage, first_by, arrived = "", ends_at, start_listening()
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
@@ -354,21 +368,26 @@ class HttpClient:
             # `from None`: the cause may hold a header's value, which may be a key.
             raise _no_answer(error, place, limits, arrived) from None
 
-    def _client(self, url: str, place: str) -> httpx.AsyncClient:
+    async def _client(self, url: str, place: str) -> httpx.AsyncClient:
         """A proxy of the environment is for hosts out there; this machine is reached directly."""
         loopback = is_loopback(url)
         plain = loopback and url.lower().startswith("http:")
         route = "plain" if plain else "loopback" if loopback else "remote"
-        if route in self._clients:
-            return self._clients[route]
+        if route not in self._clients:
+            # The library and the certificates take tens of milliseconds: all others go on.
+            client = await asyncio.to_thread(self._new_client, plain, loopback, place)
+            self._clients.setdefault(route, client)  # another may have been first
+        return self._clients[route]
+
+    def _new_client(self, plain: bool, loopback: bool, place: str) -> httpx.AsyncClient:
         try:
-            self._clients[route] = httpx.AsyncClient(
+            return httpx.AsyncClient(
                 # Where no TLS can come in, an empty store of certificates saves 20 ms.
                 verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True,
                 trust_env=not loopback,
                 follow_redirects=False,
                 headers={"user-agent": f"tool-playground/{__version__}"},
-                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                cookies=cookiejar.CookieJar(cookiejar.DefaultCookiePolicy(allowed_domains=[])),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             )
         except (ImportError, ValueError, OSError) as error:
@@ -378,11 +397,10 @@ class HttpClient:
                 f"cannot be used ({type(error).__name__}); fix HTTPS_PROXY, ALL_PROXY or "
                 "SSL_CERT_FILE.",
             ) from None
-        return self._clients[route]
 
 
 def _place(url: str) -> str:
-    """HOST:PORT for the person; NetworkError where `url` is no plain http(s) address."""
+    """HOST:PORT for the user; NetworkError where `url` is no plain http(s) address."""
     try:
         parts = urlsplit(origin(url))
     except BadInput as error:
@@ -461,7 +479,7 @@ def _no_answer(error: Exception, place: str, limits: Limits, arrived: Arrived) -
             return NetworkError("unreachable", f"{cannot}the proxy refused; check HTTPS_PROXY.")
         case httpx.ConnectError():
             return NetworkError("unreachable", cannot + connect_reason(error))
-        case httpx.RemoteProtocolError() if "disconnected" not in str(error):
+        case httpx.RemoteProtocolError() if not closed_early(error):
             return NetworkError(
                 "not_api", f"{place} does not speak HTTP; check the port and http:// or https://."
             )

@@ -6,17 +6,21 @@ Follows no redirect, keeps no cookie, goes through no proxy, looks no name up tw
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import httpx
-
 from app import __version__
 from app.core.errors import BadInput, Refused
 from app.net.addresses import Resolve, checked_address, resolve_host
-from app.net.client import CODINGS, Decompressor, NetworkError, connect_reason
+from app.net.client import (
+    CODINGS,
+    Decompressor,
+    NetworkError,
+    closed_early,
+    connect_reason,
+    httpx,
+)
 from app.net.keys import origin
 
 CONNECT_S = 10.0
@@ -124,8 +128,10 @@ async def fetch(
         ):
             data = await _body(response, place, max_bytes, report)
     except TimeoutError:
-        said = f"{place} was not done after {timeout_s:g} s; retry, or allow the tool more time."
-        raise NetworkError("timeout", said) from None
+        sentence = (
+            f"{place} was not done after {timeout_s:g} s; retry, or allow the tool more time."
+        )
+        raise NetworkError("timeout", sentence) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError, ValueError) as error:
         # `from None`: the cause may hold a header's value, which may be a key.
         raise _trouble(error, place) from None
@@ -146,8 +152,8 @@ def _place(url: str) -> str:
 
 
 def _identity(headers: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
-    return {**kept, "accept-encoding": "identity"}
+    others = {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
+    return {**others, "accept-encoding": "identity"}
 
 
 async def _body(
@@ -168,8 +174,10 @@ async def _body(
         for piece in (data,) if inflate is None else inflate.feed(data):
             body += piece
             if len(body) > most:
-                said = f"{place} answers with more than the {most:,} bytes allowed; ask for less."
-                raise NetworkError("too_large", said)
+                sentence = (
+                    f"{place} answers with more than the {most:,} bytes allowed; ask for less."
+                )
+                raise NetworkError("too_large", sentence)
         if report is not None:
             report(came, whole)
     if inflate is not None and not inflate.complete:
@@ -182,20 +190,24 @@ async def _body(
 def _trouble(error: Exception, place: str) -> NetworkError:
     match error:
         case httpx.ConnectTimeout():
-            said = f"cannot reach {place}: no connection within {CONNECT_S:g} s; check the address."
-            return NetworkError("unreachable", said)
+            sentence = (
+                f"cannot reach {place}: no connection within {CONNECT_S:g} s; check the address."
+            )
+            return NetworkError("unreachable", sentence)
         case httpx.ConnectError():
             return NetworkError("unreachable", f"cannot reach {place}: {connect_reason(error)}")
         case httpx.LocalProtocolError() | httpx.InvalidURL() | httpx.UnsupportedProtocol():
-            said = f"The request to {place} cannot be sent: a header or the URL is not legal."
-            return NetworkError("bad_request", said)
-        case httpx.RemoteProtocolError() if not re.search("disconnected|peer closed", str(error)):
+            sentence = f"The request to {place} cannot be sent: a header or the URL is not legal."
+            return NetworkError("bad_request", sentence)
+        case httpx.RemoteProtocolError() if not closed_early(error):
             return NetworkError("not_api", f"{place} does not speak HTTP as it should; check it.")
         case httpx.HTTPError():
-            said = f"{place} broke off before its answer was complete; it may have acted all the"
-            return NetworkError("interrupted", f"{said} same.")
+            sentence = (
+                f"{place} broke off before its answer was complete; it may have acted all the"
+            )
+            return NetworkError("interrupted", f"{sentence} same.")
         case ValueError() if not isinstance(error, UnicodeError):
-            said = f"{place} sent data that is not compressed as it says."
-            return NetworkError("interrupted", said)
-    said = f"The request to {place} cannot be sent: a header or the URL is not plain text."
-    return NetworkError("bad_request", said)
+            sentence = f"{place} sent data that is not compressed as it says."
+            return NetworkError("interrupted", sentence)
+    sentence = f"The request to {place} cannot be sent: a header or the URL is not plain text."
+    return NetworkError("bad_request", sentence)

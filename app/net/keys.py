@@ -1,6 +1,6 @@
 """Keys: looked up by name when a request is made, kept in memory alone, each bound to an origin.
 
-A key goes to its provider's own address, or to one the person has confirmed for it; one of the
+A key goes to its provider's own address, or to one the user has confirmed for it; one of the
 environment also to where the environment moves its provider. A profile that names another address
 gets none. Threats 15 and 16 of docs/safety.md.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
-from app.core.providers import PROVIDERS
+from app.core.providers import KEY_NAME, PROVIDERS
 from app.core.settings import Profile
 from app.secrets.redaction import Redactor
 
@@ -68,8 +68,6 @@ SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET)", r
 SECRET_LENGTH = 16
 """Variables whose values are masked though no profile uses them; shorter ones may be words."""
 
-KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
-"""What the name of a key looks like; no other variable is ever sent anywhere."""
 
 PLAIN = frozenset(
     (
@@ -79,9 +77,6 @@ PLAIN = frozenset(
     )
 )
 """Variables whose values everybody may read; masked, they would blank half of a page."""
-
-LIKE_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.I)
-"""What the name of a variable or a header has in it whose value is nobody's to read."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
@@ -109,12 +104,12 @@ def origin(url: str) -> str:
 def provider_keys(place: str) -> list[str]:
     """The names of the keys whose provider stands at the origin `place`: no other key is meant for
     it, whatever protocol it speaks. Another port of a provider's host is the provider's too."""
-    found = [name for name, own in DEFAULT_ORIGINS.items() if own == place]
+    names = [name for name, own in DEFAULT_ORIGINS.items() if own == place]
     host = urlsplit(place).hostname or ""
-    if not found:
+    if not names:
         remote = {name: own for name, own in DEFAULT_ORIGINS.items() if own.startswith("https:")}
-        found = [name for name, own in remote.items() if urlsplit(own).hostname == host]
-    return found or [name for end, name in PROVIDER_HOSTS.items() if host.endswith(end)]
+        names = [name for name, own in remote.items() if urlsplit(own).hostname == host]
+    return names or [name for end, name in PROVIDER_HOSTS.items() if host.endswith(end)]
 
 
 LOCAL_NAME = re.compile(
@@ -181,7 +176,7 @@ class Keys:
         self._version += 1
 
     def confirm(self, name: str, base_url: str) -> None:
-        """The person has said that the key `name` may go to the origin of `base_url`.
+        """The user has said that the key `name` may go to the origin of `base_url`.
 
         BadInput where the one is no name of a key, or the other no address.
         """
@@ -245,7 +240,7 @@ class Keys:
         return self._moved(name) == place
 
     def unconfirmed(self, profile: Profile) -> str:
-        """The origin that the person may confirm for the key of `profile`, or ""."""
+        """The origin that the user may confirm for the key of `profile`, or ""."""
         if not profile.key_name or not self._value(profile.key_name) or self.bound(profile):
             return ""
         try:
@@ -257,7 +252,7 @@ class Keys:
         """The key `name` for a header of a tool's request to `url`; it is masked from now on.
 
         BadInput where there is none, or nobody has confirmed it for this address: a provider's
-        key goes to that provider, every other one where the person let it go.
+        key goes to that provider, every other one where the user let it go.
         """
         check_key_name(name)
         place = origin(url)
@@ -273,7 +268,7 @@ class Keys:
         return self._sent(name, place)
 
     def variable(self, name: str, url: str = "") -> str | None:
-        """The variable `name` for an MCP server that the person accepted with it, or None.
+        """The variable `name` for an MCP server that the user accepted with it, or None.
 
         It is masked from now on unless everybody may know it. With a `url` it goes to no other
         address than the one it is bound to, if it is.
@@ -349,8 +344,8 @@ class Keys:
             return ""
         if name == "VERTEX_ACCESS_TOKEN":
             return self._region()
-        provider, found, _ = name.partition("_API_KEY")
-        variable = ADDRESS_NAMES.get(name, f"{provider}_BASE_URL" if found else "")
+        provider, ending, _ = name.partition("_API_KEY")
+        variable = ADDRESS_NAMES.get(name, f"{provider}_BASE_URL" if ending else "")
         try:
             return origin(self._environ.get(variable, "").strip())
         except BadInput:

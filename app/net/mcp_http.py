@@ -128,17 +128,19 @@ async def _check(request: httpx2.Request, response: httpx2.Response, place: str)
     compressed answer, one without measure."""
     status = response.status_code
     coding = response.headers.get("content-encoding", "").strip().lower()
-    said = ""
+    sentence = ""
     if 300 <= status < 400:
         there = response.headers.get("location", "nowhere")[:300]
-        said = f"{place} redirects to {there}; it is not followed. Give that URL, if you trust it."
+        sentence = (
+            f"{place} redirects to {there}; it is not followed. Give that URL, if you trust it."
+        )
     elif status in (401, 403):
-        said = (
+        sentence = (
             f"{place} refuses us (HTTP {status}). Name the variable of its key in a header, like"
             " Authorization: Bearer ${NAME}; a login in the browser (OAuth) is not offered."
         )
     elif _is_no_endpoint(request, response):
-        said = (
+        sentence = (
             f"{place} does not accept messages at {request.url.path[:200]} (HTTP {status}): it "
             "is no"
             " streamable HTTP endpoint. A server of the older kind (HTTP with SSE, often at /sse)"
@@ -147,12 +149,12 @@ async def _check(request: httpx2.Request, response: httpx2.Response, place: str)
         )
     elif coding not in ("", "identity"):
         # What is measured is what comes; unpacked, a thousand times as much could follow.
-        said = (
+        sentence = (
             f"{place} sent {coding[:40]} where no compression was asked for; switch it off there."
         )
-    if said:
+    if sentence:
         await response.aclose()
-        raise Refused(said)
+        raise Refused(sentence)
     if not _streams(response):
         response.stream = _measured(response.stream, place)
 
@@ -180,8 +182,8 @@ def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
             async for piece in stream:
                 size += len(piece)
                 if size > MAX_MESSAGE:
-                    said = f"{place} sent more than {MAX_MESSAGE // 2**20} MB; ask for less."
-                    raise Refused(said)
+                    sentence = f"{place} sent more than {MAX_MESSAGE // 2**20} MB; ask for less."
+                    raise Refused(sentence)
                 yield piece
 
         async def aclose(self) -> None:

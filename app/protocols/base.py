@@ -99,7 +99,7 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class Codec:
-    """A protocol as a row of the table in `protocols`.
+    """A protocol's client end: CODEC of its folder's `decode`.
 
     `decoder(status)` makes a Decoder for a response of that HTTP status. `label(frame)` is the
     short name of a decoded frame in the protocol's own words ("content_block_delta

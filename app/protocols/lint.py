@@ -1,8 +1,8 @@
 """Checks tools before they are sent: what each provider will refuse or ignore. Pure.
 
 `findings` checks a tool by itself, `of_group` several in one request, `acceptance_matrix` sums up
-who takes a tool. The rules are in `lint_rules`, `lint_weak` and the protocols' own modules; the
-tests of the simulator prove that they agree with its refusals.
+who takes a tool. What providers refuse stands in the tables of `NAME/limits.py`; here is the rest,
+where models stumble.
 """
 
 from __future__ import annotations
@@ -10,30 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from math import ceil
 from typing import Any
 
-from app.core import provider_limits as limits
 from app.core.settings import PROTOCOLS
-from app.core.tools import Tool
-from app.protocols import openai_schema
-from app.protocols.anthropic import lint as anthropic_lint
-from app.protocols.gemini import lint as gemini_lint
-from app.protocols.lint_rules import (
-    Assessment,
-    Finding,
-    Fix,
-    Node,
-    SentTool,
-    Severity,
-    ToolAcceptance,
-    Verdict,
-    at,
-    nodes,
-)
-from app.protocols.ollama import lint as ollama_lint
+from app.core.tools import FREEFORM, Tool
+from app.protocols.facts import Assessment, Verdict
+from app.protocols.gemini import limits as gemini
+from app.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
+from app.protocols.registry import FACTS, LIMITS
 from app.schema.schema_checks import pointer
 
 __all__ = [
@@ -50,10 +37,19 @@ __all__ = [
     "weak_spots",
 ]
 
+
+@dataclass(frozen=True)
+class ToolAcceptance:
+    """How a protocol takes a tool: as it is, in strict mode, forced, with images as results."""
+
+    protocol: str
+    plain: Assessment
+    strict: Assessment
+    forced: Assessment
+    images: Assessment
+
+
 _WORST: tuple[Severity, ...] = ("refused", "ignored", "strict", "weak")
-_NO_CUSTOM = "docs/wire.md, section 1: there are no free-form tools"
-_CUSTOM_QUIRK = "docs/wire.md, section 2; the quirk custom_tools of a profile"
-_EAGER = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming"
 
 
 def findings(
@@ -71,7 +67,7 @@ def findings(
     result: list[Finding] = []
     for protocol in protocols:
         if form is not None and protocol == form_protocol:
-            result += lint_form(tool, form, protocol)
+            result += of_form(tool, form, protocol)
         else:
             result += of_protocol(tool, protocol)
     result += weak_spots(tool)
@@ -87,88 +83,29 @@ def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
     return [replace(finding, protocol=", ".join(names)) for finding, names in protocols.items()]
 
 
-def of_protocol(tool: Tool, protocol: str) -> Iterator[Finding]:
+def of_protocol(tool: Tool, protocol: str) -> list[Finding]:
     """The findings of one protocol about the tool as our encoder sends it, no weak spots."""
-    sent_tool = SentTool(
-        tool.name,
-        tool.description,
-        tool.parameters,
-        tool.strict,
-        tool.format is not None,
-        tool.eager,
-    )
-    if tool.eager and protocol != "anthropic":
-        message = "Arguments as they are written, unchecked, can be asked of Anthropic alone."
-        yield Finding("ignored", message, "/eager", protocol, source=_EAGER)
-    match protocol:
-        case "anthropic":
-            yield from _without_custom(sent_tool, protocol, "Anthropic", _NO_CUSTOM)
-            yield from anthropic_lint.lint_tool(sent_tool)
-        case "openai_chat":
-            who = "A server without the quirk custom_tools"
-            yield from _without_custom(sent_tool, protocol, who, _CUSTOM_QUIRK)
-            yield from openai_schema.lint_tool(sent_tool, protocol)
-        case "openai_responses":
-            yield from openai_schema.lint_tool(sent_tool, protocol)
-        case "gemini":
-            yield from gemini_lint.lint_tool(sent_tool)
-        case "ollama":
-            yield from ollama_lint.lint_tool(sent_tool)
-
-
-def _without_custom(tool: SentTool, protocol: str, who: str, source: str) -> Iterator[Finding]:
-    if tool.freeform:
-        message = f"{who} has no free-form tools: it is sent a tool with one text."
-        yield Finding("ignored", message, "/format", protocol, source=source)
+    return LIMITS[protocol].findings(SentTool.of(tool))
 
 
 def acceptance_matrix(tool: Tool) -> list[ToolAcceptance]:
     """A row for each protocol: the matrix "Accepted by"."""
     plain = replace(tool, strict=False)
-    return [
-        acceptance(protocol, list(of_protocol(plain, protocol)), tool) for protocol in PROTOCOLS
-    ]
+    return [acceptance(protocol, of_protocol(plain, protocol), tool) for protocol in PROTOCOLS]
 
 
 # The matrix "Accepted by": what findings and a protocol's own limits come to, in four words.
 
 
-_FORCED: Mapping[str, Assessment] = {
-    "anthropic": Assessment("yes", "tool_choice names it. Not while the model thinks."),
-    "openai_chat": Assessment(
-        "yes", "tool_choice names it; a server like it may not know the word."
-    ),
-    "openai_responses": Assessment("yes", "tool_choice names it."),
-    "gemini": Assessment("yes", "Mode ANY with this one name allowed."),
-    "ollama": Assessment(
-        "no", "Ollama has no tool choice: the tool is sent alone, and may not be called."
-    ),
-}
-_IMAGES: Mapping[str, Assessment] = {
-    "anthropic": Assessment("yes", "A result may hold images, but not one that failed."),
-    "openai_chat": Assessment(
-        "partly", "OpenAI takes images in results; many servers like it do not."
-    ),
-    "openai_responses": Assessment("yes", "A result may hold images."),
-    "gemini": Assessment(
-        "partly", "Gemini 3 and later take images in results; others get them after."
-    ),
-    "ollama": Assessment("yes", "Images stand beside the result, for models that see."),
-}
-_NO_STRICT: Mapping[str, Assessment] = {
-    "gemini": Assessment("partly", "strict is sent as mode VALIDATED, which holds for all tools."),
-    "ollama": Assessment("no", "Ollama has no strict mode."),
-}
-
-
 def acceptance(protocol: str, all_findings: Sequence[Finding], tool: Tool) -> ToolAcceptance:
     """The row of one protocol; `all_findings` are those of the tool with strict mode off."""
-    plain, strict = _plain(all_findings), _NO_STRICT.get(protocol) or _strict(all_findings, tool)
-    forced = _FORCED[protocol]
+    facts = FACTS[protocol]
+    plain, strict = _plain(all_findings), facts.strict or _strict(all_findings, tool)
+    forced = facts.forced
     if plain.verdict == "no":
         forced = plain
         strict = plain if strict.verdict == "yes" else strict
-    return ToolAcceptance(protocol, plain, strict, forced, _IMAGES[protocol])
+    return ToolAcceptance(protocol, plain, strict, forced, facts.images)
 
 
 def _plain(all_findings: Sequence[Finding]) -> Assessment:
@@ -197,149 +134,44 @@ def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
 _EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
-def lint_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
-    """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form."""
+def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]:
+    """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form.
+
+    Where Responses is told nothing of strict it makes a schema strict by itself.
+    """
+    limits, members, freeform = LIMITS[protocol], form, tool.format is not None
     match protocol:
         case "anthropic":
-            yield from _anthropic(form)
-        case "openai_chat":
-            if "type" not in form:
-                message = 'OpenAI needs "type" of every tool: "function" or "custom".'
-                yield Finding("refused", message, "", protocol, source=openai_schema.NO_SCHEMA)
-            inner = form.get("custom", form.get("function", form))
-            yield from _openai(tool, inner if isinstance(inner, Mapping) else {}, protocol)
-        case "openai_responses":
-            yield from _openai(tool, form, protocol)
+            key, default = "input_schema", None
         case "gemini":
-            yield from gemini_lint.lint_form(form, _raw(form, "name"))
-
-
-def _raw(form: Mapping[str, Any], key: str) -> str:
-    """The text as the file has it: our own form may have a name that was made legal."""
-    value = form.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _anthropic(form: Mapping[str, Any]) -> Iterator[Finding]:
-    for key in form:
-        if key not in anthropic_lint.MEMBERS:
-            message = f"Anthropic knows no member {str(key)[:80]!r} of a tool."
-            yield Finding("refused", message, "", "anthropic", source=anthropic_lint.MEMBERS_SOURCE)
-    if form.get("defer_loading") and form.get("cache_control"):
-        message = (
-            "Anthropic caches no tool that is deferred: leave out cache_control or defer_loading."
-        )
-        yield Finding("refused", message, "", "anthropic", source=anthropic_lint.UNCACHED)
-    name, about = _raw(form, "name"), _raw(form, "description")
-    tool = SentTool(name, about, form.get("input_schema"), bool(form.get("strict")))
-    yield from anthropic_lint.lint_tool(tool)
-
-
-def _openai(tool: Tool, form: Mapping[str, Any], protocol: str) -> Iterator[Finding]:
-    """Where Responses is told nothing of strict it makes a schema strict by itself."""
-    schema = form.get("parameters")
-    schema = _EMPTY if schema is None else schema
-    strict, freeform = form.get("strict") is True, tool.format is not None
-    name, about = _raw(form, "name"), _raw(form, "description")
-    yield from openai_schema.lint_tool(SentTool(name, about, schema, strict, freeform), protocol)
-
-
-# Several tools in one request: their number, equal names, strict ones.
-
-
-TWICE = "https://github.com/continuedev/continue/issues/10200"
-TOO_MANY_OPENAI = "https://github.com/vishalmysore/Tools4AI/issues/16"
-TOO_MANY_GEMINI = "https://github.com/google-gemini/gemini-cli/issues/19083"
-OPTIONAL = "https://github.com/elie222/inbox-zero/issues/2323"
-FORCED = "https://github.com/googleapis/python-genai/issues/2133"
-
-MANY_LETTERS = 3000
-"""Between what was taken and what was refused there: 240 values of one word, and of two."""
-_REFUSES_TWINS = ("anthropic", "openai_responses", "gemini")
+            members = gemini.camel(form)
+            limits = gemini.PLAIN if "parameters" in members else limits
+            key = "parameters" if "parameters" in members else "parametersJsonSchema"
+            default = _EMPTY
+        case "openai_chat":
+            inner = form.get("custom", form.get("function", form))
+            members = inner if isinstance(inner, Mapping) else {}
+            key, default = "parameters", _EMPTY
+        case _:
+            key, default = "parameters", _EMPTY
+    name, about = members.get("name"), members.get("description")
+    schema = default if members.get(key) is None else members[key]
+    sent_tool = SentTool(
+        name if isinstance(name, str) else "",  # our own form may have one that was made legal
+        about if isinstance(about, str) else "",
+        FREEFORM if freeform else schema,
+        members.get("strict") is True,
+        freeform,
+        members=form,
+    )
+    return limits.findings(sent_tool)
 
 
 def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
     """The findings about `tools` in one request by `protocol`; their own are not among them."""
-    result = [*_twice(tools, protocol), *_limits(tools, protocol)]
+    result = LIMITS[protocol].group_findings(list(map(SentTool.of, tools)))
     result += [replace(finding, protocol=protocol) for finding in too_many(tools)]
     return [*result, *(replace(finding, protocol=protocol) for finding in twins(tools))]
-
-
-def _twice(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
-    names = [tool.name for tool in tools]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        is_refused = protocol in _REFUSES_TWINS
-        message = f"The name {name!r} stands twice: " + (
-            "the request is refused." if is_refused else "nobody can tell which is called."
-        )
-        severity: Severity = "refused" if is_refused else "weak"
-        yield Finding(severity, message, "/name", protocol, source=TWICE, inferred=True)
-
-
-def _limits(tools: Sequence[Tool], protocol: str) -> Iterator[Finding]:
-    match protocol:
-        case "openai_chat" | "openai_responses":
-            most = limits.OPENAI_MOST_TOOLS
-            yield from _too_many(tools, most, "OpenAI", protocol, TOO_MANY_OPENAI)
-        case "gemini":
-            most = limits.GEMINI_MOST_TOOLS
-            yield from _too_many(tools, most, "Gemini", protocol, TOO_MANY_GEMINI)
-            yield from _states(tools)
-        case "anthropic":
-            yield from _strict_ones(tools)
-
-
-def _too_many(
-    tools: Sequence[Tool], most: int, who: str, protocol: str, source: str
-) -> Iterator[Finding]:
-    if len(tools) > most:
-        message = f"{who} takes {most} tools in a request, not {len(tools)}."
-        yield Finding("refused", message, "", protocol, source=source)
-
-
-def _strict_ones(tools: Sequence[Tool]) -> Iterator[Finding]:
-    strict = [tool for tool in tools if tool.strict]
-    counts = [anthropic_lint.count_parameters(nodes(tool.parameters)) for tool in strict]
-    optional, unions = sum(count for count, _ in counts), sum(count for _, count in counts)
-    for count, most, what, source in (
-        (len(strict), limits.ANTHROPIC_MOST_STRICT, "strict tools", anthropic_lint.MANY),
-        (
-            optional,
-            limits.ANTHROPIC_MOST_OPTIONAL,
-            "optional parameters of strict tools",
-            OPTIONAL,
-        ),
-        (
-            unions,
-            limits.ANTHROPIC_MOST_UNIONS,
-            "parameters of several types in strict tools",
-            anthropic_lint.LIMITS,
-        ),
-    ):
-        if count > most:
-            message = f"Anthropic takes {most} {what} in a request, not {count}."
-            yield Finding("refused", message, "/strict", "anthropic", source=source)
-
-
-def _states(tools: Sequence[Tool]) -> Iterator[Finding]:
-    """What Gemini compiles of all the schemas together; a tool that is too large by itself has a
-    finding of its own."""
-    counts = [limits.items_in_all(tool.parameters) for tool in tools]
-    count, most = sum(counts), limits.GEMINI_MOST_ITEMS
-    if count > most and max(counts) <= most:
-        message = f"Gemini takes lists of about {most} items in all in a request, not {count:,}: "
-        message += "lower their maxItems, or leave some out."
-        yield Finding("refused", message, "", "gemini", source=gemini_lint.STATES, inferred=True)
-    letters = sum(
-        len(value)
-        for tool in tools
-        for node in nodes(tool.parameters)
-        for value in gemini_lint.texts_of(node.keys.get("enum"))
-    )
-    if letters > MANY_LETTERS:
-        message = f"The enums of these tools have {letters:,} letters: Gemini may refuse a forced "
-        message += "choice (mode ANY) among them as too complex; allow fewer tools or shorten them."
-        yield Finding("weak", message, "", "gemini", source=FORCED, inferred=True)
 
 
 # Finds where models stumble over a tool or a set of tools, whatever the provider. Advice only.
@@ -529,7 +361,6 @@ def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
 
 
 _LETTERS = 3.5
-_AROUND = {"anthropic": 40, "openai_chat": 10, "openai_responses": 10, "gemini": 10, "ollama": 12}
 
 
 def estimate_tokens(tool: Tool, protocol: str) -> int:
@@ -538,4 +369,4 @@ def estimate_tokens(tool: Tool, protocol: str) -> int:
     """
     parts = [tool.name, tool.description, tool.format or tool.parameters]
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
-    return ceil(len(text) / _LETTERS) + _AROUND.get(protocol, 10)
+    return ceil(len(text) / _LETTERS) + FACTS[protocol].tool_tokens

@@ -1,8 +1,8 @@
 """Translates request parameters between our names and those of the protocols.
 
 `params` of the settings hold our own names (OURS) or a protocol's. What the protocol itself calls
-so is sent as it is; the word of another one is said in its own where the tables below, which stand
-in docs/contract.md too, have an equivalent. Everything else is refused: nothing is dropped unseen.
+so is sent as it is; the word of another one is said in its own where SAME, which stands in
+docs/contract.md too, has an equivalent. Everything else is refused: nothing is dropped unseen.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from app.core.errors import BadInput
 from app.core.messages import ModelRequest
 from app.core.settings import Settings
 from app.core.tools import ToolChoice
+from app.protocols.facts import ParameterWords
+from app.protocols.registry import FACTS
 
 OURS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 
@@ -25,129 +27,29 @@ _KINDS: Mapping[str, str] = {
     "stop": "a text or a list of texts",
 }
 
-SAME: tuple[Mapping[str, str], ...] = (
-    {
-        "": "max_tokens",
-        "anthropic": "max_tokens",
-        "openai_chat": "max_completion_tokens",
-        "openai_responses": "max_output_tokens",
-        "gemini": "maxOutputTokens",
-        "ollama": "num_predict",
-    },
-    {
-        "": "temperature",
-        "anthropic": "temperature",
-        "openai_chat": "temperature",
-        "openai_responses": "temperature",
-        "gemini": "temperature",
-        "ollama": "temperature",
-    },
-    {
-        "": "top_p",
-        "anthropic": "top_p",
-        "openai_chat": "top_p",
-        "openai_responses": "top_p",
-        "gemini": "topP",
-        "ollama": "top_p",
-    },
-    {
-        "": "stop",
-        "anthropic": "stop_sequences",
-        "openai_chat": "stop",
-        "gemini": "stopSequences",
-        "ollama": "stop",
-    },
-    {"anthropic": "top_k", "gemini": "topK", "ollama": "top_k"},
-    {"openai_chat": "seed", "gemini": "seed", "ollama": "seed"},
-    {
-        "openai_chat": "presence_penalty",
-        "gemini": "presencePenalty",
-        "ollama": "presence_penalty",
-    },
-    {
-        "openai_chat": "frequency_penalty",
-        "gemini": "frequencyPenalty",
-        "ollama": "frequency_penalty",
-    },
+SUBJECTS = (
+    *("max_tokens", "temperature", "top_p", "stop"),
+    *("top_k", "seed", "presence_penalty", "frequency_penalty"),
 )
-"""Names of one thing by protocol, of the same kind of value; under "" ours, where we have one."""
+"""What parameters of several protocols are about, of the same kind of value."""
+
+_WORDS: Mapping[str, ParameterWords] = {name: FACTS[name].parameters for name in FACTS}
+
+SAME: tuple[Mapping[str, str], ...] = tuple(
+    {
+        **({"": subject} if subject in OURS else {}),
+        **{name: words.same[subject] for name, words in _WORDS.items() if subject in words.same},
+    }
+    for subject in SUBJECTS
+)
+"""Names of one thing by protocol; under "" ours, where we have one."""
 
 THINKING: Mapping[str, str] = {
-    "anthropic": "thinking",
-    "openai_chat": "reasoning_effort",
-    "openai_responses": "reasoning",
-    "gemini": "thinkingConfig",
-    "ollama": "think",
+    name: words.thinking for name, words in _WORDS.items() if words.thinking
 }
 """What each calls the parameter that says how much is thought; its values differ in kind."""
 
-OFF: Mapping[str, Any] = {
-    "anthropic": {"type": "disabled"},
-    "openai_chat": "none",
-    "openai_responses": {"effort": "none"},
-    "gemini": {"thinkingBudget": 0},
-    "ollama": False,
-}
-FREE: Mapping[str, Any] = {
-    "anthropic": {"type": "adaptive"},
-    "gemini": {"thinkingBudget": -1},
-    "ollama": True,
-}
-"""As much as the model likes."""
-WORDS = ("low", "medium", "high")
-BUDGETED = ("anthropic", "gemini")
-"""The protocols that take a number of tokens to think."""
-
-_INNER: Mapping[str, str] = {"gemini": "generationConfig", "ollama": "options"}
-"""The member of the body that holds most of a protocol's parameters."""
-
-
-def _names(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_OWN: Mapping[str, frozenset[str]] = {
-    "anthropic": _names(
-        """cache_control container context_management inference_geo mcp_servers metadata
-        output_config service_tier stop_sequences top_k"""
-    ),
-    "openai_chat": _names(
-        """audio frequency_penalty logit_bias logprobs max_completion_tokens metadata modalities n
-        prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort
-        response_format safety_identifier seed service_tier store top_logprobs user verbosity
-        web_search_options"""
-    ),
-    "openai_responses": _names(
-        """context_management include max_output_tokens max_tool_calls metadata prompt
-        prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store
-        text top_logprobs truncation user"""
-    ),
-    "gemini": _names("cachedContent generationConfig labels safetySettings"),
-    "ollama": _names("format keep_alive logprobs options think top_logprobs"),
-}
-"""The members of a body that are parameters, but for those that bear our own name."""
-
-_INSIDE: Mapping[str, frozenset[str]] = {
-    "gemini": _names(
-        """audioTimestamp candidateCount enableEnhancedCivicAnswers frequencyPenalty imageConfig
-        logprobs maxOutputTokens mediaResolution presencePenalty responseJsonSchema
-        responseLogprobs responseMimeType responseModalities responseSchema routingConfig seed
-        speechConfig stopSequences thinkingConfig topK topP"""
-    ),
-    "ollama": _names(
-        """frequency_penalty main_gpu min_p mirostat mirostat_eta mirostat_tau num_batch num_ctx
-        num_gpu num_keep num_predict num_thread penalize_newline presence_penalty repeat_last_n
-        repeat_penalty seed tfs_z top_k typical_p use_mmap"""
-    ),
-}
-"""The same of the member that holds most of them."""
-
-_THINKING_MEMBERS: Mapping[str, frozenset[str]] = {
-    "anthropic": _names("type budget_tokens"),
-    "openai_responses": _names("effort summary"),
-    "gemini": _names("thinkingBudget thinkingLevel includeThoughts"),
-}
-"""Members by which an object under our `thinking` is known for a protocol's own."""
+EFFORTS = ("low", "medium", "high")
 
 
 def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
@@ -158,6 +60,7 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
     ours: dict[str, Any] = {}
     own: dict[str, Any] = {}
     sources: dict[str, str] = {}
+    words = _WORDS[protocol]
     for param, value in request.params.items():
         if value is None:
             continue
@@ -172,9 +75,8 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
                 if not _is_of_kind(name, form):
                     raise BadInput(f"params: {param} must be {_KINDS[name]}.")
                 ours[name] = form
-            elif name in _INSIDE.get(protocol, ()):
-                inner = own.setdefault(_INNER[protocol], {})
-                own[_INNER[protocol]] = {**inner, name: form}
+            elif name in words.inside:
+                own[words.inner] = {**own.get(words.inner, {}), name: form}
             elif isinstance(form, Mapping) and isinstance(own.get(name), Mapping):
                 own[name] = {**form, **own[name]}
             else:
@@ -216,7 +118,7 @@ def extra_told_to(protocol: str, settings: Settings) -> tuple[Mapping[str, Any],
 
 def _subjects(protocol: str, name: str, value: Any) -> Iterator[tuple[str, str]]:
     """(where it stands, what it is about) of each parameter that `name` is, or has as members."""
-    if name != _INNER.get(protocol):
+    if not name or name != _WORDS[protocol].inner:
         yield name, _about(name, protocol)
         return
     if not isinstance(value, Mapping):
@@ -256,12 +158,13 @@ def _row(name: str, protocol: str) -> Mapping[str, str] | None:
 
 def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """(name, value) by which `protocol`, or our half of an encoder, says the parameter."""
+    words = _WORDS[protocol]
     if name == "thinking" and isinstance(value, Mapping):
-        if value.keys() & _THINKING_MEMBERS.get(protocol, frozenset()):
-            yield THINKING[protocol], value
+        if value.keys() & words.members:
+            yield words.thinking, value
         else:
             yield _thinking(protocol, name, value)
-    elif name in OURS or name in _OWN[protocol] or name in _INSIDE.get(protocol, ()):
+    elif name in OURS or name in words.own or name in words.inside:
         yield name, value
     elif name in THINKING.values():
         yield _thinking(protocol, name, value)
@@ -276,37 +179,41 @@ def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _thinking(protocol: str, name: str, value: Any) -> tuple[str, Any]:
     """Another protocol's wish for thinking, in the words of `protocol`."""
+    words = _WORDS[protocol]
+    if not words.thinking:
+        raise _refused(protocol, name)
     match _wish(value):
-        case "off":
-            return THINKING[protocol], OFF[protocol]
-        case "free" if protocol in FREE:
-            return THINKING[protocol], FREE[protocol]
-        case str(word) if word in WORDS:
+        case "off" if words.off is not None:
+            return words.thinking, words.off
+        case "free" if words.free is not None:
+            return words.thinking, words.free
+        case str(word) if word in EFFORTS:
             return "thinking", word
-        case int(tokens) if protocol in BUDGETED:
+        case int(tokens) if words.budgeted:
             return "thinking", tokens
     raise BadInput(
         f"params: {protocol} cannot be told what {name} asks for here; leave it out, or say it by "
-        f"{THINKING[protocol]}."
+        f"{words.thinking}."
     )
 
 
 def _wish(value: Any) -> str | int | None:
-    """`off`, `free`, one of WORDS or a number of tokens; None for what no other can say.
+    """`off`, `free`, one of EFFORTS or a number of tokens; None for what no other can say.
 
     No two protocols say different things alike, so the value alone tells.
     """
-    for word, forms in (("off", OFF), ("free", FREE)):
-        if any(_alike(value, form) for form in forms.values()):
-            return word
+    for words in _WORDS.values():
+        for wish, form in (("off", words.off), ("free", words.free)):
+            if form is not None and _alike(value, form):
+                return wish
     match value:
         case {"type": "enabled", "budget_tokens": tokens} if len(value) == 2:
             return _count(tokens)
         case {"thinkingBudget": tokens} if len(value) == 1:
             return _count(tokens)
         case {"effort": str(word)} | {"thinkingLevel": str(word)} if len(value) == 1:
-            return word.lower() if word.lower() in WORDS else None
-        case str(word) if word in WORDS:
+            return word.lower() if word.lower() in EFFORTS else None
+        case str(word) if word in EFFORTS:
             return word
     return None
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from jiter import from_json
 
+from app.secrets.redaction import SHORTEST
+
 _MOST_DIGITS = 4000
 """Beyond 4300 digits int() refuses; such a number stays a text."""
 MOST_DEEP = 200
@@ -160,8 +162,6 @@ def _covers(pieces: str, text: str) -> bool:
 _STARS = re.compile(r"\*+")
 _LET_THROUGH = re.compile(r".{1,40}?(?=\*)", re.DOTALL)
 """How a secret that came in pieces may begin: three characters, of which each may be escaped."""
-_SHORTEST = 8
-"""A secret that was masked: none is shorter (app/secrets/redaction.py)."""
 _MOST_TOUCHING = 8
 """So many secrets may touch, each with its first characters and then stars."""
 _SURE = 16
@@ -189,7 +189,7 @@ def end_of(pieces: str, text: str, *, escaped: bool = False) -> int:
         size = place - plain_end
         follows = text[place : min(plains[nth + 1], place + _SURE)]
         ends: Iterable[int] = _ends_of_secret(pieces, offset, size)
-        if escaped and size >= _SHORTEST:
+        if escaped and size >= SHORTEST:
             ends = chain(ends, [_end_before(follows, pieces, offset, size)])
         for end in ends:
             if pieces.startswith(follows, end) if follows else end == len(pieces):
@@ -204,7 +204,7 @@ def _ends_of_secret(pieces: str, start: int, size: int) -> Iterator[int]:
     """Where what stands in `pieces` for `size` stars may end."""
     if stars := _STARS.match(pieces, start):
         yield stars.end()
-    if size >= _SHORTEST:
+    if size >= SHORTEST:
         yield start + size
         place = start
         for _ in range(_MOST_TOUCHING):

@@ -1,22 +1,59 @@
-"""Lists the codecs by protocol name. A new protocol is a package and a line here."""
+"""Lists what each protocol has, by its name in `core/settings`, which is that of its folder here.
+
+A folder has `FACTS` in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits` and
+END in `server`: CONTRIBUTING.md says how to add one.
+"""
 
 from __future__ import annotations
 
-from app.core.errors import BadInput
-from app.protocols.anthropic import decode as anthropic
-from app.protocols.base import Codec
-from app.protocols.gemini import decode as gemini
-from app.protocols.ollama import decode as ollama
-from app.protocols.openai_chat import decode as openai_chat
-from app.protocols.openai_responses import decode as openai_responses
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
-CODECS: dict[str, Codec] = {
-    "anthropic": anthropic.CODEC,
-    "openai_chat": openai_chat.CODEC,
-    "openai_responses": openai_responses.CODEC,
-    "gemini": gemini.CODEC,
-    "ollama": ollama.CODEC,
+from app.core.errors import BadInput
+from app.core.late import Late
+from app.core.settings import PROTOCOLS
+
+if TYPE_CHECKING:
+    from app.protocols.base import Codec
+    from app.protocols.facts import ProtocolFacts
+    from app.protocols.limits import LimitTable
+    from app.protocols.request import RequestReader
+    from app.protocols.server import ProviderServer
+
+T = TypeVar("T")
+
+
+class _ByProtocol(Mapping[str, T]):
+    """`name` in `module` of each folder, which is loaded when its protocol is first asked for."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._name = name
+        self._modules: Mapping[str, Any] = {
+            protocol: Late(f"app.protocols.{protocol}.{module}") for protocol in PROTOCOLS
+        }
+
+    def __getitem__(self, protocol: str) -> T:
+        value: T = getattr(self._modules[protocol], self._name)
+        return value
+
+    def __contains__(self, protocol: object) -> bool:
+        return protocol in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+FACTS: Mapping[str, ProtocolFacts] = {
+    protocol: import_module(f"app.protocols.{protocol}").FACTS for protocol in PROTOCOLS
 }
+CODECS: Mapping[str, Codec] = _ByProtocol("decode", "CODEC")
+REQUEST_READERS: Mapping[str, RequestReader] = _ByProtocol("request", "READER")
+LIMITS: Mapping[str, LimitTable] = _ByProtocol("limits", "LIMITS")
+ENDS: Mapping[str, ProviderServer] = _ByProtocol("server", "END")
 
 
 def codec(name: str) -> Codec:

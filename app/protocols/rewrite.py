@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.core import provider_limits as limits
 from app.core.settings import PROTOCOLS
-from app.protocols import openai_schema
-from app.protocols.anthropic import lint
-from app.protocols.gemini.lint import too_many_items
+from app.protocols import openai_limits
+from app.protocols.anthropic import limits as anthropic
+from app.protocols.gemini.limits import has_too_many_items
 from app.protocols.gemini.rewrite import Gemini
-from app.protocols.lint_rules import SentTool
+from app.protocols.limits import Fix, SentTool, refused_keywords
+from app.protocols.openai_chat import limits as openai
+from app.protocols.registry import FACTS
 from app.protocols.rewrite_parts import (
     ANNOTATIONS,
     MOST_NODES,
@@ -37,7 +38,7 @@ from app.protocols.rewrite_parts import (
 from app.schema import schema_checks
 from app.schema.schema_checks import Place, all_subschemas, is_local, pointer, resolve
 
-STRICT_PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
+STRICT_PROTOCOLS = tuple(name for name in PROTOCOLS if FACTS[name].strict is None)
 _UNCHANGED = "Nothing was changed"
 
 
@@ -53,6 +54,19 @@ class Rewrite:
     lost: tuple[str, ...] = ()
     nullable: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+
+
+def rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
+    """What `fix` makes of `schema` for `protocols`."""
+    match fix:
+        case "inline":
+            return inline_refs(schema)
+        case "gemini":
+            return gemini_ready(schema)
+        case "drop":
+            return without_refused(schema, protocols)
+    strict = [name for name in protocols if name in STRICT_PROTOCOLS]
+    return strict_ready(schema, strict[0] if len(strict) == 1 else "")
 
 
 def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
@@ -84,7 +98,7 @@ def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOC
     result: Mapping[str, Any] = schema
     if not {"openai_chat", "openai_responses"}.isdisjoint(protocols):
         result = without_patterns(result, losses)
-    if "gemini" in protocols and too_many_items(result) is not None:
+    if "gemini" in protocols and has_too_many_items(result):
         result = without_items(result, losses)
     return _rewrite(schema, result, losses)
 
@@ -200,15 +214,8 @@ def _null_fits(root: Mapping[str, Any], schema: Mapping[str, Any], seen: dict[in
 # Strict mode takes closed objects, with every property required, and a few keywords.
 
 
-_NOWHERE = (
-    *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
-    *("patternProperties", "propertyNames", "minProperties", "maxProperties", "uniqueItems"),
-    *("contains", "minContains", "maxContains", "prefixItems", "additionalItems"),
-    *("unevaluatedProperties", "unevaluatedItems", "minLength", "maxLength"),
-)
-_NOT_ANTHROPIC = (
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems"),
-)
+_FOLDED = ("allOf", "oneOf", "default")
+"""Keywords that are kept in another form."""
 _ANYTHING = ("string", "number", "boolean", "null")
 _ROOT_ONLY = ("anyOf", "oneOf", "enum", "const")
 _DEFINITIONS = ("$defs", "definitions")
@@ -222,8 +229,11 @@ class Strict:
         self.anthropic = "anthropic" in protocols
         self.openai = bool({"openai_chat", "openai_responses"} & set(protocols))
         self.nullable: list[Place] = []
-        formats = set(lint.FORMATS) & set(openai_schema.FORMATS)
-        self.formats = formats if self.openai else set(lint.FORMATS)
+        formats = set(anthropic.FORMATS) & set(openai_limits.FORMATS)
+        self.formats = formats if self.openai else set(anthropic.FORMATS)
+        words = refused_keywords(openai.LIMITS)
+        words += refused_keywords(anthropic.LIMITS) if self.anthropic else ()
+        self.words = tuple(dict.fromkeys(("additionalItems", *words)))
 
     def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         root = dict(schema)
@@ -247,8 +257,8 @@ class Strict:
     def still_refused(self, schema: Mapping[str, Any]) -> None:
         """What no rewrite can help, by the very rules of lint."""
         tool = SentTool("x", "", schema, strict=True)
-        findings = [*lint.lint_tool(tool)] if self.anthropic else []
-        findings += [*openai_schema.lint_tool(tool, "openai_chat")] if self.openai else []
+        findings = anthropic.LIMITS.findings(tool) if self.anthropic else []
+        findings += openai.LIMITS.findings(tool) if self.openai else []
         for finding in findings:
             if finding.severity == "refused":
                 self.losses.refused.append(finding.message)
@@ -284,11 +294,9 @@ class Strict:
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
         """Take out what strict mode refuses; what is told to the model instead."""
         dropped: dict[str, Any] = {}
-        words = (*_NOWHERE, *(_NOT_ANTHROPIC if self.anthropic else ()))
-        if isinstance(node.get("items"), list):
-            words = (*words, "items")
+        words = (*self.words, "items") if isinstance(node.get("items"), list) else self.words
         for key in words:
-            if key in node:
+            if key in node and key not in _FOLDED:
                 value = node.pop(key)
                 if key == "uniqueItems" and value is False:
                     continue
@@ -311,9 +319,9 @@ class Strict:
         return dropped
 
     def keeps_pattern(self, pattern: str) -> bool:
-        if self.anthropic and limits.ANTHROPIC_UNCOMPILED.search(pattern):
+        if self.anthropic and anthropic.is_uncompiled(pattern):
             return False
-        return not self.openai or limits.openai_takes(pattern)
+        return not self.openai or openai_limits.takes_pattern(pattern)
 
     def choices(self, node: dict[str, Any], place: Place) -> None:
         """`oneOf` becomes `anyOf`, which is the same where the choices exclude each other."""

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from app.core.provider_limits import openai_takes
-from app.protocols.lint_rules import at, recursive_refs
+from app.protocols.limits import at, recursive_refs
+from app.protocols.openai_limits import takes_pattern
 from app.schema.schema_checks import Place, is_local, resolve, subschemas
 
 ANNOTATIONS = (
@@ -69,12 +69,12 @@ def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any
 
 def _no_pattern(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
     patterns, pattern = node.get("patternProperties"), node.get("pattern")
-    if isinstance(patterns, Mapping) and not all(map(openai_takes, patterns)):
+    if isinstance(patterns, Mapping) and not all(map(takes_pattern, patterns)):
         losses.add("patternProperties is no longer checked", place)
         node["patternProperties"] = {
-            key: below for key, below in patterns.items() if openai_takes(key)
+            key: below for key, below in patterns.items() if takes_pattern(key)
         }
-    if not isinstance(pattern, str) or openai_takes(pattern):
+    if not isinstance(pattern, str) or takes_pattern(pattern):
         return node
     losses.add("pattern is no longer checked", place)
     return add_to_description(node, {"pattern": node.pop("pattern")})

@@ -96,11 +96,6 @@ DELTA_S = (0.012, 0.025)
 PIECE = (3, 8)
 
 
-def words_of(text: str) -> frozenset[str]:
-    """The names of a list that is written with spaces between them."""
-    return frozenset(text.split())
-
-
 @dataclass(frozen=True)
 class OutgoingFrame:
     """Bytes to send, `pause` seconds after those before. `tag` says what they are; three say what
@@ -211,7 +206,7 @@ class SideEndpoint:
 
 @dataclass(frozen=True)
 class ProviderServer:
-    """A protocol's server end as a row of the table in `app`.
+    """A protocol's server end: END of its folder's `server`.
 
     `base` is the path its clients are given; `path` is where requests go below it, as a person
     writes it, and `takes` the same as a pattern. Header names are in lower case. `parse` gets the

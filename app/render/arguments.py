@@ -13,8 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Any, Literal, cast
 
+import jiter
+
+from app.core.arguments import pointer_step
 from app.core.events import Problem
-from app.schema.form import Form, FormField
+from app.schema.form import Form, FormField, typed_text
 
 TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]
 
@@ -46,7 +49,7 @@ class LayoutToken:
 
 @dataclass(frozen=True)
 class Edit:
-    """What a person changed in one argument; "" is absent."""
+    """What a user changed in one argument; "" is absent."""
 
     name: str
     old: str
@@ -96,7 +99,7 @@ def fixed(raw: str, problem: Problem) -> str:
 
 
 def edits(raw: str, edited: str) -> tuple[Edit, ...]:
-    """Which arguments a person changed, by name; empty where that cannot be told."""
+    """Which arguments a user changed, by name; empty where that cannot be told."""
     old, new = _object(raw), _object(edited)
     if old is None or new is None:
         return ()
@@ -123,7 +126,7 @@ def _raw(raw: str, offset: int) -> tuple[LayoutToken, ...]:
 
 def _lexemes(raw: str) -> list[_Lexeme] | None:
     """The tokens of `raw` without white space; None where it is too long, deep or no JSON."""
-    found: list[_Lexeme] = []
+    lexemes: list[_Lexeme] = []
     path: list[_Step] = []
     for kind, text, start in _scanned(raw):
         if kind is None or len(path) > _DEPTH_LIMIT:
@@ -133,21 +136,21 @@ def _lexemes(raw: str) -> list[_Lexeme] | None:
                 if not path:
                     return None
                 path.pop()
-                found.append(_Lexeme(kind, text, start))
+                lexemes.append(_Lexeme(kind, text, start))
             case "," if path:
                 path[-1].next()
-                found.append(_Lexeme(kind, text, start))
+                lexemes.append(_Lexeme(kind, text, start))
             case "string" if path and path[-1].key_next:
                 path[-1].name(text)
-                found.append(_Lexeme("key", text, start))
+                lexemes.append(_Lexeme("key", text, start))
             case "," | ":":
-                found.append(_Lexeme(kind, text, start))
+                lexemes.append(_Lexeme(kind, text, start))
             case value:
                 pointer = "".join("/" + step.label for step in path)
-                found.append(_Lexeme(kind, text, start, pointer))
+                lexemes.append(_Lexeme(kind, text, start, pointer))
                 if value in ("{", "["):
                     path.append(_Step("0", value == "{", value == "{"))
-    return found if found and not path else None
+    return lexemes if lexemes and not path else None
 
 
 def _scanned(raw: str) -> Iterator[tuple[TokenKind | None, str, int]]:
@@ -186,7 +189,7 @@ class _Step:
 def _key(literal: str) -> str:
     """A key as a step of a JSON pointer."""
     try:
-        return str(json.loads(literal)).replace("~", "~0").replace("/", "~1")
+        return pointer_step(str(json.loads(literal)))
     except ValueError:
         return literal
 
@@ -300,19 +303,19 @@ def flat_rows(rows: Iterable[FieldRow]) -> Iterator[FieldRow]:
 def as_typed(fields: Sequence[FormField], form: Form, pointer: str = "") -> tuple[FormField, ...]:
     """`fields` with what stands in `form`, be it right or wrong: nothing typed is lost. They are
     the members of the object at `pointer`."""
-    made = tuple(_typed(field, form) for field in fields)
-    others = _texts(form, f"rest:{pointer}")
+    typed_fields = tuple(_typed(field, form) for field in fields)
+    others = typed_text(form, f"rest:{pointer}")
     if not others or any(field.rest for field in fields):
-        return made
+        return typed_fields
     label = "other members · JSON object"
-    return (*made, FormField(pointer, "", label, "json", value=others, rest=True))
+    return (*typed_fields, FormField(pointer, "", label, "json", value=others, rest=True))
 
 
 def _typed(field: FormField, form: Form) -> FormField:
     if field.kind == "object":
         return replace(field, children=as_typed(field.children, form, field.pointer))
     is_null = form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable
-    typed = _texts(form, f"json:{field.pointer}")
+    typed = typed_text(form, f"json:{field.pointer}")
     if typed is not None and field.kind != "json":
         return replace(field, kind="json", value=typed, nullable=False, is_null=False)
     keys: Mapping[str, Sequence[str]] = {
@@ -322,22 +325,17 @@ def _typed(field: FormField, form: Form) -> FormField:
     }
     kinds = ("rest",) if field.rest else keys.get(field.kind, (field.kind,))
     for kind in kinds:
-        if (typed := _texts(form, f"{kind}:{field.pointer}")) is not None:
+        if (typed := typed_text(form, f"{kind}:{field.pointer}")) is not None:
             shown = "long" if "\n" in typed and field.kind in ("text", "date") else field.kind
             return replace(field, value=typed, kind=shown, is_null=is_null)
     return replace(field, is_null=is_null)
 
 
-def _texts(form: Form, key: str) -> str | None:
-    values = form.get(key)
-    return values[-1].replace("\r\n", "\n") if values else None
-
-
 def _row(field: FormField, numbers: Iterator[int], wrong: Mapping[str, str]) -> FieldRow:
     number = next(numbers)
-    said = "" if field.rest or field.kind == "object" else wrong.get(field.pointer, "")
+    problem = "" if field.rest or field.kind == "object" else wrong.get(field.pointer, "")
     return FieldRow(
-        field, number, said, tuple(_row(child, numbers, wrong) for child in field.children)
+        field, number, problem, tuple(_row(child, numbers, wrong) for child in field.children)
     )
 
 
@@ -346,3 +344,22 @@ def _upwards(pointer: str) -> Iterator[str]:
         yield pointer
         pointer = pointer.rpartition("/")[0]
     yield ""
+
+
+def indent_json(text: str) -> str:
+    """JSON laid out, with every digit as it was typed; what is none stays as it is."""
+    return "".join(token.text for token in lay_out(text))
+
+
+def readable_prefix(raw: str) -> object | None:
+    """What can be read of JSON that still grows; None where nothing can.
+
+    A last string may be cut, a last number may still grow. Call it once a frame, not per delta.
+    """
+    try:
+        value: object = jiter.from_json(
+            raw.encode("utf-8", "replace"), partial_mode="trailing-strings", cache_mode="keys"
+        )
+    except ValueError:
+        return None
+    return value

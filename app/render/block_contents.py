@@ -18,7 +18,7 @@ from app.core.events import SessionForked, Warned
 from app.core.messages import seals
 from app.core.session import Call, Part, Prompt, Session, Turn
 from app.render import paging
-from app.render.arguments import lay_out, token_length
+from app.render.arguments import lay_out, readable_prefix, token_length
 from app.render.call_status import running, task_of
 from app.render.card import card, fault_choices, staged_fault
 from app.render.filters import clip, pretty, shown
@@ -34,7 +34,6 @@ from app.render.paging import (
 )
 from app.render.replay_timeline import Segment, clock, drawing, segments
 from app.render.view import View, busy_words, runnable_at_once, state_words
-from app.schema.json_display import readable_prefix
 
 Drawn = tuple[str, Mapping[str, Any]]
 
@@ -146,8 +145,8 @@ def _turn(view: View, name: str, turn: Turn) -> Drawn:
     if name == "turnfoot":
         notes, repeated = _notes(view.session, turn)
         meta = turn.end.meta if turn.end is not None else {}
-        found = odds(meta.get("logprobs") or meta.get("logprobsResult"))
-        values |= {"notes": notes, "repeated": repeated, "odds": found}
+        alternatives = odds(meta.get("logprobs") or meta.get("logprobsResult"))
+        values |= {"notes": notes, "repeated": repeated, "odds": alternatives}
     return f"_{name}.html", values
 
 
@@ -403,12 +402,12 @@ def served(part: Part) -> Served:
     content = block.get("content")
     error = content.get("error_code") if isinstance(content, Mapping) else block.get("error")
     asked = {key: item for key, item in block.items() if key not in _OUTER and item is not None}
-    told = (
+    shown_texts = (
         _server_call_text(asked) if part.kind == "server_call" else pretty(asked) if asked else ""
     )
     return Served(
         part.name or str(block.get("type") or part.meta.get("type") or ""),
-        part.text or told,
+        part.text or shown_texts,
         places(block),
         error if isinstance(error, str) else "",
     )
@@ -448,12 +447,12 @@ def cited_by(turn: Turn) -> tuple[Place, ...]:
 
 def places(value: Any) -> tuple[Place, ...]:
     """Every address in `value` with what is said of it, each once."""
-    found: dict[str, Place] = {}
+    by_name: dict[str, Place] = {}
     for place in _places(value, 0):
-        if len(found) >= MOST_SOURCES:
+        if len(by_name) >= MOST_SOURCES:
             break
-        found.setdefault(place.url + "\n" + place.quote, place)
-    return tuple(found.values())
+        by_name.setdefault(place.url + "\n" + place.quote, place)
+    return tuple(by_name.values())
 
 
 def _places(value: Any, depth: int) -> Iterator[Place]:

@@ -72,7 +72,7 @@ from app.core.events import (
 from app.core.session import Part, Prompt, Session, Turn
 from app.render import paging
 from app.render.block_contents import drawn
-from app.render.call_status import behind, tells
+from app.render.call_status import behind, call_block, tells
 from app.render.filters import shown
 from app.render.paging import Most, beyond, calls_of, end_of, everything, so_far
 from app.render.view import View
@@ -123,11 +123,11 @@ def touched(logged: Logged, session: Session, most: Most = everything) -> tuple[
 def _shown(session: Session, touches: Iterable[Touch], most: Most) -> Iterator[Touch]:
     """The touches without those of blocks that are not shown."""
     for touch in touches:
-        found = _PART.fullmatch(touch.id)
-        if found is None or int(found[2]) < end_of(session.turns[int(found[1]) - 1], most):
+        match = _PART.fullmatch(touch.id)
+        if match is None or int(match[2]) < end_of(session.turns[int(match[1]) - 1], most):
             yield touch
         else:
-            yield Touch(f"more-{found[1]}", "changed")
+            yield Touch(f"more-{match[1]}", "changed")
 
 
 _PART = re.compile(r"(?:call|part|text|sofar|prefix|doubt|progress|output|print)-([0-9]+)-([0-9]+)")
@@ -141,8 +141,8 @@ def pieces(touches: Iterable[Touch]) -> list[Touch]:
         if before is None or _RANK[touch.how] < _RANK[before.how]:
             united[touch.id] = touch
     whole = {touch.id for touch in united.values() if touch.how != "grown"}
-    kept = [touch for touch in united.values() if not any(a in whole for a in ancestors(touch.id))]
-    return sorted(kept, key=lambda touch: _RANK[touch.how])
+    outer = [touch for touch in united.values() if not any(a in whole for a in ancestors(touch.id))]
+    return sorted(outer, key=lambda touch: _RANK[touch.how])
 
 
 def frame(
@@ -295,7 +295,7 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
             | CallInterrupted()
         ):  # fmt: skip
             number = event.call_id.split(".")[0]
-            yield from _changed(*_RUN, _call_block(event.call_id), f"turnfoot-{number}")
+            yield from _changed(*_RUN, call_block(event.call_id), f"turnfoot-{number}")
             checked = isinstance(event, CallChecked)
             yield from _changed(*_behind(session, event.call_id, most, checked=checked))
         case TaskStarted(task_id=task_id) | TaskEnded(task_id=task_id):
@@ -348,15 +348,15 @@ def _bounded(view: View, events: Sequence[Logged], touches: list[Touch]) -> list
     if not gained:
         return touches
     silent = {f"{name}-{n}-{i}" for n, i in gained for name in ("text", "prefix")}
-    kept = [touch for touch in touches if touch.id not in silent]
+    shown = [touch for touch in touches if touch.id not in silent]
     for (number, index), count in gained.items():
         part = view.session.turns[number - 1].parts[index]
         before = part.length - count
         if before <= paging.PORTION:
-            kept.append(Touch(part_block(view.session.turns[number - 1], part), "changed"))
+            shown.append(Touch(part_block(view.session.turns[number - 1], part), "changed"))
         elif so_far(before) != so_far(part.length):
-            kept.append(Touch(f"sofar-{number}-{index}", "changed"))
-    return list(_shown(view.session, kept, view.most))
+            shown.append(Touch(f"sofar-{number}-{index}", "changed"))
+    return list(_shown(view.session, shown, view.most))
 
 
 def _progressed(
@@ -364,7 +364,7 @@ def _progressed(
 ) -> Iterator[Touch]:
     """Its words are drawn again, what it printed grows; where the session is further on than the
     event and the call is over, the card is a whole."""
-    call, block_id = session.by_call[event.call_id], _call_block(event.call_id)
+    call, block_id = session.by_call[event.call_id], call_block(event.call_id)
     if not tells(session, call):
         yield Touch(block_id, "changed")
         return
@@ -419,7 +419,7 @@ def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator
                 element, end = f"text-{turn.number}-{index}", (part.length, part.deltas)
                 block_id = part_block(turn, part)
             case CallProgressed(call_id=call_id, output=text):
-                block_id = _call_block(call_id)
+                block_id = call_block(call_id)
                 element = block_id.replace("call-", "print-")
                 end = (session.by_call[call_id].printed, 0)
             case _:
@@ -435,10 +435,6 @@ def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator
 
 def part_block(turn: Turn, part: Part) -> str:
     return f"{'call' if part.kind == 'call' else 'part'}-{turn.number}-{part.index}"
-
-
-def _call_block(call_id: str) -> str:
-    return "call-" + call_id.replace(".", "-")
 
 
 def _turn_at(session: Session, seq: int) -> Turn:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.core.events import CallDecided
+from app.core.events import TASK_STOPS, CallDecided
 from app.core.faults import fault
 from app.core.session import Call, Session, Task, Turn, held
 from app.render.filters import duration, plural
@@ -23,6 +23,11 @@ class Fact:
     label: str
     text: str
     at_ms: int | None = None
+
+
+def call_block(call_id: str) -> str:
+    """The id of the block that shows a call, and of the task that it goes on as."""
+    return "call-" + call_id.replace(".", "-")
 
 
 def waits_for(session: Session, turn: Turn, call: Call) -> str:
@@ -185,14 +190,14 @@ def checked(call: Call) -> str:
     """What the check said, in a sentence or two."""
     kinds = [problem.kind for problem in call.problems]
     if "unknown_tool" in kinds:
-        said = "Unknown tool."
+        sentence = "Unknown tool."
     elif "malformed" in kinds:
-        said = "The arguments are not a valid JSON object."
+        sentence = "The arguments are not a valid JSON object."
     elif faults := kinds.count("schema"):
-        said = f"Valid JSON; {plural(faults, 'schema error')}."
+        sentence = f"Valid JSON; {plural(faults, 'schema error')}."
     else:
-        said = "Valid JSON that matches the schema."
-    return f"{said} There was a warning." if "caution" in kinds else said
+        sentence = "Valid JSON that matches the schema."
+    return f"{sentence} There was a warning." if "caution" in kinds else sentence
 
 
 def _alone(call: Call) -> str:
@@ -278,7 +283,7 @@ def behind_words(session: Session, call: Call) -> tuple[str, Outcome] | None:
 def _failed(task: Task) -> bool:
     """What was stopped has no result, and is no failure."""
     if task.result is None:
-        return not task.how.startswith(("stopped", "ended with the program"))
+        return task.how not in TASK_STOPS
     return task.result.is_error
 
 

@@ -20,15 +20,16 @@ from app.render.call_status import (
     Fact,
     answered_by_user,
     behind_words,
+    call_block,
     need,
     task_of,
     waits_for,
     why,
 )
 from app.render.filters import duration, exposed_count, is_padded
-from app.render.replay_timeline import call_block
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.schema.form import fields
+from app.schema.strict_json import place_text
 from app.schema.validate import check_call
 
 Tone = Literal["", "live", "ran", "waiting", "failed"]
@@ -37,7 +38,8 @@ Lead = Literal["", "run", "edit", "answer"]
 
 @dataclass(frozen=True)
 class ProblemRow:
-    """A problem as the card tells it; `fixed` is the whole text with its safe fix, or ""."""
+    """A problem on its card: `place` stands before the sentence where that does not name it;
+    `fixed` is the whole text with its safe fix, or ""."""
 
     problem: Problem
     place: str
@@ -54,7 +56,7 @@ class Offer:
 
     `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash, so that
     nothing stands out and no key runs it.
-    `lift`: it would run in a sandbox, which the person may take away for this call.
+    `lift`: it would run in a sandbox, which the user may take away for this call.
     """
 
     lead: Lead
@@ -78,7 +80,7 @@ class Room:
 @dataclass(frozen=True)
 class Card:
     """`more` counts the characters of the arguments that are not shown; `edited` is as much of
-    what a person wrote in their place, `edited_more` the rest. `fixed` is the text with all safe
+    what a user wrote in their place, `edited_more` the rest. `fixed` is the text with all safe
     fixes, where there are several, or ""."""
 
     call: Call
@@ -125,10 +127,12 @@ class Card:
 
 def card(view: View, turn: Turn, call: Call) -> Card:
     """The card of `call` as `view` shows it."""
-    block = call_block(call)
+    block = call_block(call.id)
     words, tone = _words(view, turn, call)
-    told = (decision.arguments for decision in (call.decided, call.cut) if decision is not None)
-    changed = next((text for text in told if text is not None), None)
+    edited_texts = (
+        decision.arguments for decision in (call.decided, call.cut) if decision is not None
+    )
+    changed = next((text for text in edited_texts if text is not None), None)
     edited = changed or ""
     limit = max(len(call.written), len(edited)) if block in view.expanded else SHOWN_ARGUMENTS
     more = max(len(call.written) - limit, 0)
@@ -283,9 +287,8 @@ def _who(call: Call) -> str:
 def _problem_row(call: Call, problem: Problem) -> ProblemRow:
     place = problem.pointer
     if problem.kind == "malformed" and problem.offset >= 0:
-        line = call.judged.count("\n", 0, problem.offset) + 1
-        column = problem.offset - call.judged.rfind("\n", 0, problem.offset)
-        place = f"line {line}, character {column}"
+        place = place_text(call.judged, problem.offset)
+        place = "" if problem.message.startswith(place) else place
     return ProblemRow(problem, place, fixed(call.judged, problem))
 
 
@@ -375,7 +378,7 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
 
 
 def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
-    """Why it asks, where a rule is about it, and what it waits for besides the person."""
+    """Why it asks, where a rule is about it, and what it waits for besides the user."""
     if view.replay or not view.live:
         return "", ""
     asks = call.asks if call.status == "waiting" and _decidable(view, call) else ""
@@ -383,7 +386,7 @@ def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
 
 
 def _unseen_hint(turn: Turn, call: Call) -> str:
-    """Why no rule runs a call that a person may; "" where a rule that is about it says so."""
+    """Why no rule runs a call that a user may; "" where a rule that is about it says so."""
     if call.asks:
         return ""
     if turn.end is not None and turn.end.reason == "other":
@@ -413,11 +416,11 @@ class FaultChoice:
 
 @dataclass(frozen=True)
 class StagedFault:
-    """What was staged. `title` is "" where nothing was, though it had been asked for; `said` are
+    """What was staged. `title` is "" where nothing was, though it had been asked for; `sentence`
     the sentences below the result, `real` what the tool returned where the model read another."""
 
     title: str
-    said: str
+    sentence: str
     real: ToolResult | None = None
 
 
@@ -448,8 +451,8 @@ def staged_fault(session: Session, call: Call) -> StagedFault | None:
     if call.real is None:
         return StagedFault("", f"The tool returned nothing, so that {row.title} was not staged.")
     if not call.result.staged:
-        said = f"Ended while it was held back; {row.title} was to be staged."
-        return StagedFault("", said, call.real)
+        sentence = f"Ended while it was held back; {row.title} was to be staged."
+        return StagedFault("", sentence, call.real)
     if call.result.content == call.real.content and call.result.is_error == call.real.is_error:
         return StagedFault(
             row.title, _fault_effect(session, call, row) or "This changed nothing of the result."

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 from collections.abc import Iterable
-from importlib.util import find_spec
+from contextlib import suppress
+from functools import lru_cache
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import Any
 
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined, compiler
 from jinja2.bccache import Bucket
 from jinja2.ext import Extension
 from markupsafe import Markup
@@ -25,21 +28,73 @@ from app.render.view import nest_forks
 from app.render.wire_rows import TOLD
 
 
-class _Compiled(BytecodeCache):
-    """Each template compiled once in a process: pages and exported files have environments of
-    their own, with the same options."""
+class CompiledTemplates(BytecodeCache):
+    """Each template compiled once in a process, where pages and exported files have environments
+    of their own with the same options; and where Python keeps its compiled modules also on the
+    disk, in the `__pycache__` of the templates' folder. A template is judged by its text and by
+    the files that say how it is compiled (`_COMPILERS`)."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], Any] = {}
 
+    def get_cache_key(self, name: str, filename: str | None = None) -> str:
+        return filename or name
+
+    def get_source_checksum(self, source: str) -> str:
+        return super().get_source_checksum(_compilers() + source)
+
     def load_bytecode(self, bucket: Bucket) -> None:
         bucket.code = self._kept.get((bucket.key, bucket.checksum))
+        if bucket.code is None:
+            try:
+                path = _compiled_path(bucket.key)
+                if _is_private(path.parent, Path(bucket.key)):
+                    with path.open("rb") as file:
+                        bucket.load_bytecode(file)
+            except Exception:  # whatever stands there: it is written anew
+                bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         self._kept[bucket.key, bucket.checksum] = bucket.code
+        if sys.dont_write_bytecode:
+            return
+        path = _compiled_path(bucket.key)
+        with suppress(OSError):  # a folder that is not ours to write to
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_private(path.parent, Path(bucket.key)):
+                begun = path.with_name(f"{path.name}.{id(bucket)}")
+                try:
+                    with begun.open("xb") as file:
+                        bucket.write_bytecode(file)
+                    begun.replace(path)
+                finally:
+                    begun.unlink(missing_ok=True)  # a disk that is full
+            else:
+                path.parent.rmdir()  # an empty one: others' checkouts stay as they are
 
 
-COMPILED = _Compiled()
+def _compiled_path(template: str) -> Path:
+    return Path(cache_from_source(template)).with_suffix(f".{Path(template).suffix[1:]}.pyc")
+
+
+def _is_private(folder: Path, template: Path) -> bool:
+    """Whether whoever has the template's file, and nobody else, can write to the folder: what is
+    loaded from it is run."""
+    status = folder.stat()
+    return status.st_uid == template.stat().st_uid and not status.st_mode & 0o022
+
+
+_COMPILERS = (__file__, filters.__file__, compiler.__file__)
+
+
+@lru_cache
+def _compilers() -> str:
+    """Constants are put through our filters already when a template is compiled."""
+    files = (Path(file).stat() for file in _COMPILERS)
+    return " ".join(f"{file.st_mtime_ns} {file.st_size}" for file in files)
+
+
+COMPILED = CompiledTemplates()
 
 _JINJA = r"\{%.*?%\}|\{\{.*?\}\}|\{(?![%{])"
 _QUOTED = rf"\"(?:{_JINJA}|[^\"{{])*\"|'(?:{_JINJA}|[^'{{])*'"
@@ -113,8 +168,8 @@ PICTURE = re.compile(r'url\("([a-z]+\.svg)"\)')
 def join_styles(folder: Path, names: Iterable[str]) -> str:
     """The stylesheets `names` of `folder`, without ".css", in this order."""
 
-    def embed(found: re.Match[str]) -> str:
-        data = base64.b64encode((folder / found[1]).read_bytes()).decode()
+    def embed(match: re.Match[str]) -> str:
+        data = base64.b64encode((folder / match[1]).read_bytes()).decode()
         return f'url("data:image/svg+xml;base64,{data}")'
 
     texts = (f"/* {name}.css */\n{(folder / f'{name}.css').read_text('utf-8')}" for name in names)

@@ -12,13 +12,21 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import nh3
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup, escape
+
+from app.core.late import Late
+
+if TYPE_CHECKING:
+    import markdown_it.token
+    import nh3
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+else:
+    markdown_it = Late("markdown_it")
+    nh3 = Late("nh3")
 
 _NOT_PLAIN = re.compile(r"[^\n\t\x20-\x7e]+")
 # Letters and marks by category, yet drawn as nothing: fillers, and the variation selectors that
@@ -191,20 +199,25 @@ _TAGS = {
     *("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
 }
 _SCHEMES = {"http", "https", "mailto"}
-# Without the image rule `![alt](src)` becomes a link: nothing is fetched unless it is clicked.
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-_MARKDOWN.disable("image")
+
+
+@lru_cache
+def _commonmark() -> MarkdownIt:
+    # Without the image rule `![alt](src)` is a link: nothing is fetched unless it is clicked.
+    parser = markdown_it.MarkdownIt("commonmark", {"html": False})
+    return parser.enable(["table", "strikethrough"]).disable("image")
 
 
 def markdown(text: str) -> Markup:
     """Model text as HTML of an allow-list: no raw HTML, no images, links that name their host."""
     if len(text) > _MARKDOWN_LIMIT:
         return Markup('<div class="raw">{}</div>').format(shown(text))
-    tokens = _MARKDOWN.parse(shown(text))
+    parser = _commonmark()
+    tokens = parser.parse(shown(text))
     for token in tokens:
         if token.children:
             token.children = _with_hosts(token.children)
-    html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
+    html = parser.renderer.render(tokens, parser.options, {})
     clean = nh3.clean(
         html,
         tags=_TAGS,
@@ -225,7 +238,7 @@ def _with_hosts(children: list[Token]) -> list[Token]:
         words += token.content
         result.append(token)
         if token.type == "link_close" and host and host not in words:
-            result.append(Token("text", "", 0, content=f" ({host})"))
+            result.append(markdown_it.token.Token("text", "", 0, content=f" ({host})"))
     return result
 
 

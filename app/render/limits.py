@@ -1,4 +1,4 @@
-"""What a person reads of the limits of a run: in Setup, while it goes on, and where it paused.
+"""What a user reads of the limits of a run: in Setup, while it goes on, and where it paused.
 
 Reads the fold alone. Which limit is reached is for core/limits to say, not for this file.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.limits import since, tokens, turn_cost, turn_tokens
+from app.core.limits import since, turn_cost, turn_tokens
 from app.core.session import Session
 from app.core.settings import Limits
 from app.render.filters import plural
@@ -118,8 +118,8 @@ def _spent(session: Session) -> Iterator[str]:
     if settings is None or not run:
         return
     limits = settings.limits
-    made = f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
-    yield f"{made}{since(session)}"
+    turns_made = f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
+    yield f"{turns_made}{since(session)}"
     closed = [turn for turn in run if not turn.open]
     used = [turn_tokens(turn) for turn in closed]
     total = sum(tokens or 0 for tokens in used)
@@ -132,8 +132,8 @@ def _spent(session: Session) -> Iterator[str]:
     if paid or limits.max_cost:
         bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
         known = paid > 0 or None not in costs
-        said = f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
-        yield said + (", limit cannot hold" if limits.max_cost and None in costs else "")
+        cost_words = f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
+        yield cost_words + (", limit cannot hold" if limits.max_cost and None in costs else "")
 
 
 def _least(counted: Sequence[float | None], total: float) -> str:
@@ -145,7 +145,7 @@ def counts_no_tokens(session: Session) -> bool:
     for turn in reversed(session.turns):
         if turn.end is not None:
             same = turn.settings.profile == getattr(session.settings, "profile", None)
-            return same and tokens(turn.request.protocol, turn.end.usage) is None
+            return same and turn_tokens(turn) is None
     return False
 
 
@@ -193,7 +193,7 @@ def _raised(session: Session, name: str, field: Field) -> str:
 
 
 def _plain(value: float) -> str:
-    """A number as a person types it: no exponent, no idle zeros."""
+    """A number as a user types it: no exponent, no idle zeros."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
@@ -219,5 +219,5 @@ def bounds(session: Session, unpriced: str) -> Bounds:
         broken.append("money")
     if limits.max_run_tokens and uncounted:
         broken.append("tokens")
-    said = f"that of {' and that of '.join(broken)} cannot hold" if broken else ""
-    return Bounds(limits_summary(limits), unpriced, uncounted, said)
+    broken_limits = f"that of {' and that of '.join(broken)} cannot hold" if broken else ""
+    return Bounds(limits_summary(limits), unpriced, uncounted, broken_limits)

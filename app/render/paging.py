@@ -117,8 +117,8 @@ def _queries(view: View, block_id: str, upto: int) -> tuple[str, str]:
 
 def upto_from(text: str) -> Upto:
     """What the address of a page says; what cannot be read in it says nothing."""
-    found = _UPTO.fullmatch(text)
-    return {} if found is None else {found[1]: int(found[2])}
+    match = _UPTO.fullmatch(text)
+    return {} if match is None else {match[1]: int(match[2])}
 
 
 # Turns with many calls: a hundred calls at first, and as many again with each click. What is shown
@@ -158,14 +158,14 @@ def most_of(shown: Shown) -> Most:
 
 def shown_from(text: str) -> Shown:
     """What an address says is shown; what cannot be read in it says nothing."""
-    found = (_SHOWN.fullmatch(part) for part in text.split(",", MOST_TURNS)[:MOST_TURNS])
-    return {int(match[1]): int(match[2]) for match in found if match is not None}
+    matches = (_SHOWN.fullmatch(part) for part in text.split(",", MOST_TURNS)[:MOST_TURNS])
+    return {int(match[1]): int(match[2]) for match in matches if match is not None}
 
 
 def spelled(shown: Shown) -> str:
     """The same as text for an address; "" where nothing differs."""
-    said = (item for item in sorted(shown.items()) if item[1] != (CARDS if item[0] else TURNS))
-    return ",".join(f"{turn}.{count}" for turn, count in said)
+    unusual = (item for item in sorted(shown.items()) if item[1] != (CARDS if item[0] else TURNS))
+    return ",".join(f"{turn}.{count}" for turn, count in unusual)
 
 
 def with_more(shown: Shown, number: int) -> Shown:

@@ -7,7 +7,7 @@ later one, and costs what it touches. The page applies both as it applies the st
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,7 @@ from app.core.reducer import apply
 from app.core.session import Session
 from app.render.blocks import PageFrame, Touch, frame, frame_html
 from app.render.paging import Shown
-from app.render.replay_timeline import Chunks, Reel, played, reel
+from app.render.replay_timeline import Reel, played
 from app.render.view import View
 from app.render.wire_rows import WireRows
 
@@ -74,15 +74,15 @@ class Player:
         "at", "seq", "html", "grow"}`; arrivals closer than `every_ms` share one, and what shows
         nothing is joined to what follows. At the end of the reel the last may be empty."""
         self._go(self.reel.within(start))
-        begun, made = self.position, 0
-        while self.position < self.reel.count and (not most or made < most):
+        begun, count = self.position, 0
+        while self.position < self.reel.count and (not most or count < most):
             since, events = self._wire.version, list[Logged]()
             step = PageFrame("", [])
             while step.empty and self.position < self.reel.count:
                 events += self._on(self._group_end(every_ms))
                 step = frame(env, self._view(), events, since, leave=_NOT_REPLAYED)
             yield self._frame_data(begun, step)
-            begun, made = self.position, made + 1
+            begun, count = self.position, count + 1
 
     def _view(self) -> View:
         fixed = self.fixed
@@ -112,9 +112,9 @@ class Player:
         near = max((place for place in self._kept if place <= position), default=0)
         if not near <= self.position <= position:
             self.position = near
-            kept = self._kept.get(near)
+            snapshot = self._kept.get(near)
             fresh = (Session(self.fixed.session_id), WireRows())
-            self._session, self._wire = fresh if kept is None else deepcopy(kept)
+            self._session, self._wire = fresh if snapshot is None else deepcopy(snapshot)
         while self.position < position:
             stop = self.position - self.position % KEPT_EVERY + KEPT_EVERY
             self._on(min(position, stop))
@@ -135,42 +135,33 @@ class Player:
         return events
 
 
-def index(found: Reel) -> dict[str, Any]:
+def index(recorded: Reel) -> dict[str, Any]:
     """What a page needs to know before it plays, as JSON data: `{"duration", "segments", "count",
     "first", "seq", "squeezed", "marks"}`; `marks` are [kind, position, ms, seq, words]."""
     return {
-        "duration": found.clock.duration,
-        "segments": _segments(found),
-        "count": found.count,
-        "first": found.first,
-        "seq": found.whole.seq,
-        "squeezed": found.clock.squeezed,
+        **_times(recorded),
+        "count": recorded.count,
+        "first": recorded.first,
+        "seq": recorded.whole.seq,
+        "squeezed": recorded.clock.squeezed,
         "marks": [
-            [mark.kind, mark.position, found.ms(mark.position), mark.seq, mark.words]
-            for mark in found.marks
+            [mark.kind, mark.position, recorded.ms(mark.position), mark.seq, mark.words]
+            for mark in recorded.marks
         ],
     }
 
 
-def replay(log: Sequence[Logged], env: Environment, chunks: Chunks, fixed: Fixed) -> dict[str, Any]:
+def replay(recorded: Reel, env: Environment, fixed: Fixed) -> dict[str, Any]:
     """`{"duration", "segments", "frames"}` as JSON data; times in ms of the replay clock. A frame
-    is `{"at", "seq", "html", "grow"}`.
-
-    The first, at 0, empties the page. `log` must hold the deltas of ended parts, too.
-    """
-    found = reel(fixed.session_id, log, chunks)
-    return {
-        "duration": found.clock.duration,
-        "segments": _segments(found),
-        "frames": list(_all(found, env, fixed)),
-    }
+    is `{"at", "seq", "html", "grow"}`. The first, at 0, empties the page."""
+    return {**_times(recorded), "frames": list(_all(recorded, env, fixed))}
 
 
-def _all(found: Reel, env: Environment, fixed: Fixed) -> Iterator[dict[str, Any]]:
-    if not found.first:
+def _all(recorded: Reel, env: Environment, fixed: Fixed) -> Iterator[dict[str, Any]]:
+    if not recorded.first:
         return
-    player = Player(found, fixed)
-    begin = max(bisect_left(found.at, found.at[0] + FRAME_MS), found.first)
+    player = Player(recorded, fixed)
+    begin = max(bisect_left(recorded.at, recorded.at[0] + FRAME_MS), recorded.first)
     yield {**_shown(player.keyframe(env, begin)), "at": 0}
     yield from (_shown(step) for step in player.frames(env, begin) if step["html"] or step["grow"])
 
@@ -180,8 +171,6 @@ def _shown(step: dict[str, Any]) -> dict[str, Any]:
     return {name: step[name] for name in ("at", "seq", "html", "grow")}
 
 
-def _segments(found: Reel) -> list[list[Any]]:
-    return [
-        [segment.kind, segment.start_ms, segment.end_ms, segment.block]
-        for segment in found.segments
-    ]
+def _times(recorded: Reel) -> dict[str, Any]:
+    segments = [[part.kind, part.start_ms, part.end_ms, part.block] for part in recorded.segments]
+    return {"duration": recorded.clock.duration, "segments": segments}

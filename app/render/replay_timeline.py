@@ -24,6 +24,7 @@ from app.core.events import (
 )
 from app.core.reducer import fold
 from app.core.session import Call, Part, Prompt, Session, Turn
+from app.render.call_status import call_block
 from app.render.filters import clip, duration, one_line, plural
 
 SegmentKind = Literal["waiting", "thinking", "text", "arguments", "tool", "person"]
@@ -31,7 +32,7 @@ SegmentKind = Literal["waiting", "thinking", "text", "arguments", "tool", "perso
 IDLE_MS = 500
 """What remains of the time between the end of one run and the next."""
 PERSON_MS = 3000
-"""What remains of the time a person took to decide."""
+"""What remains of the time a user took to decide."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Segment:
     `took_ms` is how long it truly was, dead time and all. `name` and `call` are those of its tool
     call, "" where it is none; `open` is what still goes on. Of those that overlap each has its own
     `lane`, from 0: where it begins, the first that is free. `lanes` is how many there are where it
-    stands. What waits for a person has a row of its own, whatever overlaps there.
+    stands. What waits for a user has a row of its own, whatever overlaps there.
     """
 
     kind: SegmentKind
@@ -68,7 +69,7 @@ class Clock:
 
     @property
     def squeezed(self) -> int:
-        """How many ms of a person's time and of idle time are left out."""
+        """How many ms of a user's time and of idle time are left out."""
         return self.marks[-1][0] - self.marks[0][0] - self.duration
 
     def at(self, at_ms: int) -> int:
@@ -83,7 +84,7 @@ class Clock:
 
 
 def clock(session: Session, until_ms: int = 0) -> Clock:
-    """Requests and tools run at their own pace; a person's time and idle time are capped.
+    """Requests and tools run at their own pace; a user's time and idle time are capped.
 
     What is still open lasts until the last time something began or ended, or `until_ms` if later.
     """
@@ -111,17 +112,17 @@ def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, .
     """Every stretch of time that has a name, in order of its start; stretches may overlap."""
     now = max(_latest(session), until_ms)
     person = [
-        _segment("person", on, start, end, call_block(call), call.name, call.id)
+        _segment("person", on, start, end, call_block(call.id), call.name, call.id)
         for call, start, end in _decisions(session, now)
     ]
     busy = [segment for turn in session.turns for segment in _turn_segments(turn, on, now)]
     return tuple(sorted((*person, *in_lanes(busy)), key=lambda segment: segment.start_ms))
 
 
-def in_lanes(found: Sequence[Segment]) -> list[Segment]:
-    """`found` in order of start, each in the first lane that is free where it begins. What came
+def in_lanes(unplaced: Sequence[Segment]) -> list[Segment]:
+    """`unplaced` in order of start, each in the first lane that is free where it begins. What came
     before decides alone, so nothing changes its lane while a run goes on."""
-    ordered = sorted(found, key=lambda segment: segment.start_ms)
+    ordered = sorted(unplaced, key=lambda segment: segment.start_ms)
     lanes: list[int] = []  # by segment: its own, and how many there are
     counts: list[int] = []
     free: list[float] = []  # by lane: when its last one ends
@@ -137,11 +138,6 @@ def in_lanes(found: Sequence[Segment]) -> list[Segment]:
         segment if (lane, count) == (0, 1) else replace(segment, lane=lane, lanes=count)
         for segment, lane, count in zip(ordered, lanes, counts, strict=True)
     ]
-
-
-def call_block(call: Call) -> str:
-    """The id of the block that shows `call`."""
-    return f"call-{call.turn}-{call.part.index}"
 
 
 def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
@@ -163,7 +159,7 @@ def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
     for call in turn.calls:
         if call.started_ms is not None:
             end = call.ended_ms if call.ended_ms is not None else now
-            block, still = call_block(call), call.status == "running"
+            block, still = call_block(call.id), call.status == "running"
             yield _segment("tool", on, call.started_ms, end, block, call.name, call.id, still=still)
 
 
@@ -217,7 +213,7 @@ def _busy(session: Session, now: int) -> Iterator[tuple[int, int]]:
 
 
 def _decisions(session: Session, now: int) -> Iterator[tuple[Call, int, int]]:
-    """How long each call has waited for a person."""
+    """How long each call has waited for a user."""
     waiting = {call.id for call in session.waiting}
     for call in session.calls():
         if call.checked_ms is None:
@@ -254,7 +250,7 @@ MOST_ROWS = 60
 WIDTH, HEIGHT = 1000.0, 20.0
 """Of the drawing, in its own units; the page stretches it."""
 PERSON = 8.0
-"""What the row of the person takes of the height, where there is one."""
+"""What the row of the user takes of the height, where there is one."""
 _GAP = 0.8
 OPEN = 8.0
 """How wide a call that runs is at least: what comes next draws the bar anew, and it grows."""
@@ -296,12 +292,12 @@ class Drawing:
     left_out: int
 
 
-def drawing(found: Sequence[Segment], length_ms: int) -> Drawing:
+def drawing(all_segments: Sequence[Segment], length_ms: int) -> Drawing:
     """The time bar of a clock that is `length_ms` long."""
     if not length_ms:
         return Drawing((), 1, "", (), 0)
-    bars = tuple(_bars(found, length_ms))
-    most = max((segment.lanes for segment in found), default=1)
+    bars = tuple(_bars(all_segments, length_ms))
+    most = max((segment.lanes for segment in all_segments), default=1)
     shared = f"{most} at once at most; the last of {MOST_LANES} lanes is shared."
     rows = [(bar.words, bar.block) for bar in bars]
     return Drawing(
@@ -324,9 +320,9 @@ def _seen_apart(bars: Sequence[Bar]) -> Iterator[Bar]:
             yield bar
 
 
-def _bars(found: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
-    low = _beside_a_person(found)
-    for place, segment in enumerate(found):
+def _bars(all_segments: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
+    low = _beside_a_person(all_segments)
+    for place, segment in enumerate(all_segments):
         y, height = HEIGHT - PERSON, PERSON
         if segment.kind != "person":
             whole = HEIGHT - PERSON if place in low else HEIGHT
@@ -364,28 +360,28 @@ def words_of(segment: Segment) -> str:
     return ", ".join(words)
 
 
-def _beside_a_person(found: Sequence[Segment]) -> set[int]:
-    """The places of those that leave room for the row of the person: where one of the segments
+def _beside_a_person(all_segments: Sequence[Segment]) -> set[int]:
+    """The places of those that leave room for the row of the user: where one of the segments
     that stand side by side overlaps it, all of them do, so that lanes are of one height."""
     person = [
         segment
-        for segment in found
+        for segment in all_segments
         if segment.kind == "person" and segment.end_ms > segment.start_ms
     ]
     low: set[int] = set()
-    for group in _side_by_side(found):
-        start = min(found[place].start_ms for place in group)
-        end = max(found[place].end_ms for place in group)
+    for group in _side_by_side(all_segments):
+        start = min(all_segments[place].start_ms for place in group)
+        end = max(all_segments[place].end_ms for place in group)
         if any(wait.start_ms < end and start < wait.end_ms for wait in person):
             low.update(group)
     return low
 
 
-def _side_by_side(found: Sequence[Segment]) -> Iterator[list[int]]:
+def _side_by_side(all_segments: Sequence[Segment]) -> Iterator[list[int]]:
     """The places of segments that hang together by overlapping, in order of their start."""
     group: list[int] = []
     reached = 0
-    for place, segment in enumerate(found):
+    for place, segment in enumerate(all_segments):
         if segment.kind == "person":
             continue
         if group and segment.start_ms >= reached:
@@ -472,23 +468,23 @@ class Played:
     after: Mapping[str, int]
 
 
-def played(found: Reel, position: int) -> Played:
+def played(recorded: Reel, position: int) -> Played:
     """Where `position` is, and where to go from there."""
-    seq, last = found.seqs[position], found.whole.seq
-    before = {"event": seq - 1} if seq > found.seqs[found.first] else {}
+    seq, last = recorded.seqs[position], recorded.whole.seq
+    before = {"event": seq - 1} if seq > recorded.seqs[recorded.first] else {}
     after = {"event": seq + 1} if seq < last else {}
     for kind in KINDS:
-        earlier, later = beside(found, position, kind)
+        earlier, later = beside(recorded, position, kind)
         before |= {kind: earlier.seq} if earlier is not None else {}
         after |= {kind: later.seq} if later is not None else {}
-    return Played(found.whole, seq, last, found.ms(position), before, after)
+    return Played(recorded.whole, seq, last, recorded.ms(position), before, after)
 
 
 def beside(
-    found: Reel, position: int, kind: MarkKind
+    recorded: Reel, position: int, kind: MarkKind
 ) -> tuple[ReplayMark | None, ReplayMark | None]:
     """The marks of that kind before and after `position`."""
-    marks = [mark for mark in found.marks if mark.kind == kind]
+    marks = [mark for mark in recorded.marks if mark.kind == kind]
     before = bisect_left(marks, position, key=lambda mark: mark.position)
     after = bisect_right(marks, position, key=lambda mark: mark.position)
     return (
@@ -509,8 +505,8 @@ def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
         seqs.append(what.seq if isinstance(what, Logged) else seqs[-1])
         if not first and isinstance(what, Logged) and isinstance(what.event, SessionStarted):
             first = len(arrivals)
-    found = segments(whole, on, whole.updated_ms)
-    return Reel(whole, on, found, arrivals, at, seqs, tuple(_marks(arrivals)), first)
+    all_segments = segments(whole, on, whole.updated_ms)
+    return Reel(whole, on, all_segments, arrivals, at, seqs, tuple(_marks(arrivals)), first)
 
 
 def _arrivals(log: Sequence[Logged], chunks: Chunks) -> Iterator[tuple[int, Logged | Piece]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from app.core.decide import doubled_ids, may_run_unseen
 from app.core.session import Call, Session, SessionState
-from app.core.settings import Settings
+from app.core.settings import Settings, model_of
 from app.render import paging
 from app.render.call_status import needs
 from app.render.filters import clip, one_line, plural
@@ -24,7 +24,7 @@ from app.store.search import ExcerptPart
 
 @dataclass(frozen=True)
 class SessionRow:
-    """A session in the list. `calls` counts all of them, `waiting` those that need a person;
+    """A session in the list. `calls` counts all of them, `waiting` those that need a user;
     `parent` is the session it was forked from. Where it was searched for, `excerpt` is what was
     found and `place` the block that shows it."""
 
@@ -71,7 +71,7 @@ class View:
     shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
     `played` is where a page without a script stands in a replay. `pinned`, `archived` and `tags`
-    are what a person marked it with, no events either. `shown` is how much of turns with many calls
+    are what a user marked it with, no events either. `shown` is how much of turns with many calls
     is shown, `upto` how much of long texts; `framed`: it is a column of another page.
     """
 
@@ -115,7 +115,7 @@ class View:
 
     @property
     def model(self) -> str:
-        return self.settings.model or self.settings.profile.model or self.settings.profile.name
+        return model_of(self.settings)
 
 
 def state_words(session: Session) -> str:
@@ -186,7 +186,7 @@ def runnable_at_once(view: View) -> list[Call]:
 
 
 SHOWN_ARGUMENTS = 16_000
-"""Characters of arguments a card shows; to run more, a person looks at them first."""
+"""Characters of arguments a card shows; to run more, a user looks at them first."""
 
 
 DEEPEST = 3

@@ -44,6 +44,7 @@ from app.core.events import (
 from app.protocols.base import url_parts
 from app.protocols.framing import Frame, Framer
 from app.protocols.registry import CODECS
+from app.render.call_status import call_block
 from app.render.filters import clip, duration, plural
 from app.render.filters import number as grouped_number
 
@@ -347,12 +348,12 @@ class WireRows:
         """
         since = since if since <= self.version else 0
         recent = self._recent(since) if since >= self._forgotten else self._every(since)
-        found: list[tuple[Section, Row | None, bool]] = []
+        changes: list[tuple[Section, Row | None, bool]] = []
         for number, place in sorted(recent):
             section = self.sections[number - 1]
             row = section.rows[place] if place >= 0 else None
-            found.append((section, row, (row or section).born > since))
-        return found
+            changes.append((section, row, (row or section).born > since))
+        return changes
 
     def _recent(self, since: int) -> Iterator[tuple[int, int]]:
         """The places of what changed, the newest first."""
@@ -393,15 +394,15 @@ class WireRows:
         self._add(section, row)
 
     def _frame(self, section: Section, at_ms: int, frame: Frame) -> None:
-        said = label(section.protocol, frame)
+        row_label = label(section.protocol, frame)
         last = section.rows[-1]
-        if last.way == "down" and last.label == said:
+        if last.way == "down" and last.label == row_label:
             last.end, last.count = frame.end, last.count + 1
             self._touch(section.number, last.number)
             return
         at = at_ms - section.sent_ms
-        said = section.labels.setdefault(said, said)
-        row = Row(len(section.rows), "down", said, at, frame.start, frame.end)
+        row_label = section.labels.setdefault(row_label, row_label)
+        row = Row(len(section.rows), "down", row_label, at, frame.start, frame.end)
         section.starts.append(frame.start)
         section.wire_rows.append(row.number)
         self._add(section, row)
@@ -438,7 +439,7 @@ class WireRows:
                 self._of_call(logged, call_id, f"decision taken back, by {_called(by)}", "waiting")
             case CallStarted(call_id=call_id):
                 self._started[call_id] = logged.at_ms
-            case TaskStarted(task_id=task_id, call_id=call_id) if task_id == _block(call_id):
+            case TaskStarted(task_id=task_id, call_id=call_id) if task_id == call_block(call_id):
                 self._behind[task_id] = call_id  # the call itself, and not what it left running
             case TaskEnded(task_id=task_id, how=how, result=result) if task_id in self._behind:
                 sound = result is not None and not result.is_error
@@ -467,16 +468,11 @@ class WireRows:
 
     def _of_call(self, logged: Logged, call_id: str, words: str, tone: Tone = "") -> None:
         name = self._names.get(call_id) or f"call {call_id}"
-        self.note(logged.at_ms, f"{clip(name, 40)} {words}", tone, _block(call_id))
+        self.note(logged.at_ms, f"{clip(name, 40)} {words}", tone, call_block(call_id))
 
 
 def _called(by: str) -> str:
     return "the user" if by == "person" else f"the {by}"
-
-
-def _block(call_id: str) -> str:
-    """The id of a call's block, and of the task that it goes on as."""
-    return "call-" + call_id.replace(".", "-")
 
 
 # Labels: what a frame is called in one line.
@@ -541,7 +537,7 @@ def limits_said(headers: Mapping[str, str]) -> list[str]:
     """What the headers say of rate limits: "requests: 48 of 50 left, resets in 12 s". What is in
     no known form stands as it came."""
     kinds: dict[str, dict[str, str]] = {}
-    said: list[str] = []
+    sentences: list[str] = []
     for name, value in sorted((name.lower(), value) for name, value in headers.items()):
         match = _LIMIT.fullmatch(name)
         if match is not None:
@@ -549,10 +545,10 @@ def limits_said(headers: Mapping[str, str]) -> list[str]:
             kinds.setdefault(kind or "requests", {})[what] = value
         elif name.startswith("retry-after"):
             unit = " ms" if name.endswith("-ms") else " s" if _SECONDS.fullmatch(value) else ""
-            said.append(f"asks to wait {value}{unit}")
+            sentences.append(f"asks to wait {value}{unit}")
         elif "ratelimit" in name.replace("-", ""):
-            said.append(f"{name}: {value}")
-    return [*(_of_kind(kind, values) for kind, values in kinds.items()), *said]
+            sentences.append(f"{name}: {value}")
+    return [*(_of_kind(kind, values) for kind, values in kinds.items()), *sentences]
 
 
 def _of_kind(kind: str, values: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from app.core.arguments import pointer_step
 from app.core.events import Problem
 from app.schema.schema_checks import is_local, resolve
 from app.schema.strict_json import InvalidJSON, parse
@@ -340,7 +341,7 @@ def _object(
         _drawn(
             ground,
             inner,
-            f"{bare.pointer}/{_step(name)}",
+            f"{bare.pointer}/{pointer_step(name)}",
             name,
             members.get(name, _ABSENT),
             required=isinstance(needed, list) and name in needed,
@@ -355,10 +356,6 @@ def _object(
         label = "other members · JSON object" if properties else "members · JSON object"
         children.append(FormField(bare.pointer, "", label, "json", value=text, rest=True))
     return replace(bare, kind="object", children=tuple(children))
-
-
-def _step(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _shown(option: Any) -> str:
@@ -389,12 +386,14 @@ def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
     """The value of a place, or _ABSENT. Lists and objects hold Digits for numbers."""
     if form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable:
         return None
-    if (text := _text(form, f"json:{field.pointer}")) is not None:
+    if (text := typed_text(form, f"json:{field.pointer}")) is not None:
         return _parse(text, field, wrong)
     if field.kind == "object":
         return _members(field, form, wrong)
     kinds = ("text", "long", "date") if field.kind in ("text", "long", "date") else (field.kind,)
-    raw = next((entry for kind in kinds if (entry := _text(form, f"{kind}:{field.pointer}"))), "")
+    raw = next(
+        (entry for kind in kinds if (entry := typed_text(form, f"{kind}:{field.pointer}"))), ""
+    )
     match field.kind:
         case "text" | "long" | "date":
             if _ODD.search(raw):
@@ -409,7 +408,7 @@ def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
             return _items(raw, field, wrong)
 
 
-def _text(form: Form, key: str) -> str | None:
+def typed_text(form: Form, key: str) -> str | None:
     """A field's last value, with the line ends that were typed; None where it was not sent."""
     values = form.get(key)
     return values[-1].replace("\r\n", "\n") if values else None
@@ -423,7 +422,7 @@ def _members(field: FormField, form: Form, wrong: Wrong) -> Any:
         inner = _read(child, form, wrong)
         if inner is not _ABSENT:
             value[child.name] = inner
-    rest = _text(form, f"rest:{field.pointer}")
+    rest = typed_text(form, f"rest:{field.pointer}")
     if rest is not None and rest.strip():
         others = _parse(rest, field, wrong)
         if others is not _ABSENT and not isinstance(others, dict):

@@ -265,7 +265,7 @@ class IncrementalReader:
         escape = self._escape = self._escape + char
         begins = at + 1 - len(escape)
         if char not in (_ESCAPES if len(escape) == 2 else _HEX):
-            return self._bad(begins, "this escape is none that JSON knows")
+            return self._bad(begins, "this is not an escape of JSON")
         if escape[1] == "u" and len(escape) < 6:
             return None
         code = int(escape[2:], 16) if escape[1] == "u" else 0

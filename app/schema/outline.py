@@ -344,7 +344,7 @@ class _Editor:
             return
         new = self._tried(row, "rest", lambda: value_of(text) if text.strip() else {})
         if not isinstance(new, dict):
-            message = "Keywords stand in a JSON object, like {}."
+            message = "Keywords are members of a JSON object, like {}."
             self.problems.setdefault(f"{row.number}.rest", message)
             return
         for name in value_of(row.texts["rest"]) if row.texts["rest"] else {}:

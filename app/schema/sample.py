@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.schema.schema_checks import Place, is_local, resolve
+from app.schema.schema_checks import Place, is_local, is_number, resolve
 
 BUDGET = 50_000
 """Of one sample: schemas looked at, members put together, values and characters made."""
@@ -255,11 +255,11 @@ def _fitting(schema: Mapping[str, Any], whole: int) -> int | float:
     low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     over: Any = schema.get("exclusiveMinimum")
     under: Any = schema.get("exclusiveMaximum")
-    both_open = _is_number(over) and _is_number(under)
+    both_open = is_number(over) and is_number(under)
     gap = step or (under / 2 - over / 2 if both_open else 1)
-    if _is_number(over):
+    if is_number(over):
         low = max(low, over + gap)
-    if _is_number(under):
+    if is_number(under):
         high = min(high, under - gap)
     value: int | float = min(max(step or 1, low), high)
     if not step:
@@ -269,10 +269,6 @@ def _fitting(schema: Mapping[str, Any], whole: int) -> int | float:
     return fitting
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _make_distinct(value: list[Any], items: Any) -> list[Any]:
     """Items made different from each other, where their type makes that easy."""
     options = items.get("enum") if isinstance(items, Mapping) else None
@@ -280,7 +276,7 @@ def _make_distinct(value: list[Any], items: Any) -> list[Any]:
         return options[: len(value)]
     if all(isinstance(item, str) for item in value):
         return [f"{item}{index}" if index else item for index, item in enumerate(value)]
-    if all(_is_number(item) for item in value):
+    if all(is_number(item) for item in value):
         step = items.get("multipleOf", 1) if isinstance(items, Mapping) else 1
         return [item + index * step for index, item in enumerate(value)]
     return value[:1]

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 import jsonschema_rs
 
+from app.core.arguments import name_of_step, pointer_step
 from app.core.tools import TOOLS_IN_USE, Same
 
 # Walks through the schemas inside a schema, and follows a local `$ref`.
@@ -40,14 +41,20 @@ CHILD_NAMED = ("properties", "patternProperties")
 """Applied to the members of an object or the items of an array."""
 
 ASIDE_NAMED = ("$defs", "definitions")
+OF_NAMES = (*CHILD_NAMED, *ASIDE_NAMED, "dependentSchemas")
+"""Words under which schemas stand by names, which may be any words."""
 """Applied to nothing until a `$ref` names them."""
 
 Place = tuple[str | int, ...]
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def pointer(place: Place) -> str:
     """The JSON pointer (RFC 6901) of a place: ("a/b", 0) is `/a~1b/0`."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in place)
+    return "".join(f"/{pointer_step(str(step))}" for step in place)
 
 
 def subschemas(schema: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
@@ -106,57 +113,7 @@ def _unescaped(step: str) -> str:
             except ValueError:
                 raw += b"%" + piece
         step = raw.decode("utf-8", "replace")
-    return step.replace("~1", "/").replace("~0", "~")
-
-
-# The schemas written inside a schema, as a provider's checks walk through them. No refs.
-
-
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
-_ONE = ("items", "not", "if", "then", "else", "contains", "propertyNames")
-_CLOSING = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems", "additionalItems")
-
-Path = tuple[str, ...]
-
-
-def inner(schema: Any) -> Iterator[tuple[Path, Any]]:
-    """The schemas one step inside, with the steps. A closing keyword is one only as an object."""
-    if not isinstance(schema, Mapping):
-        return
-    for key, value in schema.items():
-        if key in _NAMED and isinstance(value, Mapping):
-            for name, below in value.items():
-                yield (key, str(name)), below
-        elif (key in _LISTED or key == "items") and isinstance(value, list):
-            for place, below in enumerate(value):
-                yield (key, str(place)), below
-        elif (key in _ONE and isinstance(value, Mapping | bool)) or (
-            key in _CLOSING and isinstance(value, Mapping)
-        ):
-            yield (key,), value
-
-
-def schemas_with_depth(schema: Any) -> list[tuple[Path, Any, int]]:
-    """(path, schema, levels from the root or from the definition it stands in, from 1)."""
-    result: list[tuple[Path, Any, int]] = [((), schema, 1)]
-    for path, node, depth in result:  # grows while it is read
-        for steps, below in inner(node):
-            level = 1 if steps[0] in ("$defs", "definitions") else depth + 1
-            result.append(((*path, *steps), below, level))
-    return result
-
-
-def at_pointer(root: Any, reference: str) -> Any:
-    """What a local reference names, or {}."""
-    node = root
-    for step in reference.removeprefix("#").strip("/").split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, list) and name.isdigit() and int(name) < len(node):
-            node = node[int(name)]
-        elif name:
-            node = node.get(name) if isinstance(node, Mapping) else None
-    return {} if node is None else node
+    return name_of_step(step)
 
 
 MAX_SCHEMA_BYTES = 256 * 1024
@@ -316,11 +273,9 @@ def _keyword(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError)
     if list(error.schema_path)[-1:] == ["dependencies"]:  # the only two of draft 4
         return "exclusiveMinimum" if '"minimum"' in error.message else "exclusiveMaximum"
     steps = [step for step in place if isinstance(step, str)]
-    is_named = len(steps) > 1 and steps[-2] in _OF_NAMES and steps[-3:-2] != ["properties"]
+    is_named = len(steps) > 1 and steps[-2] in OF_NAMES and steps[-3:-2] != ["properties"]
     return steps[-2] if is_named else steps[-1] if steps else "type"
 
-
-_OF_NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 
 # How much work a validator may have with a value, counted before it starts.
 #

@@ -48,7 +48,7 @@ _SYNTAX = (
     ("Expecting ':' delimiter", "a colon is expected here"),
     ("Unterminated string", "this string is never closed"),
     ("Invalid control character", "a control character must be escaped inside a string"),
-    ("Invalid \\", "this escape is none that JSON knows"),
+    ("Invalid \\", "this is not an escape of JSON"),
     ("Extra data", "the text goes on after its end"),
     ("Illegal trailing comma", "this comma has nothing after it"),
     ("Unexpected UTF-8 BOM", "the text begins with a byte order mark"),
@@ -60,11 +60,17 @@ class InvalidJSON(ValueError):
     large to look for it; `problem` is what is wrong, without the place; `str` a sentence."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
-        line, column = line_column(text, offset)
-        where = f"Line {line}, column {column}" if offset >= 0 else "Somewhere in this large text"
+        where = place_text(text, offset) if offset >= 0 else "Somewhere in this large text"
         super().__init__(f"{where}: {what}.")
         self.offset = offset
+        self.line = line_column(text, offset)[0] if offset >= 0 else None
         self.problem = what
+
+
+def place_text(text: str, offset: int) -> str:
+    """The place of a character in words; the sentence of InvalidJSON begins with it."""
+    line, column = line_column(text, offset)
+    return f"Line {line}, column {column}"
 
 
 def line_column(text: str, offset: int) -> tuple[int, int]:

@@ -6,14 +6,19 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from app.core.arguments import TESTS
 from app.core.errors import BadTool
+from app.core.providers import KEY_NAME
 from app.core.tools import SHIPPED
 from app.schema import schema_checks
-from app.schema.schema_checks import pointer
+from app.schema.schema_checks import is_number, pointer
+from app.secrets.names import may_name_secret
 
 TIMEOUT_S = (0.1, 3600.0)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+WITH_BODY = ("POST", "PUT", "PATCH")
+"""Of an HTTP tool that says nothing of a body, what is left of the arguments is one as JSON."""
 
 WORKSPACE = (
     *("read_file", "write_file", "edit_file", "list_files", "search_files"),
@@ -32,10 +37,6 @@ def bad(sentence: str, where: str) -> NoReturn:
     raise BadTool(sentence, where)
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _only(config: Mapping[str, Any], kind: str, *known: str) -> None:
     for name in config:
         if name not in known:
@@ -45,8 +46,6 @@ def _only(config: Mapping[str, Any], kind: str, *known: str) -> None:
 
 MOCKED = ("result", "sequence", "cases", "sample")
 """What a mock can answer with; it has at least one of them."""
-
-TESTS = ("equals", "prefix", "glob", "one_of")
 
 
 def _check_mock(config: Mapping[str, Any]) -> None:
@@ -190,17 +189,17 @@ def _check_url(url: Any) -> None:
 
 def _check_header(name: str, value: Any) -> None:
     where = pointer(("config", "headers", name))
-    if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+    if not HEADER.fullmatch(name) or name.lower() in _OURS:
         bad(f"{name!r} is not a header that a tool can set.", where)
     if not isinstance(value, str) or not value.isprintable() or not value.isascii():
         bad(f"The header {name} is plain text on one line.", where)
     for variable in re.findall(r"\$\{([^}]*)\}", value):
-        if not _KEY_NAME.fullmatch(variable):
+        if not KEY_NAME.fullmatch(variable):
             message = (
                 f"${{{variable}}} does not look like a key: its name has KEY, TOKEN or SECRET."
             )
             bad(message, where)
-    if _SECRET_HEADER.search(name) and "${" not in value and "{{" not in value:
+    if may_name_secret(name) and "${" not in value and "{{" not in value:
         message = (
             f"Write {name} with the name of a variable, like ${{MY_API_KEY}}, not with the key."
         )
@@ -213,10 +212,8 @@ URL_PLACE = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
 
 MOST_URL = 8000
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
-_KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)  # as net/keys has it
-_SECRET_HEADER = re.compile("authorization|api-?key|token|secret|password|cookie", re.I)
 
 
 def _check_mcp(config: Mapping[str, Any]) -> None:

@@ -18,9 +18,9 @@ from app.core.errors import BadTool
 from app.core.events import Problem
 from app.core.tools import ANSWERED_BY, FREEFORM, NAME, Same, Tool
 from app.schema import schema_checks
-from app.schema.schema_checks import Place, is_local, pointer, resolve
+from app.schema.schema_checks import Place, is_local, is_number, pointer, resolve
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments
-from app.schema.tool_config import CONFIGS, TIMEOUT_S, bad, is_number
+from app.schema.tool_config import CONFIGS, TIMEOUT_S, bad
 
 MAX_PROBLEMS = 50
 MAX_DESCRIPTION = 64 * 1024
@@ -167,7 +167,7 @@ def parse_tool_json(text: str, what: str = "A tool") -> dict[str, Any]:
     try:
         value = parse(text)
     except InvalidJSON as error:
-        raise BadTool(f"{error} Correct it there.") from None
+        raise BadTool(f"{error} Correct it there.", line=error.line) from None
     if not isinstance(value, dict):
         raise BadTool(f"{what} is a JSON object, not {kind_of(value)}; begin with {{.")
     return value
@@ -254,7 +254,7 @@ def _check_format(form: Any, parameters: Any) -> None:
                 "/format",
             )
     if parameters != FREEFORM:
-        bad("A free-form tool takes text: leave its parameters out.", "/parameters")
+        bad("A free-form tool expects text: leave its parameters out.", "/parameters")
 
 
 def _check_kind(kind: Any) -> None:
@@ -365,7 +365,7 @@ def _plain(schema: Mapping[str, Any]) -> str:
     types = schema.get("type", [])
     names = [types] if isinstance(types, str) else list(types)
     words = " or ".join(_KINDS.get(str(name), str(name)) for name in names) or "a value"
-    if words == "true or false":
+    if names == ["boolean"]:
         return words
     limits = [f"{word} {json_text(schema[key])}" for key, word in _BOUNDS if key in schema]
     lengths = [

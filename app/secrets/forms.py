@@ -72,10 +72,10 @@ class FormSearch(Generic[AnyStr]):
         return len(text)
 
     def _begins(self, text: AnyStr, start: int) -> Iterator[int]:
-        found = self.begin(text, start)
-        while found is not None:
-            yield found.start()
-            found = self.begin(text, found.start() + 1)
+        match = self.begin(text, start)
+        while match is not None:
+            yield match.start()
+            match = self.begin(text, match.start() + 1)
 
 
 def _begin(forms: Sequence[AnyStr]) -> Begin[AnyStr]:
@@ -181,3 +181,35 @@ def replace_with_stars(text: AnyStr, spans: Sequence[Span], star: AnyStr) -> Any
         done = end
     pieces.append(text[done:])
     return star[:0].join(pieces)
+
+
+CODED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+"""The digits of base64, of both alphabets."""
+LINE_END = re.compile(r"([\r\n]+)")
+SHORT_LINE = 40
+"""Digits of the shortest line that base64 is broken into."""
+_DIGIT = "[A-Za-z0-9+/_-]"
+_BROKEN = {
+    end: re.compile(rf"{re.escape(end)}(?<={_DIGIT}{{{SHORT_LINE}}}{re.escape(end)})")
+    for end in "\n\r\\"
+}
+"""How a long line of base64 ends; a plain character first, which is found many times as fast."""
+_BREAK = r"(?:\\++r)?\\++n|\r?\n"
+_WRAPPED = re.compile(
+    rf"(?<![A-Za-z0-9+/_=-]){_DIGIT}{{{SHORT_LINE},}}+(?:(?:{_BREAK})[A-Za-z0-9+/_=-]++)+"
+)
+_UNBROKEN = re.compile(rf"(?:{_BREAK})?(?P<v>[A-Za-z0-9+/_=-]++)")
+
+
+def is_line_broken(text: str) -> bool:
+    """Whether a line of `text` ends in what may be a line of base64."""
+    return any(end in text and broken.search(text) for end, broken in _BROKEN.items())
+
+
+def wrapped_base64(text: str) -> Iterator[tuple[str, list[Span]]]:
+    """Each stretch of base64 that is broken into lines, put together, and where they stand."""
+    if not is_line_broken(text):
+        return
+    for block in _WRAPPED.finditer(text):
+        lines = [line.span("v") for line in _UNBROKEN.finditer(text, *block.span())]
+        yield "".join(text[start:end] for start, end in lines), lines

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 # What keys of these makes begin with, and a pattern of what follows it.
 _SURE: tuple[tuple[str, str], ...] = (
@@ -50,10 +49,10 @@ def find_keys(text: str) -> Iterator[tuple[int, int]]:
     """Where keys of known makes stand in `text`; plain words are none."""
     for begins, like_names, key in _KEYS:
         if begins in text:
-            found = key.finditer(text)
+            matches = key.finditer(text)
             yield from (
                 match.span()
-                for match in found
+                for match in matches
                 if not like_names or _is_random(match[0][len(begins) :])
             )
 
@@ -76,52 +75,3 @@ def _is_random(value: str) -> bool:
 
 def _digits(value: str) -> int:
     return sum(letter.isdigit() for letter in value)
-
-
-_PAGE = r"(?!.*(?:page|next|continuation|sync|cursor)[-_]?token)"
-"""Where a list goes on is no secret."""
-
-SECRET_NAME = re.compile(
-    rf"{_PAGE}(?:(?:proxy-)?authorization|(?:set-)?cookie2?|.*(?:api|access|secret)[-_]?key(?:[-_]?id)?"
-    r"|.*[-_](?:token|secret)|.*(?:secret|passw(?:or)?d|passphrase|credentials?))",
-    re.I,
-)
-"""Names of headers, and of fields like them, whose values are nobody's to read."""
-
-_LIKE_SECRET_NAME = re.compile(
-    rf"{_PAGE}(?!.*(?:idempotency|cache|public|primary|foreign|sort|partition)[-_]?key)"
-    r"(?:.*[-_.])?(?:[a-z]*(?:key|token)|auth|authori[sz]ation|authentication|jwt|bearer|pwd"
-    r"|assertion|sig|session(?:[-_]?id)?|sid)"
-    r"|(?:(?:.*[-_.])?(?:auth[a-z]*|access|device|verification|user)[-_.]?)?code",
-    re.I,
-)
-
-_WORDS = re.compile("[A-Za-z]+|[0-9]+")
-
-
-def is_opaque(value: str) -> bool:
-    """Whether a value is made of what only a machine reads: no words, numbers or sentences."""
-    if len(value) < 8 or any(letter.isspace() or letter in "<>{}$" for letter in value[:200]):
-        return False
-    if _WORDS.fullmatch(value.rstrip("=")):
-        changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
-        least = 20 if value[-1] != "=" else 12
-        return len(value) >= least and changes * 5 >= len(value) * 2  # more than CamelCase has
-    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-
-
-def is_long_opaque(value: str) -> bool:
-    """The same, and so long that it stands nowhere by chance. Dates are none."""
-    return len(value) >= LONG and is_opaque(value) and not _DATE.match(value)
-
-
-LONG = 16
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?![0-9A-Za-z])|\d{4}-\d\d-\d\dT\d\d")
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Whether `value` of a header or a query's member `name` is a secret: by its name alone, or
-    for a name that may be a harmless one also by its looks."""
-    if SECRET_NAME.fullmatch(name):
-        return True
-    return _LIKE_SECRET_NAME.fullmatch(name) is not None and is_long_opaque(value)

@@ -13,23 +13,29 @@ from __future__ import annotations
 import json
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, AnyStr, Generic
 
 from app.secrets.forms import (
     BEGUN,
+    CODED,
     LEVELS,
+    LINE_END,
     LONG,
+    SHORT_LINE,
     Begin,
     FormSearch,
     Span,
     forms_of,
+    is_line_broken,
     merge_spans,
     replace_with_stars,
+    wrapped_base64,
 )
 
 SHORTEST = 8
@@ -58,8 +64,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
         self._texts = sorted({form for secret in known for form in forms_of(secret)})
-        odd = (secret for secret in known if not _WORD.fullmatch(secret))
-        self._odd = sorted({form for secret in odd for form in forms_of(secret)})
+        self._known = known
 
     def __repr__(self) -> str:
         return f"Redactor({len(self._texts)} forms)"
@@ -77,14 +82,15 @@ class Redactor:
 
     def byte_spans(self, data: bytes) -> list[Span]:
         """The half-open spans of `data` that are masked, in order."""
-        return merge_spans(self._of_bytes.spans(data), self.escaped_spans(data))
+        spans = merge_spans(self._of_bytes.spans(data), self.escaped_spans(data))
+        return merge_spans(spans, self._wrapped_spans(data.decode("latin-1")))
 
     def spans(self, text: str) -> list[Span]:
         """The half-open spans of `text` that are masked, in order."""
-        found = self._of_texts.spans(text)
+        spans = merge_spans(self._of_texts.spans(text), self._wrapped_spans(text))
         if not self._texts or _ODD_ESCAPE.search(text) is None:
-            return found
-        return merge_spans(found, self._spans_behind_escapes(text))
+            return spans
+        return merge_spans(spans, self._spans_behind_escapes(text))
 
     def escaped_spans(self, data: bytes | bytearray) -> list[Span]:
         """The spans of `data` that show a secret once escapes of JSON are undone."""
@@ -121,7 +127,7 @@ class Redactor:
         while unread:
             match unread.pop():
                 case str() as text:
-                    if any(form in text for form in self._odd):
+                    if self._without_words.spans(text):
                         return True
                 case Mapping() as names:
                     unread += [*names.keys(), *names.values()]
@@ -138,6 +144,11 @@ class Redactor:
         """The same for texts that are cut anywhere."""
         return RedactionStream(self._of_texts, "*")
 
+    @cached_property
+    def _without_words(self) -> Redactor:
+        odd = {secret for secret in self._known if not _WORD.fullmatch(secret)}
+        return self if len(odd) == len(self._known) else Redactor(odd)
+
     # Each is made when it is needed first; most redactors see no stream.
     @cached_property
     def _of_texts(self) -> FormSearch[str]:
@@ -152,10 +163,23 @@ class Redactor:
         plain = (text for text in self._texts if _ODD_ESCAPE.search(text) is None)
         return FormSearch(list(map(_encoded, plain)))
 
+    def _wrapped_spans(self, text: str) -> Iterator[Span]:
+        """What of base64 that is broken into lines is a secret; the breaks are not."""
+        for whole, lines in wrapped_base64(text) if self._texts else ():
+            done, spans = 0, self._of_texts.spans(whole)
+            for start, end in lines:
+                size = end - start
+                yield from (
+                    (start + max(first - done, 0), start + min(last - done, size))
+                    for first, last in spans
+                    if first < done + size and last > done
+                )
+                done += size
+
     def _spans_behind_escapes(self, text: str) -> list[Span]:
         """What shows with one level of escapes undone, or with several, since the first backslash
         of each. A text may be long: it is read in pieces, each with the end of the one before."""
-        found: list[Span] = []
+        spans: list[Span] = []
         levels: list[Unescaper] = []
         ends = [""]  # of the text, and of each level: what may be the beginning of a form
         for start in range(0, len(text), _PIECE):
@@ -167,7 +191,7 @@ class Redactor:
                     size = levels[nth - 1].size
                     at = size - len(seen)
                     for first, last in self._of_texts.spans(seen):
-                        found.append(_places(levels[:nth], at + first, at + last))
+                        spans.append(_places(levels[:nth], at + first, at + last))
                 if nth == len(levels) < LEVELS and "\\" in piece:
                     levels.append(Unescaper(size - len(piece)))
                     ends.append(ends[nth])
@@ -178,7 +202,7 @@ class Redactor:
             for nth, level in enumerate(reversed(levels), LEVELS - len(levels)):
                 # Each character may be an escape of 6.
                 level.forget((self._of_texts.longest + 1) * 6**nth)
-        return merge_spans(found)
+        return merge_spans(spans)
 
     def _name(self, name: Any) -> Any:
         return self.redact_text(name) if isinstance(name, str) else name
@@ -206,6 +230,11 @@ class RedactionStream(Generic[AnyStr]):
         self._begin: Begin[AnyStr] = forms.begin
         self._star: AnyStr = star
 
+    @property
+    def longest(self) -> int:
+        """Of a form, in units."""
+        return self._forms.longest
+
     def copy(self) -> RedactionStream[AnyStr]:
         """A stream that goes on from here, with `ranges` of its own."""
         other = copy(self)
@@ -215,8 +244,8 @@ class RedactionStream(Generic[AnyStr]):
     def feed(self, data: AnyStr) -> AnyStr:
         buffer = self.held + data if self.held else data
         if not self.covered and len(buffer) <= LONG:
-            found = self._begin(buffer)
-            upto = len(buffer) if found is None else found.start()
+            beginning = self._begin(buffer)
+            upto = len(buffer) if beginning is None else beginning.start()
             if len(buffer) - upto < BEGUN:
                 # Nothing whole is in there, and what begins is all that begins.
                 self.held = buffer[upto:]
@@ -330,8 +359,8 @@ class PartRedactor:
 
     def spans(self, start: int, end: int) -> list[Span]:
         """What of the characters `start` to `end` is masked, counted from `start`."""
-        found = merge_spans(*(spans.within(start, end) for spans in self._all_spans()))
-        return [(first - start, last - start) for first, last in found]
+        merged = merge_spans(*(spans.within(start, end) for spans in self._all_spans()))
+        return [(first - start, last - start) for first, last in merged]
 
     def masked(self, start: int, text: str) -> str:
         """The part's characters from `start` on, which are `text`, with stars."""
@@ -384,7 +413,10 @@ class _GrowingText:
     def __init__(self, redactor: Redactor) -> None:
         self.spans = _Spans()
         self.undecided: int | None = None
+        self._redactor = redactor
         self._stream = redactor.redact_texts()
+        self._line = ""  # what the text ends in that may be a line of base64
+        self._joined: _JoinedLines | None = None
 
     @property
     def size(self) -> int:
@@ -393,33 +425,103 @@ class _GrowingText:
     @property
     def idle(self) -> bool:
         """Whether less is held back than begins a secret."""
-        return len(self._stream.held) < HEAD
+        return len(self._stream.held) < HEAD and self._joined is None
 
     def copy(self) -> _GrowingText:
         other = copy(self)
         other.spans, other._stream = _Spans(), self._stream.copy()
+        other._joined = self._joined and self._joined.copy()
         return other
 
     def feed(self, text: str) -> None:
         stream = self._stream
         stream.feed(text)
+        if self._joined is not None:
+            self._joined.feed(text)
+        elif len(text) + len(self._line) > SHORT_LINE and is_line_broken(self._line + text):
+            self._joined = _JoinedLines(self._redactor, self.size - len(self._line + text))
+            self._joined.feed(self._line + text)
+        if before_line := text.rstrip(CODED):
+            self._line = text[len(before_line) :]
+        else:
+            self._line += text
+        if len(self._line) > LONG:
+            self._line = self._line[-max(LONG // 2, stream.longest) :]
         is_plain = len(stream.held) < HEAD and not stream.covered and not stream.ranges
+        is_plain = is_plain and self._joined is None
         if not is_plain or self.undecided is not None:
             self._take()
 
     def end(self, *, whole: bool) -> None:
         self._stream.end(whole=whole)
+        if self._joined is not None:
+            self._joined.stream.end(whole=whole)
         self._take()
 
     def _take(self) -> None:
-        stream = self._stream
-        for start, end in stream.ranges:
+        spans, undecided = _new_spans(self._stream)
+        if (joined := self._joined) is not None:
+            more, open_from = joined.new_spans()
+            spans = merge_spans(spans, more)
+            places = [place for place in (undecided, open_from) if place is not None]
+            undecided = min(places, default=None)
+            if open_from is None and len(joined.stream.held) <= len(self._line):
+                self._joined = None  # what may have begun is read again with the next line end
+        self.undecided = undecided
+        for start, end in spans:
             self.spans.add(start, end)
-        stream.ranges.clear()
-        decided = stream.returned + stream.covered
-        if stream.covered:
-            self.spans.add(stream.returned, decided)
-        self.undecided = decided if not self.idle and decided < self.size else None
+
+
+def _new_spans(stream: RedactionStream[str]) -> tuple[list[Span], int | None]:
+    """What of `stream` is newly known to be masked, and where what is undecided begins."""
+    decided = stream.returned + stream.covered
+    spans = merge_spans(stream.ranges, [(stream.returned, decided)])
+    stream.ranges.clear()
+    is_open = len(stream.held) >= HEAD and decided < stream.returned + len(stream.held)
+    return spans, decided if is_open else None
+
+
+class _JoinedLines:
+    """The text of a part from character `start` on without its line ends: base64 that is broken
+    into lines. Places are those in the part's text."""
+
+    def __init__(self, redactor: Redactor, start: int) -> None:
+        self.stream = redactor.redact_texts()
+        self._size = start  # characters of the text that were read
+        self._from: list[int] = [0]  # from this character on of what is joined
+        self._shifts: list[int] = [start]  # the text is so much further
+
+    def copy(self) -> _JoinedLines:
+        other = copy(self)
+        other.stream = self.stream.copy()
+        other._from, other._shifts = self._from[:], self._shifts[:]
+        return other
+
+    def feed(self, text: str) -> None:
+        joined = self._size - self._shifts[-1]
+        for nth, line in enumerate(LINE_END.split(text)):
+            if nth % 2:
+                self._from.append(joined)
+                self._shifts.append(self._shifts[-1] + len(line))
+            else:
+                joined += len(line)
+                self.stream.feed(line)
+        self._size += len(text)
+
+    def new_spans(self) -> tuple[list[Span], int | None]:
+        """What is newly known to be masked, line by line, and where what is undecided begins."""
+        spans, undecided = _new_spans(self.stream)
+        lines = [line for start, end in spans for line in self._lines(start, end)]
+        return lines, None if undecided is None else self._place(undecided)
+
+    def _lines(self, start: int, end: int) -> Iterator[Span]:
+        inner = self._from[bisect_right(self._from, start) : bisect_left(self._from, end)]
+        for first, last in pairwise([start, *inner, end]):
+            place = self._place(first)
+            yield place, place + last - first
+
+    def _place(self, index: int) -> int:
+        return index + self._shifts[bisect_right(self._from, index) - 1]
 
 
 class _Spans:
@@ -436,14 +538,14 @@ class _Spans:
         self.all.append((start, end))
 
     def within(self, start: int, end: int) -> list[Span]:
-        found: list[Span] = []
+        inner: list[Span] = []
         nth = max(0, bisect_right(self.all, (start, end)) - 1)
         while nth < len(self.all) and self.all[nth][0] < end:
             first, last = max(start, self.all[nth][0]), min(end, self.all[nth][1])
             if first < last:
-                found.append((first, last))
+                inner.append((first, last))
             nth += 1
-        return found
+        return inner
 
 
 # JSON escapes undone, with the way back to each character's place -------------------------------

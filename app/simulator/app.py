@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 import anyio
 from starlette.applications import Starlette
@@ -21,33 +20,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import BadInput
 from app.core.messages import Message, ModelRequest
-from app.protocols.anthropic import server as anthropic
-from app.protocols.gemini import server as gemini
-from app.protocols.ollama import server as ollama
-from app.protocols.openai_chat import server as openai_chat
-from app.protocols.openai_responses import server as openai_responses
+from app.protocols import registry
 from app.protocols.server import (
     CUT,
     BadRequest,
     IdSource,
     ModelReply,
     OutgoingFrame,
-    ParsedRequest,
     ProviderServer,
 )
 from app.simulator import recorded
-from app.simulator.fake_model.model import reply as model_reply
 from app.simulator.fault_transport import Canned, RawResponse, can, in_pieces
 from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, meaningless, without_fault
+from app.simulator.model import reply as model_reply
 from app.simulator.scenario import Script
 
-ENDS: tuple[ProviderServer, ...] = (
-    anthropic.END,
-    openai_chat.END,
-    openai_responses.END,
-    gemini.END,
-    ollama.END,
-)
+ENDS: tuple[ProviderServer, ...] = tuple(registry.ENDS.values())
 
 _JSON = "application/json"
 _NO_WEBSOCKET = BadRequest(
@@ -120,140 +108,8 @@ class _Endpoint:
         request = Request(scope, receive)
         path = "/" + request.path_params["rest"]
         known = (end for end in self.ends if end.takes.fullmatch(path) or end.other(path))
-        end = next(known, self.ends[0])
-        self.desk.requests += 1
-        request_id = IdSource.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
-        try:
-            response = await self._response(end, request, request_id)
-        except BadRequest as problem:
-            response = self.canned(end, _refused(end, problem, request_id), request_id)
-        except BadInput as problem:
-            kind, code = end.kinds[400]
-            refused = BadRequest(str(problem), kind=kind, code=code)
-            response = self.canned(end, _refused(end, refused, request_id), request_id)
-        except ClientDisconnect:
-            return
-        if isinstance(response, RawResponse) and not can(scope):
-            alas = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
-            response = self.canned(end, _refused(end, alas, request_id), request_id)
-        await response(scope, receive, send)
-
-    async def _response(
-        self, end: ProviderServer, request: Request, request_id: str
-    ) -> FrameResponse | RawResponse:
-        headers = request.headers
-        if headers.get("upgrade", "").lower() == "websocket":
-            raise _NO_WEBSOCKET
-        given = self.check_key(end, request)
-        path = "/" + request.path_params["rest"]
-        takes, other = end.takes.fullmatch(path) is not None, end.other(path)
-        if request.method == "GET" and path == end.models_path:
-            listed = Canned(200, end.models(int(self.desk.clock())))
-            return self.canned(end, listed, request_id)
-        if request.method == "POST" and takes:
-            target = path + (f"?{request.url.query}" if request.url.query else "")
-            return self._answer(end, await request.body(), headers, target, given, request_id)
-        for route in other:
-            if route.method == request.method:
-                now = int(self.desk.clock())
-                told = route.answer(await request.body(), headers, path, now)
-                return self.canned(end, Canned(200, told), request_id)
-        kind, code = end.kinds[404]
-        if takes or other or path == end.models_path:
-            sentence = f"Method {request.method} is not allowed here."
-            raise BadRequest(sentence, 405, kind=end.kinds[400][0])
-        raise BadRequest(
-            f"There is no {path} here: POST {end.base}{end.path}, or GET "
-            f"{end.base}{end.models_path}.",
-            404,
-            kind=kind,
-            code="unknown_url" if code else None,
-        )
-
-    def _answer(
-        self,
-        end: ProviderServer,
-        body: bytes,
-        headers: Mapping[str, str],
-        target: str,
-        key: str,
-        request_id: str,
-    ) -> FrameResponse | RawResponse:
-        asked = end.parse(body, headers, target)
-        pace = pace_of(headers, self.desk.pace)
-        faults = faults_of(asked.request, headers)
-        script = self.desk.scenario
-        turn = script.turn(asked.request) if script is not None else None
-        if turn is None:
-            answer = self._model(asked.request)
-        else:
-            answer, pace, faults = turn.reply, pace.times(turn.pace), (*turn.faults, *faults)
-        for injected in faults:
-            if sentence := meaningless(injected.fault, end):
-                raise BadRequest(sentence, kind=end.kinds[400][0])
-            canned = self._canned_by(end, injected, key, body)
-            if canned is not None:
-                return self.canned(end, canned, request_id)
-            answer = _changed(answer, asked.request, injected, told="x-playground-fault" in headers)
-        stamp = IdSource.of(body, self.desk.seed, int(self.desk.clock()))
-        stream = asked.request.stream and not any(fault.fault.unstreamed for fault in faults)
-        frames = self._frames(end, answer, asked, stamp, stream)
-        frames = _twisted(frames, faults, end, stream)
-        kind = (asked.stream_type or end.stream_type) if stream else _JSON
-        told = _headers({"content-type": kind, **end.headers(request_id)}, faults)
-        for fault in faults:
-            if fault.fault.raw is not None:
-                return RawResponse(fault.fault.raw(told, list(frames), fault.number))
-        return FrameResponse(200, told, frames, pace, self.desk.sleep)
-
-    def _model(self, request: ModelRequest) -> ModelReply:
-        """The model's reply; it does not get to read the name of a fault."""
-        today = datetime.fromtimestamp(self.desk.clock(), UTC).date()
-        messages = tuple(_plain(message) for message in request.messages)
-        return model_reply(replace(request, messages=messages), seed=self.desk.seed, today=today)
-
-    def _frames(
-        self,
-        end: ProviderServer,
-        answer: ModelReply,
-        asked: ParsedRequest,
-        stamp: IdSource,
-        stream: bool,
-    ) -> Iterable[OutgoingFrame]:
-        if stream:
-            return end.frames(answer, asked, stamp)
-        # Who waits for the whole waits as long as for a stream, but not longer than two seconds.
-        wait = sum(frame.pause for frame in end.frames(answer, asked, stamp))
-        return [OutgoingFrame(end.whole(answer, asked, stamp), min(wait, 2.0), "body")]
-
-    def check_key(self, end: ProviderServer, request: Request) -> str:
-        """The key of `request`; BadRequest where it is not the right one."""
-        given = end.key(request.headers) or request.query_params.get(end.key_param, "")
-        if not given and (end.no_key is not None or self.desk.key is not None):
-            raise end.no_key or end.bad_key("")
-        if self.desk.key is not None and not self.desk.key(given):
-            raise end.bad_key(given)
-        return given
-
-    def _canned_by(
-        self, end: ProviderServer, injected: Injected, key: str, body: bytes
-    ) -> Canned | None:
-        """The answer of a fault that replaces all; None where it has given way."""
-        fault, number = injected.fault, injected.number
-        if fault.answer is None:
-            return None
-        if fault.then_ok:
-            mark = IdSource.of(body, number, 0).id(fault.name)
-            self.desk.came[mark] += 1
-            if self.desk.came[mark] > number:
-                return None
-        return fault.answer(end, number, key)
-
-    def canned(self, end: ProviderServer, canned: Canned, request_id: str) -> FrameResponse:
-        length = {"content-length": str(len(canned.body))} if canned.status != 204 else {}
-        headers = {**end.headers(request_id), **length, **canned.headers}
-        frames = [OutgoingFrame(canned.body, tag="body")] if canned.body else []
-        return FrameResponse(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
+        exchange = _Exchange.of(next(known, self.ends[0]), request, self.desk)
+        await exchange.play(exchange.respond, send)
 
 
 @dataclass(frozen=True)
@@ -266,55 +122,152 @@ class _Recording:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         tape = await self.tapes(request.path_params["session"])
-        end = next(
-            (server for server in ENDS if tape is not None and server.name == tape.protocol),
-            ENDS[0],
-        )
-        endpoint = _Endpoint((end,), self.desk)
-        self.desk.requests += 1
-        request_id = IdSource.of(b"", self.desk.seed, 0).id("req_", self.desk.requests)
+        ends = (end for end in ENDS if tape is not None and end.name == tape.protocol)
+        exchange = _Exchange.of(next(ends, ENDS[0]), request, self.desk)
+        await exchange.play(lambda: exchange.replay(tape), send)
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """A request to `end` and the response to it."""
+
+    end: ProviderServer
+    request: Request
+    desk: _Desk
+    id: str
+
+    @classmethod
+    def of(cls, end: ProviderServer, request: Request, desk: _Desk) -> _Exchange:
+        desk.requests += 1
+        return cls(end, request, desk, IdSource.of(b"", desk.seed, 0).id("req_", desk.requests))
+
+    async def play(self, respond: Callable[[], Awaitable[SimulatorResponse]], send: Send) -> None:
+        scope, receive = self.request.scope, self.request.receive
         try:
-            if tape is not None:
-                endpoint.check_key(end, request)
-            response = self._response(tape, await request.body(), request.headers)
-        except BadRequest as problem:
-            response = endpoint.canned(end, _refused(end, problem, request_id), request_id)
+            response = await respond()
+        except BadInput as problem:
+            response = self.refused(problem)
         except ClientDisconnect:
             return
         if isinstance(response, RawResponse) and not can(scope):
-            alas = BadRequest(_NO_SOCKET, kind=end.kinds[400][0])
-            response = endpoint.canned(end, _refused(end, alas, request_id), request_id)
+            response = self.refused(BadInput(_NO_SOCKET))
         await response(scope, receive, send)
 
-    def _response(
-        self, tape: recorded.Tape | None, body: bytes, told: Mapping[str, str]
-    ) -> FrameResponse | RawResponse:
-        if tape is None:
-            raise BadRequest(recorded.GONE)
-        again = told.get(recorded.AGAIN, "0")
-        times = int(again) if again.isascii() and again.isdigit() and len(again) < 6 else 0
-        match = recorded.find_take(tape, body.decode("utf-8", "replace"), times)
-        if match.take.status is None:
-            return RawResponse([CUT])
-        pace = pace_of(told, SimulatorPace(1.0))
-        return FrameResponse(
-            match.take.status,
-            recorded.headers(match),
-            recorded.frames(match.take),
-            pace,
-            self.desk.sleep,
+    def refused(self, problem: BadInput) -> FrameResponse:
+        """The provider's own error, and beside it where it is known from that it refuses this."""
+        if not isinstance(problem, BadRequest):
+            kind, code = self.end.kinds[400]
+            problem = BadRequest(str(problem), kind=kind, code=code)
+        headers = {"content-type": _JSON}
+        if problem.status == 426:
+            headers["upgrade"] = "HTTP/1.1"
+        if problem.source:
+            marked = "inferred: " if problem.inferred else ""
+            headers["x-simulator-source"] = f"{marked}{problem.source}"
+        return self.canned(Canned(problem.status, self.end.error(problem, self.id), headers))
+
+    def canned(self, canned: Canned) -> FrameResponse:
+        length = {"content-length": str(len(canned.body))} if canned.status != 204 else {}
+        headers = {**self.end.headers(self.id), **length, **canned.headers}
+        frames = [OutgoingFrame(canned.body, tag="body")] if canned.body else []
+        return FrameResponse(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
+
+    def check_key(self) -> str:
+        """The key of the request; BadRequest where it is not the right one."""
+        end, right = self.end, self.desk.key
+        given = end.key(self.request.headers) or self.request.query_params.get(end.key_param, "")
+        if not given and (end.no_key is not None or right is not None):
+            raise end.no_key or end.bad_key("")
+        if right is not None and not right(given):
+            raise end.bad_key(given)
+        return given
+
+    async def respond(self) -> SimulatorResponse:
+        end, request, headers = self.end, self.request, self.request.headers
+        if headers.get("upgrade", "").lower() == "websocket":
+            raise _NO_WEBSOCKET
+        key = self.check_key()
+        path, now = "/" + request.path_params["rest"], int(self.desk.clock())
+        takes, other = end.takes.fullmatch(path) is not None, end.other(path)
+        if request.method == "GET" and path == end.models_path:
+            return self.canned(Canned(200, end.models(now)))
+        if request.method == "POST" and takes:
+            target = path + (f"?{request.url.query}" if request.url.query else "")
+            return self.answer(await request.body(), target, key)
+        for route in other:
+            if route.method == request.method:
+                body = route.answer(await request.body(), headers, path, now)
+                return self.canned(Canned(200, body))
+        if takes or other or path == end.models_path:
+            sentence = f"Method {request.method} is not allowed here."
+            raise BadRequest(sentence, 405, kind=end.kinds[400][0])
+        kind, code = end.kinds[404]
+        raise BadRequest(
+            f"There is no {path} here: POST {end.base}{end.path}, or GET "
+            f"{end.base}{end.models_path}.",
+            404,
+            kind=kind,
+            code="unknown_url" if code else None,
         )
 
+    def answer(self, body: bytes, target: str, key: str) -> SimulatorResponse:
+        """The answer to a request for messages, under the faults that it or the script names."""
+        end, headers = self.end, self.request.headers
+        asked = end.parse(body, headers, target)
+        pace = pace_of(headers, self.desk.pace)
+        faults = faults_of(asked.request, headers)
+        turn = self.desk.scenario.turn(asked.request) if self.desk.scenario is not None else None
+        if turn is None:
+            # The model does not get to read the name of a fault.
+            messages = tuple(_plain(message) for message in asked.request.messages)
+            reply = model_reply(replace(asked.request, messages=messages))
+        else:
+            reply, pace, faults = turn.reply, pace.times(turn.pace), (*turn.faults, *faults)
+        for injected in faults:
+            if sentence := meaningless(injected.fault, end):
+                raise BadRequest(sentence, kind=end.kinds[400][0])
+            if injected.fault.answer is not None and not self._gives_way(injected, body):
+                return self.canned(injected.fault.answer(end, injected.number, key))
+            reply = _changed(
+                reply, asked.request, injected, in_words="x-playground-fault" in headers
+            )
+        ids = IdSource.of(body, self.desk.seed, int(self.desk.clock()))
+        stream = asked.request.stream and not any(fault.fault.unstreamed for fault in faults)
+        frames: Iterable[OutgoingFrame] = end.frames(reply, asked, ids)
+        if not stream:
+            # Who waits for the whole waits as long as for a stream, but at most two seconds.
+            wait = min(2.0, sum(frame.pause for frame in frames))
+            frames = [OutgoingFrame(end.whole(reply, asked, ids), wait, "body")]
+        frames = _twisted(frames, faults, end, stream)
+        kind = (asked.stream_type or end.stream_type) if stream else _JSON
+        response_headers = _headers({"content-type": kind, **end.headers(self.id)}, faults)
+        for fault in faults:
+            if fault.fault.raw is not None:
+                return RawResponse(fault.fault.raw(response_headers, list(frames), fault.number))
+        return FrameResponse(200, response_headers, frames, pace, self.desk.sleep)
 
-def _refused(end: ProviderServer, problem: BadRequest, request_id: str) -> Canned:
-    """The provider's own error, and beside it where it is known from that it refuses this."""
-    headers = {"content-type": _JSON}
-    if problem.status == 426:
-        headers["upgrade"] = "HTTP/1.1"
-    if problem.source:
-        marked = "inferred: " if problem.inferred else ""
-        headers["x-simulator-source"] = f"{marked}{problem.source}"
-    return Canned(problem.status, end.error(problem, request_id), headers)
+    def _gives_way(self, injected: Injected, body: bytes) -> bool:
+        """Whether a fault was played often enough for this request."""
+        if not injected.fault.then_ok:
+            return False
+        mark = IdSource.of(body, injected.number, 0).id(injected.fault.name)
+        self.desk.came[mark] += 1
+        return self.desk.came[mark] > injected.number
+
+    async def replay(self, tape: recorded.Tape | None) -> SimulatorResponse:
+        if tape is None:
+            raise BadRequest(recorded.GONE)
+        self.check_key()
+        body, headers = await self.request.body(), self.request.headers
+        again = headers.get(recorded.AGAIN, "0")
+        times = int(again) if again.isascii() and again.isdigit() and len(again) < 6 else 0
+        match = recorded.find_take(tape, body.decode("utf-8", "replace"), times)
+        take = match.take
+        if take.status is None:
+            return RawResponse([CUT])
+        frames = recorded.frames(take)
+        pace = pace_of(headers, SimulatorPace(1.0))
+        return FrameResponse(take.status, recorded.headers(match), frames, pace, self.desk.sleep)
 
 
 def _plain(message: Message) -> Message:
@@ -331,11 +284,11 @@ def _plain(message: Message) -> Message:
 
 def pace_of(headers: Mapping[str, str], usual: SimulatorPace) -> SimulatorPace:
     """The pace that a request asks for, or else the `usual` one."""
-    told = headers.get("x-playground-pace")
-    if told is None:
+    wanted = headers.get("x-playground-pace")
+    if wanted is None:
         return usual
     try:
-        factor = float(told)
+        factor = float(wanted)
     except ValueError:
         factor = -1.0
     if not 0 <= factor <= 1000:
@@ -345,23 +298,23 @@ def pace_of(headers: Mapping[str, str], usual: SimulatorPace) -> SimulatorPace:
 
 def faults_of(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Injected, ...]:
     """The fault that the header names, else the one in the last prompt."""
-    if told := headers.get("x-playground-fault"):
-        return (by_name(told),)
+    if header := headers.get("x-playground-fault"):
+        return (by_name(header),)
     prompts = [message for message in request.messages if message.role == "user"]
     texts = [part.text for part in prompts[-1].parts if part.kind == "text"] if prompts else []
     # A prompt whose answer failed comes again with the next one, before it in the same message.
-    found = in_prompt(texts[-1].rpartition("\n\n")[2]) if texts else None
-    return (found,) if found else ()
+    named = in_prompt(texts[-1].rpartition("\n\n")[2]) if texts else None
+    return (named,) if named else ()
 
 
 def _changed(
-    answer: ModelReply, request: ModelRequest, injected: Injected, *, told: bool
+    answer: ModelReply, request: ModelRequest, injected: Injected, *, in_words: bool
 ) -> ModelReply:
-    """What is said under a fault: once after a prompt, unless it is for always or was `told` for
-    this very request.
+    """The reply under a fault: once after a prompt, unless it is for always or was named `in_words`
+    for this very request.
     """
     fault = injected.fault
-    once = not fault.always and not told
+    once = not fault.always and not in_words
     if fault.change is None or (once and request.messages[-1].role == "results"):
         return answer
     return fault.change(answer, request, injected.number)
@@ -480,3 +433,6 @@ class FrameResponse:
             size += len(frame.data)
         if held:
             yield wait, b"".join(held), "held"
+
+
+SimulatorResponse = FrameResponse | RawResponse

@@ -1,7 +1,7 @@
 """The scenario of a coding agent: it reads the file that the prompt names, edits it, and ends.
 
 It works with whatever tools the agent brings, known by their parameters: a path and a text to
-replace by another, a patch, a whole text to write, or a shell. What it is not asked of an agent (a
+replace by another, a patch, or a shell. What it is not asked of an agent (a
 title, a prompt without a file) is left to the simulator's own model.
 """
 
@@ -15,17 +15,17 @@ from typing import Any
 
 from app.core.messages import ModelRequest
 from app.core.tools import Tool
-from app.protocols.server import ModelReply, ReplyBlock, call, words_of
-from app.simulator.fake_model import entities
-from app.simulator.fake_model.model import fitted, history_of
-from app.simulator.fake_model.words import mapping, type_of, words
+from app.protocols.facts import words_of
+from app.protocols.server import ModelReply, ReplyBlock, call
+from app.simulator.model import history_of
+from app.simulator.plan import finds, fitted, mapping, type_of, words
 from app.simulator.scenario import ScenarioTurn
 
 NAME = "coding-agent"
 
 _PATH = words_of("path filepath file filename target")
 _OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
-_TEXT, _COMMAND = words_of("content contents text"), words_of("command cmd script")
+_COMMAND = words_of("command cmd script")
 _READING = words_of("read view open cat show")
 _OTHER = words_of("image images directory folder many notebook resource background")
 _SHELLS = words_of("bash shell exec run terminal sh execute")
@@ -48,22 +48,22 @@ class CodingAgent:
     def turn(self, request: ModelRequest) -> ScenarioTurn | None:
         """None where this is no request of an agent at work."""
         past = history_of(request.messages)
-        files = entities.files(past.prompt)
+        files = [find.text for find in finds(past.prompt) if find.kind == "path"]
         hands = _Hands.of(request)
         if hands is None or not files or request.choice.mode == "none":
             return None
-        file, made = files[0], len(past.made)
+        file, count = files[0], len(past.calls_made)
         wanted = _change(past.prompt)
         failed = next((answered for answered in past.results if answered.result.is_error), None)
         if failed is not None:
             return _closing_turn(f"That did not work: {failed.text.strip()[:300]}")
-        if made == 0:
-            return _calling(f"I'll read {file}.", hands.read(file, past.prompt))
+        if count == 0:
+            return _calling(f"I'll read {file}.", hands.read(file))
         change = _Change.of(past.results[0].text if past.results else "", wanted)
         if change is None:
             return _closing_turn(f"I read {file}, and found nothing in it to replace.")
-        if made == 1:
-            return _calling(f"Now I'll edit {file}.", hands.edit(file, change, past.prompt))
+        if count == 1:
+            return _calling(f"Now I'll edit {file}.", hands.edit(file, change))
         return _closing_turn(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
 
 
@@ -77,10 +77,10 @@ def _calling(text: str, block: ReplyBlock) -> ScenarioTurn:
 
 def _change(prompt: str) -> tuple[str, str] | None:
     """What is to become what, where the prompt says so."""
-    found = _CHANGE.search(prompt)
-    if found is None:
+    match = _CHANGE.search(prompt)
+    if match is None:
         return None
-    return (found[1], found[2]) if found[1] else (found[3], found[4])
+    return (match[1], match[2]) if match[1] else (match[3], match[4])
 
 
 @dataclass(frozen=True)
@@ -135,21 +135,20 @@ class _Hands:
             _first(tools, lambda name, has: {"path", "old", "new"} <= has)
             or _first(tools, lambda name, has: "patch" in name and "patch" in has)
             or shell
-            or _first(tools, lambda name, has: {"path", "text"} <= has and "write" in name)
         )
         if reading is None or editing is None:
             return None
-        told = request.system + "".join(p.text for m in request.messages for p in m.parts)
-        folder = _FOLDER.search(told)
-        return cls(reading, editing, folder[1] if folder else "", "apply_patch" in told)
+        everything = request.system + "".join(p.text for m in request.messages for p in m.parts)
+        folder = _FOLDER.search(everything)
+        return cls(reading, editing, folder[1] if folder else "", "apply_patch" in everything)
 
-    def read(self, file: str, prompt: str) -> ReplyBlock:
+    def read(self, file: str) -> ReplyBlock:
         tool, roles = self.reading
         if "path" in roles:
-            return _call(tool, {roles["path"]: self.path(tool, roles, file)}, prompt)
-        return _call(tool, _command(tool, roles, f"cat {shlex.quote(file)}"), prompt)
+            return _call(tool, {roles["path"]: self.path(tool, roles, file)})
+        return _call(tool, _command(tool, roles, f"cat {shlex.quote(file)}"))
 
-    def edit(self, file: str, change: _Change, prompt: str) -> ReplyBlock:
+    def edit(self, file: str, change: _Change) -> ReplyBlock:
         tool, roles = self.editing
         if "old" in roles:
             old, new, every = change.old, change.new, change.count > 1
@@ -159,16 +158,13 @@ class _Hands:
             elif every:
                 old = change.lines[0]
                 new = old.replace(change.old, change.new)
-            return _call(tool, given | {roles["old"]: old, roles["new"]: new}, prompt)
+            return _call(tool, given | {roles["old"]: old, roles["new"]: new})
         if "patch" in roles and "patch" in words(tool.name):
-            return _call(tool, {roles["patch"]: _patch(file, change)}, prompt)
-        if "command" in roles:
-            line = _sed(file, change)
-            if self.patches:
-                line = f"apply_patch <<'EOF'\n{_patch(file, change)}EOF"
-            return _call(tool, _command(tool, roles, line), prompt)
-        text = "\n".join(line.replace(change.old, change.new) for line in change.lines) + "\n"
-        return _call(tool, {roles["path"]: file, roles["text"]: text}, prompt)
+            return _call(tool, {roles["patch"]: _patch(file, change)})
+        line = _sed(file, change)
+        if self.patches:
+            line = f"apply_patch <<'EOF'\n{_patch(file, change)}EOF"
+        return _call(tool, _command(tool, roles, line))
 
     def path(self, tool: Tool, roles: Mapping[str, str], file: str) -> str:
         """`file` as the tool wants it: some take a whole path alone."""
@@ -193,36 +189,27 @@ def _first(
 
 def _roles(tool: Tool) -> dict[str, str]:
     """role -> the parameter that has it, told by its name."""
-    found: dict[str, str] = {}
+    roles: dict[str, str] = {}
     for name, schema in mapping(tool.parameters.get("properties")).items():
-        said, kind = set(words(name)), type_of(mapping(schema))
-        if kind == "boolean" and said & words_of("all every multiple"):
-            found.setdefault("all", name)
-        if kind == "string" or (kind == "array" and said & _COMMAND):
+        name_words, kind = set(words(name)), type_of(mapping(schema))
+        if kind == "boolean" and name_words & words_of("all every multiple"):
+            roles.setdefault("all", name)
+        if kind == "string" or (kind == "array" and name_words & _COMMAND):
             for role, known in (
                 ("old", _OLD),
                 ("new", _NEW),
                 ("path", _PATH),
-                ("text", _TEXT),
                 ("command", _COMMAND),
                 ("patch", _PATCH),
             ):
-                if said & known and name not in found.values():
-                    found.setdefault(role, name)
-    return found
+                if name_words & known and name not in roles.values():
+                    roles.setdefault(role, name)
+    return roles
 
 
-def _call(tool: Tool, given: Mapping[str, Any], prompt: str) -> ReplyBlock:
-    """A call with these arguments; whatever text must be there besides is the prompt."""
-    properties = mapping(tool.parameters.get("properties"))
-    required = tool.parameters.get("required")
-    needed = required if isinstance(required, list) else []
-    more = {
-        name: " ".join(prompt.split())[:200]
-        for name in needed
-        if name not in given and type_of(mapping(properties.get(name))) == "string"
-    }
-    return call(tool.name, fitted(tool, {**more, **given}))
+def _call(tool: Tool, given: Mapping[str, Any]) -> ReplyBlock:
+    """A call with these arguments; whatever must be there besides is as the schema says."""
+    return call(tool.name, fitted(tool, given))
 
 
 def _command(tool: Tool, roles: Mapping[str, str], line: str) -> dict[str, Any]:

@@ -8,9 +8,9 @@ frame of a stream and in a whole body alike.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from itertools import count
 from typing import Any
 
 from app.core.messages import MessagePart, ModelRequest, arguments_object
@@ -22,8 +22,8 @@ from app.protocols.server import (
     call,
     encoded,
 )
-from app.simulator.fake_model.plan import Background, forced_call
-from app.simulator.fault_transport import Twist
+from app.simulator.fault_transport import Frames, Twist
+from app.simulator.plan import forced_call
 
 Change = Callable[[ModelReply, ModelRequest, int], ModelReply]
 """(the reply as it would be, the request, the number in the fault's name) -> the reply instead."""
@@ -36,7 +36,7 @@ def some_call(reply: ModelReply, request: ModelRequest) -> ReplyBlock:
     if not request.offered:
         return call("get_weather", {"city": "Paris", "days": 3})
     prompt = "".join(p.text for m in request.messages[-1:] for p in m.parts if p.kind == "text")
-    best = forced_call(prompt[:1_000], request.offered, Background(), date(2026, 1, 1))
+    best = forced_call(prompt[:1_000], request.offered)
     return call(best.tool.name, best.arguments)
 
 
@@ -53,22 +53,22 @@ def raw(written: Callable[[str, int], str], *, stop: str = "calls") -> Change:
     return change
 
 
-def values(rewritten: Callable[[Any], Any]) -> Change:
-    """The first call alone, each of its values rewritten."""
+def values(rewritten: Callable[[Any], Any]) -> Callable[[str], str]:
+    """Arguments with each of their values rewritten."""
 
-    def written(text: str, number: int) -> str:
+    def written(text: str) -> str:
         given = arguments_object(text) or {"city": "Paris"}
         return json.dumps({k: rewritten(v) for k, v in given.items()}, ensure_ascii=False)
 
-    return raw(written)
+    return written
 
 
-def named(name: Callable[[str, int], str]) -> Change:
+def named(written: Callable[[str], str]) -> Change:
     """The first call alone under another name."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
         block = some_call(reply, request)
-        return ModelReply((replace(block, name=name(block.name, number)),), "calls")
+        return ModelReply((replace(block, name=written(block.name)),), "calls")
 
     return change
 
@@ -78,7 +78,7 @@ def first_pair(text: str) -> tuple[str, Any]:
     return next(iter(given.items()), ("city", "Paris"))
 
 
-def duplicate_keys(text: str, number: int) -> str:
+def duplicate_keys(text: str) -> str:
     """The first key once more, with another value: which of the two will be run?"""
     name, value = first_pair(text)
     other = "something else" if isinstance(value, str) else -1
@@ -86,7 +86,7 @@ def duplicate_keys(text: str, number: int) -> str:
     return f"{{{key}: {json.dumps(value)}, {key}: {json.dumps(other)}}}"
 
 
-def cut(text: str, number: int) -> str:
+def cut(text: str) -> str:
     """The first half, and always less than the whole."""
     return text[: max(1, len(text) // 2)]
 
@@ -100,21 +100,20 @@ def upside_down(value: Any) -> Any:
     return f"\u202egnp.{value}\u202c\u200b" if isinstance(value, str) else value
 
 
-def with_value(value: str) -> Callable[[str, int], str]:
-    """The first argument replaced by `value`, which is JSON text and may be no sound JSON."""
-    return lambda text, number: f"{{{json.dumps(first_pair(text)[0])}: {value}}}"
+def with_first(text: str, value: str) -> str:
+    """The first argument alone, with `value`, which is JSON text and may be no sound JSON."""
+    return f"{{{json.dumps(first_pair(text)[0])}: {value}}}"
 
 
 def huge(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """One argument of `number` characters in deltas of 8."""
     block = some_call(reply, request)
-    name, _ = first_pair(block.text)
-    text = f'{{"{name}": "{"abcdefgh" * (number // 8)}{"x" * (number % 8)}"}}'
+    text = with_first(block.text, f'"{"abcdefgh" * (number // 8)}{"x" * (number % 8)}"')
     return ModelReply((replace(block, text=text, piece=8),), "calls")
 
 
 def deep(text: str, number: int) -> str:
-    return f"{{{json.dumps(first_pair(text)[0])}: {'[' * number}{']' * number}}}"
+    return with_first(text, "[" * number + "]" * number)
 
 
 def many_keys(text: str, number: int) -> str:
@@ -149,8 +148,8 @@ def parallel(reply: ModelReply, request: ModelRequest, number: int) -> ModelRepl
 
 def again(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """The first call of the session over and over, whatever came back."""
-    made: list[MessagePart] = [p for m in request.messages for p in m.parts if p.kind == "call"]
-    block = call(made[0].name, made[0].text) if made else some_call(reply, request)
+    calls: list[MessagePart] = [p for m in request.messages for p in m.parts if p.kind == "call"]
+    block = call(calls[0].name, calls[0].text) if calls else some_call(reply, request)
     return ModelReply((ReplyBlock("text", "Let me check that once more."), block), "calls")
 
 
@@ -163,8 +162,8 @@ def stopped(stop: str, *, keep_calls: bool = True) -> Change:
     """The same reply with another reason for its end."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
-        kept = [b for b in reply.blocks if keep_calls or b.kind != "call"]
-        return ModelReply(tuple(kept), stop)
+        blocks = [b for b in reply.blocks if keep_calls or b.kind != "call"]
+        return ModelReply(tuple(blocks), stop)
 
     return change
 
@@ -174,13 +173,14 @@ def cut_by_length(reply: ModelReply, request: ModelRequest, number: int) -> Mode
     if not request.offered:
         text = reply.text
         return ModelReply((ReplyBlock("text", text[: max(1, len(text) // 2)]),), "length")
-    return raw(cut, stop="length")(reply, request, number)
+    return raw(lambda text, number: cut(text), stop="length")(reply, request, number)
 
 
 # -- in the JSON of frames and bodies: a call's id, name and index, the usage
 
 _CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
 _ARGUMENTS = ("input", "args", "arguments")
+_ADDED = "response.output_item.added"
 _USAGE = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 
 
@@ -193,8 +193,8 @@ class CallFields:
     of_name: dict[str, Any]
 
 
-FieldEdit = Callable[[Any, int], None]
-"""(the JSON value of a frame, the number of calls met before it): changes the value in place."""
+FieldEdit = Callable[[Any], None]
+"""Gets the JSON value of a frame, and changes it in place."""
 
 
 def spots(value: Any) -> Iterator[CallFields]:
@@ -248,104 +248,87 @@ def value_of(frame: OutgoingFrame) -> tuple[bytes, Any, bytes] | None:
     return frame.data[:start], value, frame.data[start + len(body) :]
 
 
-def edit_frames(mend: FieldEdit) -> Twist:
+def edit_frames(edit: FieldEdit) -> Twist:
     """Each frame with its JSON changed."""
 
-    def twist(
-        frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
-    ) -> Iterator[OutgoingFrame]:
-        met = 0
+    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
         for frame in frames:
-            found = value_of(frame)
-            if found is None:
+            located = value_of(frame)
+            if located is None:
                 yield frame
                 continue
-            before, value, behind = found
-            mend(value, met)
-            met += sum(1 for spot in spots(value) if spot.of_name.get("name"))
+            before, value, behind = located
+            edit(value)
             yield OutgoingFrame(before + encoded(value) + behind, frame.pause, frame.tag)
 
     return twist
 
 
+def _put(holder: dict[str, Any], key: str, value: Any) -> None:
+    """None leaves the field out."""
+    holder[key] = value
+    if value is None:
+        del holder[key]
+
+
 def ids(changed: Callable[[str, int], str | None]) -> Twist:
     """The id of each call changed; None leaves the field out. It gets (id, number of the call)."""
 
-    def mend(value: Any, met: int) -> None:
-        for place, spot in enumerate(spots(value)):
-            if spot.id_key in spot.of_id:
-                told = changed(spot.of_id[spot.id_key], met + place)
-                spot.of_id[spot.id_key] = told
-                if told is None:
-                    del spot.of_id[spot.id_key]
+    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
+        known: dict[str, int] = {}
 
-    return edit_frames(mend)
+        def edit(value: Any) -> None:
+            for spot in spots(value):
+                given = spot.of_id.get(spot.id_key)
+                if given is not None:
+                    place = known.setdefault(given, len(known))
+                    _put(spot.of_id, spot.id_key, changed(given, place))
+
+        return edit_frames(edit)(frames, end, number)
+
+    return twist
 
 
-def changing_ids(
-    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
-) -> Iterator[OutgoingFrame]:
+def changing_ids(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
     """Another id in each fragment of a call, where only the first should have one."""
-    count = 0
+    counted = count(1)
 
-    def mend(value: Any, met: int) -> None:
-        nonlocal count
+    def edit(value: Any) -> None:
         for spot in spots(value):
-            count += 1
             key = "id" if "call_id" in spot.of_id else spot.id_key
-            spot.of_id[key] = f"{spot.of_id.get(key, 'call')}_{count}"
+            spot.of_id[key] = f"{spot.of_id.get(key, 'call')}_{next(counted)}"
         if isinstance(value, dict) and "item_id" in value:
-            count += 1
-            value["item_id"] = f"{value['item_id']}_{count}"
+            value["item_id"] = f"{value['item_id']}_{next(counted)}"
 
-    yield from edit_frames(mend)(frames, end, number)
+    return edit_frames(edit)(frames, end, number)
 
 
-def no_names(value: Any, met: int) -> None:
+def no_names(value: Any) -> None:
     for spot in spots(value):
         spot.of_name.pop("name", None)
 
 
-def late_names(
-    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
-) -> Iterator[OutgoingFrame]:
-    """A name that is missing where a call opens and comes with a later fragment."""
-    held: list[str] = []
+def parted_names(share: float) -> Twist:
+    """This share of a name where a call opens (no name at all where that is nothing), the rest with
+    its next fragment."""
 
-    def mend(value: Any, met: int) -> None:
-        for spot in spots(value):
-            if held and "name" not in spot.of_name:
-                spot.of_name["name"] = held.pop(0)
-            elif spot.of_name.get("name") and _opens(value):
-                held.append(spot.of_name.pop("name"))
+    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
+        held: list[str] = []
 
-    yield from edit_frames(mend)(frames, end, number)
+        def edit(value: Any) -> None:
+            opens = value.get("type", _ADDED) == _ADDED
+            for spot in spots(value):
+                name = spot.of_name.get("name", "")
+                if held and not name:
+                    spot.of_name["name"] = held.pop(0)
+                elif name and opens:
+                    size = int(len(name) * share)
+                    _put(spot.of_name, "name", name[:size] or None)
+                    held.append(name[size:])
 
+        return edit_frames(edit)(frames, end, number)
 
-def _opens(value: Any) -> bool:
-    """Whether a frame opens a call and does not tell it whole."""
-    return isinstance(value, dict) and value.get("type", "response.output_item.added") in (
-        "response.output_item.added",
-    )
-
-
-def split_names(
-    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
-) -> Iterator[OutgoingFrame]:
-    """The first half of a name where a call opens, the second with its next fragment."""
-    held: list[str] = []
-
-    def mend(value: Any, met: int) -> None:
-        for spot in spots(value):
-            name = spot.of_name.get("name", "")
-            if held and not name:
-                spot.of_name["name"] = held.pop(0)
-            elif len(name) > 1:
-                half = len(name) // 2
-                spot.of_name["name"] = name[:half]
-                held.append(name[half:])
-
-    yield from edit_frames(mend)(frames, end, number)
+    return twist
 
 
 Indexed = Callable[[int], int | None]
@@ -354,19 +337,14 @@ Indexed = Callable[[int], int | None]
 def indexes(changed: Indexed) -> Twist:
     """Every index of a call or block changed; None leaves the field out."""
 
-    def mend(value: Any, met: int) -> None:
+    def edit(value: Any) -> None:
         for holder, key in list(numbered(value)):
-            told = changed(holder[key])
-            holder[key] = told
-            if told is None:
-                del holder[key]
+            _put(holder, key, changed(holder[key]))
 
-    return edit_frames(mend)
+    return edit_frames(edit)
 
 
-def interleaved(
-    frames: Sequence[OutgoingFrame], end: ProviderServer, number: int
-) -> Iterator[OutgoingFrame]:
+def interleaved(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
     """The frames of the calls one by one in turn, as if they were written at the same time."""
     rows: dict[int, list[OutgoingFrame]] = {}
     within = [place for place, frame in enumerate(frames) if frame.tag == "args"]
@@ -389,29 +367,26 @@ def interleaved(
 
 
 def _index(frame: OutgoingFrame) -> int | None:
-    found = value_of(frame)
-    holders = list(numbered(found[1])) if found else []
+    located = value_of(frame)
+    holders = list(numbered(located[1])) if located else []
     return holders[0][0][holders[0][1]] if holders else None
 
 
 def usage(odd: Any) -> Twist:
     """The counts of tokens replaced by `odd`; None leaves them out."""
 
-    def change(value: Any) -> None:
-        match value:
-            case list():
-                for item in value:
-                    change(item)
-            case dict():
-                for name in list(value):
-                    if name not in _USAGE:
-                        change(value[name])
-                    elif odd is None:
-                        del value[name]
-                    else:
-                        value[name] = _odd(value[name], odd)
+    def edit(value: Any) -> None:
+        if isinstance(value, list):
+            for item in value:
+                edit(item)
+        elif isinstance(value, dict):
+            for name in list(value):
+                if name in _USAGE:
+                    _put(value, name, odd and _odd(value[name], odd))
+                else:
+                    edit(value[name])
 
-    return edit_frames(lambda value, met: change(value))
+    return edit_frames(edit)
 
 
 def _odd(value: Any, odd: Any) -> Any:

@@ -8,12 +8,21 @@ what the model said beside its calls, are ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal
 from urllib.parse import quote
 
+from app.core.tools import Content
+from app.protocols.registry import REQUEST_READERS
+from app.protocols.request import (
+    AnswerMessage,
+    PromptMessage,
+    RequestItem,
+    RequestNotes,
+    ResultMessage,
+)
 from app.protocols.server import CUT, BadRequest, OutgoingFrame
 
 AGAIN = "x-playground-again"
@@ -105,12 +114,12 @@ def frames(take: Take) -> Iterator[OutgoingFrame]:
 
 def headers(match: MatchingTake) -> dict[str, str]:
     """The recorded headers, but for those of the connection; LEFT where the path was another."""
-    kept = {
+    own = {
         name: value
         for name, value in match.take.headers.items()
         if name.lower() not in _HOPS and _sound(value)
     }
-    return kept | ({LEFT: ",".join(quote(name) for name in match.others)} if match.others else {})
+    return own | ({LEFT: ",".join(quote(name) for name in match.others)} if match.others else {})
 
 
 def _sound(value: str) -> bool:
@@ -151,26 +160,11 @@ def _common(asked: Sequence[Step], path: Sequence[Step]) -> int:
 def _words(step: Step) -> str:
     match step.kind:
         case "prompt":
-            return f"the message “{_text(step.value)}”"
+            return f"the message “{_clipped(step.value[0])}”"
         case "call":
             return f"a call of {_clipped(step.name)}"
         case "result":
             return f"the result of {_clipped(step.name)}"
-
-
-def _text(value: object) -> str:
-    """The words of a prompt, whatever its protocol wraps them in."""
-    match value:
-        case str():
-            return _clipped(value)
-        case {"text": str(text)}:
-            return _clipped(text)
-        case {"content": inner}:
-            return _text(inner)
-        case [*items]:
-            return next((text for item in items if (text := _text(item))), "")
-        case _:
-            return ""
 
 
 def _clipped(text: str) -> str:
@@ -178,7 +172,7 @@ def _clipped(text: str) -> str:
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
-# -- the steps of a request body: prompts, calls and results, for five protocols
+# -- the steps of a request body: prompts, calls and results
 
 StepKind = Literal["prompt", "call", "result"]
 
@@ -186,7 +180,7 @@ StepKind = Literal["prompt", "call", "result"]
 @dataclass(frozen=True)
 class Step:
     """`name` is the tool's, "" for a prompt and where a result names none. `value` is a prompt's
-    content, a call's arguments or a result's content."""
+    texts and images, a call's arguments or a result's content."""
 
     kind: StepKind
     name: str
@@ -196,107 +190,46 @@ class Step:
     def place(self) -> tuple[str, str, str]:
         """What must be the same for a recorded answer to follow: of calls and results not what
         they say, only which tool it is."""
-        said = json.dumps(self.value, sort_keys=True) if self.kind == "prompt" else ""
-        return self.kind, self.name, said
+        prompt = json.dumps(self.value, sort_keys=True) if self.kind == "prompt" else ""
+        return self.kind, self.name, prompt
 
 
 def steps(protocol: str, body: str) -> list[Step]:
     """The way that `body` tells, in order; empty where it is no such request."""
+    reader = REQUEST_READERS.get(protocol)
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
         return []
-    if not isinstance(data, dict):
+    if reader is None or not isinstance(data, dict):
         return []
-    match protocol:
-        case "anthropic":
-            found = _anthropic(_objects(data.get("messages")))
-        case "openai_chat" | "ollama":
-            found = _chat(_objects(data.get("messages")))
-        case "openai_responses":
-            found = _responses(data.get("input"))
-        case "gemini":
-            found = _gemini(_objects(data.get("contents")))
-        case _:
-            found = iter(())
-    return list(found)
+    return list(_steps(reader.items(data, RequestNotes(protocol))))
 
 
-def _anthropic(messages: list[Mapping[str, Any]]) -> Iterator[Step]:
+def _steps(items: Iterable[RequestItem]) -> Iterator[Step]:
     names: dict[str, str] = {}
-    for message in messages:
-        content = message.get("content")
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        for block in _objects(content):
-            match block.get("type"):
-                case "tool_use":
-                    names[str(block.get("id"))] = str(block.get("name"))
-                    yield Step("call", str(block.get("name")), block.get("input"))
-                case "tool_result":
-                    name = names.get(str(block.get("tool_use_id")), "")
-                    value = [block.get("content"), bool(block.get("is_error"))]
-                    yield Step("result", name, value)
-                case _ if message.get("role") == "user":
-                    kept = {key: member for key, member in block.items() if key != "cache_control"}
-                    yield Step("prompt", "", kept)
+    for item in items:
+        match item:
+            case PromptMessage(role="user", is_empty=False):
+                other = [piece for piece in item.form.get("pieces", ()) if "other" in piece]
+                yield Step("prompt", "", [item.text, *map(_content, item.images), *other])
+            case AnswerMessage():
+                for part in item.parts:
+                    if part.kind == "call":
+                        names[part.call_id] = part.name
+                        yield Step("call", part.name, _value(part.text))
+            case ResultMessage():
+                name = item.name or names.get(item.call_id, "")
+                content = [_content(piece) for piece in item.content]
+                yield Step("result", name, [content, item.is_error])
 
 
-def _chat(messages: list[Mapping[str, Any]]) -> Iterator[Step]:
-    names: dict[str, str] = {}
-    for message in messages:
-        match message.get("role"):
-            case "user":
-                yield Step("prompt", "", [message.get("content"), message.get("images")])
-            case "assistant":
-                for call in _objects(message.get("tool_calls")):
-                    written = call.get("function") or call.get("custom")
-                    told = written if isinstance(written, dict) else {}
-                    name = str(told.get("name"))
-                    names[str(call.get("id"))] = name
-                    yield Step("call", name, _value(told.get("arguments", told.get("input"))))
-            case "tool":
-                known = names.get(str(message.get("tool_call_id")), "")
-                name = str(message.get("tool_name") or known)
-                yield Step("result", name, message.get("content"))
+def _content(piece: Content) -> list[str]:
+    return [piece.type, piece.text, piece.media_type, piece.data]
 
 
-def _responses(given: object) -> Iterator[Step]:
-    names: dict[str, str] = {}
-    if isinstance(given, str):
-        yield Step("prompt", "", given)
-    for item in _objects(given):
-        match item.get("type", "message"):
-            case "function_call" | "custom_tool_call":
-                names[str(item.get("call_id"))] = name = str(item.get("name"))
-                yield Step("call", name, _value(item.get("arguments", item.get("input"))))
-            case "function_call_output" | "custom_tool_call_output":
-                name = names.get(str(item.get("call_id")), "")
-                yield Step("result", name, item.get("output"))
-            case "message" if item.get("role") == "user":
-                yield Step("prompt", "", item.get("content"))
-
-
-def _gemini(contents: list[Mapping[str, Any]]) -> Iterator[Step]:
-    for content in contents:
-        for part in _objects(content.get("parts")):
-            call, result = part.get("functionCall"), part.get("functionResponse")
-            if isinstance(call, dict):
-                yield Step("call", str(call.get("name")), call.get("args"))
-            elif isinstance(result, dict):
-                yield Step("result", str(result.get("name")), result.get("response"))
-            elif content.get("role") == "user":
-                yield Step("prompt", "", dict(part))
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _value(text: object) -> object:
+def _value(text: str) -> object:
     """Arguments as a value, however they are spaced; as text where they are no JSON."""
-    if not isinstance(text, str):
-        return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

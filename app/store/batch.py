@@ -48,7 +48,7 @@ class Summary:
     `tasks` counts those that run in the background; it is written, not read back. What stands
     after it is no projection: `parent` is the session that it was forked from after event
     `parent_seq`, "" for none; one that is not `own` came from somebody else and is only read.
-    The last three are what a person marked it with; they are read, and written by marks.py.
+    The last three are what a user marked it with; they are read, and written by marks.py.
     """
 
     id: str

@@ -58,9 +58,9 @@ class Health:
         self._watching: list[Callable[[], object]] = []
         self._ending = False
 
-    def watch(self, told: Callable[[], object]) -> None:
-        """`told` is called whenever `trouble`, or what is told of it, has become another."""
-        self._watching.append(told)
+    def watch(self, callback: Callable[[], object]) -> None:
+        """`callback` is called whenever `trouble`, or what is told of it, has become another."""
+        self._watching.append(callback)
 
     def failed(self, trouble: StoreUnwritable) -> None:
         """A write failed for a reason that passes."""
@@ -93,8 +93,8 @@ class Health:
             self._well_since = self.clock()
             self._tell(self.told, unsteady=True)
 
-    def _tell(self, told: StoreUnwritable | None, *, unsteady: bool) -> None:
-        self.told, self.unsteady = told, unsteady
+    def _tell(self, trouble: StoreUnwritable | None, *, unsteady: bool) -> None:
+        self.told, self.unsteady = trouble, unsteady
         for watching in self._watching:
             watching()
 
@@ -356,11 +356,11 @@ class Database:
 
     @classmethod
     async def open(
-        cls, path: Path, *, owner: bool = True, told: Callable[[str], None] | None = None
+        cls, path: Path, *, owner: bool = True, notify: Callable[[str], None] | None = None
     ) -> Database:
         """StoreError with a sentence where the file cannot be used; it is never overwritten.
 
-        `told` gets a sentence where bringing the file up to date takes long.
+        `notify` gets a sentence where bringing the file up to date takes long.
         """
         opened: list[aiosqlite.Connection] = []
         writer: _Connection | None = None
@@ -368,7 +368,7 @@ class Database:
             raise StoreError(f"{path} is a folder; name a file in it with --db FILE.")
         try:
             if owner:
-                writer = await _open_writer(path, told)
+                writer = await _open_writer(path, notify)
                 opened.append(writer)
             opened.append(await _connect(path, read_only=True))
             if not owner:
@@ -461,11 +461,11 @@ class Database:
                 for write in writes:
                     await self._commit([write])
                 return
-            told = error if isinstance(error, StoreError) else store_error(error, self.path)
-            if isinstance(told, StoreUnwritable):
-                self._troubled(told)
+            failure = error if isinstance(error, StoreError) else store_error(error, self.path)
+            if isinstance(failure, StoreUnwritable):
+                self._troubled(failure)
             if not writes[0].done.done():
-                writes[0].done.set_exception(told)  # the writer lives on
+                writes[0].done.set_exception(failure)  # the writer lives on
             return
         self.health.worked()
         for write in writes:
@@ -476,7 +476,7 @@ class Database:
         """StoreUnwritable where the file is not where it was, or nobody may write it: SQLite goes
         on with what it has open, and all that it wrote would be gone with the program."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError as error:
             raise StoreGone(
                 f"The database {self.path} was deleted or moved while the program uses it. Put it "
@@ -484,12 +484,12 @@ class Database:
             ) from error
         except OSError as error:
             raise StoreUnwritable(f"Cannot see {self.path}: {error.strerror}.") from error
-        if (found.st_dev, found.st_ino) != self._file:
+        if (status.st_dev, status.st_ino) != self._file:
             raise StoreUnwritable(
                 f"Another file stands where the database {self.path} was; nothing is saved into "
                 "it. Move it away, and put the database back."
             )
-        if not found.st_mode & 0o222 or not os.access(self.path, os.W_OK):
+        if not status.st_mode & 0o222 or not os.access(self.path, os.W_OK):
             raise StoreUnwritable(
                 f"{self.path} was made read-only. Make it writable again: chmod u+w {self.path}"
             )
@@ -580,8 +580,8 @@ class Database:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _wal_of(path: Path) -> Path | None:
@@ -598,16 +598,14 @@ def _sync(path: Path) -> None:
 async def _connect(path: Path, *, read_only: bool) -> _Connection:
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     # Opened here: where aiosqlite fails to, its thread may tell a loop that is closed by then.
-    made = sqlite3.connect(
-        uri, uri=True, isolation_level=None, timeout=5.0, check_same_thread=False
-    )
-    connection = _Connection(lambda: made, _ROWS_AT_ONCE)
+    raw = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0, check_same_thread=False)
+    connection = _Connection(lambda: raw, _ROWS_AT_ONCE)
     await connection
     connection.row_factory = sqlite3.Row
     return connection
 
 
-async def _open_writer(path: Path, told: Callable[[str], None] | None = None) -> _Connection:
+async def _open_writer(path: Path, notify: Callable[[str], None] | None = None) -> _Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -625,7 +623,7 @@ async def _open_writer(path: Path, told: Callable[[str], None] | None = None) ->
             await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA foreign_keys = ON")
-        await _migrate(connection, path, told)
+        await _migrate(connection, path, notify)
     except BaseException:
         await connection.close()
         raise
@@ -678,14 +676,14 @@ async def _check_readable(connection: aiosqlite.Connection, path: Path) -> None:
 
 
 async def _migrate(
-    connection: aiosqlite.Connection, path: Path, told: Callable[[str], None] | None
+    connection: aiosqlite.Connection, path: Path, notify: Callable[[str], None] | None
 ) -> None:
     version = await _value(connection, "PRAGMA user_version")
     if version == len(MIGRATIONS):
         return
     words = f"Bringing the database up to date (schema {version} to {len(MIGRATIONS)})…"
     loop = asyncio.get_running_loop()
-    waiting = loop.call_later(PATIENCE_S, told, words) if told is not None and version else None
+    waiting = loop.call_later(PATIENCE_S, notify, words) if notify is not None and version else None
     try:
         if version > 0:
             await _value(connection, "PRAGMA wal_checkpoint(TRUNCATE)")

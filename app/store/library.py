@@ -1,4 +1,4 @@
-"""The person's own tools, profiles, servers, rules and confirmations as rows. Knows nothing of what
+"""The user's own tools, profiles, servers, rules and confirmations as rows. Knows nothing of what
 they mean; checks are made before.
 """
 
@@ -20,7 +20,7 @@ from app.store.database import Database, Statement
 @dataclass(frozen=True)
 class LibraryEntry:
     """A tool of the library. One that is not `enabled` was brought from elsewhere and is given to
-    no model until a person switches it on. `version` counts its saved changes from 1; 0 is a
+    no model until a user switches it on. `version` counts its saved changes from 1; 0 is a
     shipped tool as it came. `updated_ms` is Unix time in ms, 0 for a shipped one."""
 
     tool: Tool
@@ -47,7 +47,7 @@ class Library:
         self._shipped = {tool.name: tool for tool in shipped}
 
     async def entries(self) -> list[LibraryEntry]:
-        """All there are, the person's own first, each by name."""
+        """All there are, the user's own first, each by name."""
         rows = await self._db.rows(
             "SELECT body, enabled, updated_ms, (SELECT max(version) FROM tool_versions AS v"
             " WHERE v.name = tools.name) FROM tools ORDER BY name"
@@ -77,7 +77,7 @@ class Library:
         return [tool for tool in await self.tools() if tool.group == group]
 
     async def versions(self, name: str) -> list[Version]:
-        """Every saved state of the person's own tool, the newest first; a shipped one has none."""
+        """Every saved state of the user's own tool, the newest first; a shipped one has none."""
         rows = await self._db.rows(
             "SELECT version, body, saved_ms FROM tool_versions WHERE name = ?"
             " ORDER BY version DESC",
@@ -122,12 +122,12 @@ class Library:
         await self._db.write(statements)
 
     async def switch(self, name: str, *, enabled: bool) -> None:
-        """Switch the person's own tool on or off."""
+        """Switch the user's own tool on or off."""
         update = "UPDATE tools SET enabled = ? WHERE name = ?"
         await self._db.write([Statement(update, [(int(enabled), name)])])
 
     async def delete(self, name: str) -> None:
-        """Delete the person's own tool with its versions; a shipped one that it hid is back."""
+        """Delete the user's own tool with its versions; a shipped one that it hid is back."""
         await self._db.write(
             [
                 Statement("DELETE FROM tools WHERE name = ?", [(name,)]),
@@ -151,7 +151,7 @@ class Library:
         )
 
     async def servers(self) -> list[tuple[Server, Accepted]]:
-        """The person's MCP servers by name, and what of each was accepted."""
+        """The user's MCP servers by name, and what of each was accepted."""
         rows = await self._db.rows("SELECT body, accepted FROM servers ORDER BY name")
         return [
             (from_data(Server, json.loads(row[0])), from_data(Accepted, json.loads(row[1])))
@@ -171,7 +171,7 @@ class Library:
         await self._db.write([Statement("DELETE FROM servers WHERE name = ?", [(name,)])])
 
     async def profiles(self) -> list[Profile]:
-        """The person's own profiles, by name."""
+        """The user's own profiles, by name."""
         rows = await self._db.rows("SELECT body FROM profiles ORDER BY name")
         return [from_data(Profile, json.loads(row[0])) for row in rows]
 
@@ -182,7 +182,7 @@ class Library:
         await self._db.write([Statement(insert, [row])])
 
     async def delete_profile(self, name: str) -> None:
-        """Delete the person's own profile; nothing where there is none."""
+        """Delete the user's own profile; nothing where there is none."""
         await self._db.write([Statement("DELETE FROM profiles WHERE name = ?", [(name,)])])
 
     async def rules(self) -> dict[str, tuple[Rule, ...]]:

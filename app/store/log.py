@@ -91,7 +91,7 @@ class Log:
     """`position` is the global row position of the last event written; it only grows.
 
     Whatever is read of a session is read after all that was given to be written of it, except
-    while nothing can be written: then it is what is saved.
+    where that cannot be written: then it is what is saved.
     """
 
     def __init__(self, database: Database, position: int) -> None:
@@ -117,7 +117,8 @@ class Log:
         position of its first event, after those that are copied."""
         if batch.copied is not None:
             await self.flush(batch.copied.parent)
-        await self._written(batch.session)
+        if (lost := await self._written(batch.session)) is not None:
+            raise lost  # what stands before it in the log
         writing = self._submit(batch.session, batch)
         first = self.position + 1 - len(batch.events)
         await asyncio.shield(writing)
@@ -161,15 +162,21 @@ class Log:
             self._timer.cancel()
 
     async def _settle(self, session: str) -> None:
-        """Before `session` is read. What cannot be written now is not in what is read."""
+        """Before `session` is read. What cannot be written is not in what is read; where it never
+        can be, whoever appends next hears of it."""
         if session in self._waiting or session in self._writing:
-            with suppress(StoreUnwritable):
+            with suppress(StoreError):
                 await self.flush(session)
 
-    async def _written(self, session: str) -> None:
-        """Until nothing of `session` is being written."""
+    async def _written(self, session: str) -> StoreError | None:
+        """Until nothing of `session` is being written; why some of it never can be."""
+        lost: StoreError | None = None
         while (writing := self._writing.get(session)) is not None:
             await asyncio.wait([writing])
+            error = writing.exception()
+            if isinstance(error, StoreError) and not isinstance(error, StoreUnwritable):
+                lost = error
+        return lost
 
     def _submit(self, session: str, batch: WriteBatch | None = None) -> asyncio.Future[None]:
         """Begin to write what waits of `session`, and then `batch`."""
@@ -196,6 +203,7 @@ class Log:
             self._waiting[session] = whole
             self._set_timer(RETRY_S)
         elif isinstance(error, StoreError):
+            self._waiting.pop(session, None)  # it followed what is lost
             self.lost(session, error)
 
     def _set_timer(self, delay_s: float) -> None:
@@ -308,16 +316,6 @@ class Log:
         size: int = rows[0][0]
         return size
 
-    async def heard_ms(self, session: str, recording: int) -> int:
-        """When the last bytes of a recording of its own came, in Unix ms; 0 where none did."""
-        await self._settle(session)
-        rows = await self._db.rows(
-            "SELECT at_ms FROM chunks WHERE session = ? AND recording = ?"
-            " ORDER BY start DESC LIMIT 1",
-            (session, recording),
-        )
-        return rows[0][0] if rows else 0
-
     async def recordings(self, session: str) -> dict[int, Closed]:
         """The recordings of `session` that have ended or hold something masked, by number."""
         rows = await self._db.rows(
@@ -400,8 +398,8 @@ class Log:
             f"SELECT e.session, s.title, e.seq, e.at_ms, {_whole_text('e')}"  # noqa: S608
             " FROM events AS e JOIN sessions AS s ON s.id = e.session"
             " WHERE e.pos > ? AND e.kind = ? AND s.deleted_ms IS NULL"
-            " AND json_extract(e.body, '$.name') = ? ORDER BY e.pos DESC LIMIT ?",
-            (self.position - PAST_ROWS, kind_of(PartEnded), name, limit),
+            " AND json_extract(e.body, '$.name') = CAST(? AS TEXT) ORDER BY e.pos DESC LIMIT ?",
+            (self.position - PAST_ROWS, kind_of(PartEnded), _bytes(name), limit),
         )
         read = [[*row[:-1], _text(row[-1])] for row in rows]
         return [PastCall(*row) for row in read]
@@ -411,18 +409,18 @@ class Log:
         newest first; not of deleted sessions."""
         rows = await self._db.rows(
             _PAST_RESULTS,
-            (self.position - PAST_ROWS, kind_of(PartEnded), name, here, 3 * limit, here),
+            (self.position - PAST_ROWS, kind_of(PartEnded), _bytes(name), here, 3 * limit, here),
         )
         read = [[*row[:-2], *map(_text, row[-2:])] for row in rows[:limit]]
         return [PastResult(*row) for row in read]
 
     async def denied_calls(self, name: str, *, limit: int = 100) -> list[str]:
-        """The arguments of the calls of the tool `name` that a person denied, newest first, as
+        """The arguments of the calls of the tool `name` that a user denied, newest first, as
         JSON; of deleted sessions, too: what was denied stays so."""
         since = self.position - PAST_ROWS
         rows = await self._db.rows(
             _DENIED,
-            (since, kind_of(CallDecided), since, kind_of(PartEnded), name, limit),
+            (since, kind_of(CallDecided), since, kind_of(PartEnded), _bytes(name), limit),
         )
         texts = [(_text(row[0]), row[1]) for row in rows]
         return [json.dumps({"input": text}) if is_custom else text for text, is_custom in texts]
@@ -435,7 +433,7 @@ class Log:
         return [row[0] for row in rows]
 
     async def waiting(self) -> list[str]:
-        """Own sessions that waited for a person when they were last written."""
+        """Own sessions that waited for a user when they were last written."""
         rows = await self._db.rows("SELECT id FROM sessions WHERE own AND state = 'waiting'")
         return [row[0] for row in rows]
 
@@ -463,13 +461,18 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
+def _bytes(text: str) -> bytes:
+    """A text that SQLite compares with such a one, as `CAST(? AS TEXT)`."""
+    return text.encode("utf-8", "surrogatepass")
+
+
 _PAST_RESULTS = f"""
     WITH made AS (
         SELECT e.pos, e.session, s.title, e.seq, {_whole_text("e")} AS written,
             e.recording || '.' || json_extract(e.body, '$.index') AS call
         FROM events AS e JOIN sessions AS s ON s.id = e.session
         WHERE e.pos > ? AND e.kind = ? AND s.deleted_ms IS NULL
-            AND json_extract(e.body, '$.name') = ?
+            AND json_extract(e.body, '$.name') = CAST(? AS TEXT)
         ORDER BY e.session = ? DESC, e.pos DESC LIMIT ?)
     SELECT made.session, title, ended.seq, ended.at_ms, call, coalesce((
             SELECT CAST(json_extract(body, '$.arguments') AS BLOB) FROM events AS decided
@@ -494,7 +497,7 @@ _DENIED = f"""
     made AS MATERIALIZED (
         SELECT session, seq, recording || '.' || json_extract(body, '$.index') AS call, body
         FROM events
-        WHERE pos > ? AND kind = ? AND json_extract(body, '$.name') = ?)
+        WHERE pos > ? AND kind = ? AND json_extract(body, '$.name') = CAST(? AS TEXT))
     SELECT {_whole_text("made")}, json_extract(body, '$.meta.type') = 'custom'
     FROM denied JOIN made USING (session, call) ORDER BY denied.pos DESC LIMIT ?
 """  # noqa: S608

@@ -140,11 +140,11 @@ def parse_query(text: str) -> SearchQuery:
 
 def _add_text(read: _ParsedQuery, some: list[str], text: str) -> None:
     """`text` among `some`, or with the signs."""
-    kept = text[:LONGEST].encode("utf-8", "replace").decode()
-    if any(map(str.isalnum, kept)):
-        some.append(kept)
-    elif kept.strip():
-        read.signs.append(kept)
+    text_kept = text[:LONGEST].encode("utf-8", "replace").decode()
+    if any(map(str.isalnum, text_kept)):
+        some.append(text_kept)
+    elif text_kept.strip():
+        read.signs.append(text_kept)
 
 
 def _add_keyed(read: _ParsedQuery, key: str, value: str) -> None:
@@ -155,11 +155,11 @@ def _add_keyed(read: _ParsedQuery, key: str, value: str) -> None:
     elif key in ("after", "before"):
         at_ms = _day_ms(value)
         if at_ms is None:
-            read.notes.append(f"{key}: takes a date such as 2026-01-31; it was left out.")
+            read.notes.append(f"{key}: expects a date such as 2026-01-31; it was left out.")
         else:
             read.times[key] = at_ms
     elif choices is not None and value.lower() not in choices:
-        read.notes.append(f"{key}: takes {', '.join(choices)}; it was left out.")
+        read.notes.append(f"{key}: expects {', '.join(choices)}; it was left out.")
     else:
         read.lists[key].append(value.lower() if choices is not None else value)
 
@@ -339,13 +339,13 @@ class _Search:
         for some in (self.having, self.allowed):
             if some is not None and session not in some:
                 return None
-        found = next(self.rows(_ONE, (session,), 1), None)
-        self.refused += found is None
+        session_row = next(self.rows(_ONE, (session,), 1), None)
+        self.refused += session_row is None
         if self.refused > LOOKED_UP and self.allowed is None:
             narrowed, values = self.narrowed(20_000)
             ids = f"SELECT id FROM sessions WHERE 1{narrowed}"  # noqa: S608
             self.allowed = frozenset(row[0] for row in self.connection.execute(ids, values))
-        return found
+        return session_row
 
     def sessions(self) -> None:
         for row in self.rows("1", (), self.limit + 1):
@@ -369,8 +369,11 @@ class _Search:
         for position, session in self.connection.execute(_MATCHES, match):
             if self.full:
                 return
-            if session not in self.hits and (found := self.wanted_session(session)) is not None:
-                self._keep(found, position)
+            if (
+                session not in self.hits
+                and (session_found := self.wanted_session(session)) is not None
+            ):
+                self._keep(session_found, position)
 
     def _few(self) -> list[Summary] | None:
         """All sessions that are allowed, newest first; None where they are more than few."""
@@ -513,14 +516,14 @@ _NAMES = {"model": "sessions", "profile": "sessions", "tool": "called", "tag": "
 def names(connection: sqlite3.Connection, column: str, most: int = 200) -> list[str]:
     """The different values of `column` ("model", "profile", "tool" or "tag"), in order: one step
     through its index for each, not one for each row."""
-    table, found, last = _NAMES[column], list[str](), ""
+    table, names, last = _NAMES[column], list[str](), ""
     after = f"SELECT min({column}) FROM {table} WHERE {column} > ?"  # noqa: S608
-    while len(found) < most:
+    while len(names) < most:
         (value,) = connection.execute(after, (last,)).fetchone()
         if value is None:
             break
-        found.append(last := value)
-    return found
+        names.append(last := value)
+    return names
 
 
 def _inside(positions: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
@@ -590,10 +593,10 @@ def excerpts(
 def excerpt_parts(marked: bytes) -> list[ExcerptPart]:
     """An excerpt in which BEGIN and END stand around what was looked for; what is no UTF-8 (lone
     surrogates) becomes U+FFFD."""
-    made: list[ExcerptPart] = []
+    parts: list[ExcerptPart] = []
     for number, part in enumerate(marked.decode("utf-8", "replace").split(BEGIN)):
         inner, end, rest = part.partition(END)
         inside = bool(number and end)
-        made += [ExcerptPart(inner if inside else part.replace(END, ""), inside)]
-        made += [ExcerptPart(rest.replace(END, ""), False)] if inside else []
-    return [piece for piece in made if piece.text]
+        parts += [ExcerptPart(inner if inside else part.replace(END, ""), inside)]
+        parts += [ExcerptPart(rest.replace(END, ""), False)] if inside else []
+    return [piece for piece in parts if piece.text]

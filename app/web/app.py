@@ -7,6 +7,7 @@ link: they are the longest part of a start.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from importlib import import_module
 from urllib.parse import quote
 
@@ -16,7 +17,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount, Route, compile_path
+from starlette.routing import BaseRoute, Match, Mount
+from starlette.routing import Route as CompiledRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import config
@@ -51,6 +53,35 @@ class Later:
         return page
 
 
+def _fits(pattern: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a path of these words is one of the pattern, in which `{name}` is any word."""
+    return len(pattern) == len(words) and all(
+        own == word or (word and own.startswith("{"))
+        for own, word in zip(pattern, words, strict=True)
+    )
+
+
+class Route(BaseRoute):
+    """One whose pattern is compiled when a path with its words is first asked for: all of them
+    would be a twentieth of a start."""
+
+    def __init__(self, path: str, endpoint: Page, *, methods: Sequence[str] = ("GET",)):
+        self.path, self.endpoint = path, endpoint
+        self.methods = {*methods, "HEAD"} if "GET" in methods else {*methods}
+        self._words = path.split("/")
+
+    @cached_property
+    def _compiled(self) -> CompiledRoute:
+        return CompiledRoute(self.path, self.endpoint, methods=self.methods)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        fits = scope["type"] == "http" and _fits(self._words, scope["path"].split("/"))
+        return self._compiled.matches(scope) if fits else (Match.NONE, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._compiled.handle(scope, receive, send)
+
+
 STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
     (NotFound, 404),
     (Conflict, 409),
@@ -63,7 +94,6 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
 TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
 actions = Later("app.web.session.actions")
-rule_card = Later("app.web.rules.card")
 answers = Later("app.web.session.answers")
 side_by_side = Later("app.web.compare.side_by_side")
 compare = Later("app.web.compare.routes")
@@ -81,7 +111,6 @@ session_list = Later("app.web.session_list")
 sharing = Later("app.web.sharing")
 tools = Later("app.web.tools.routes")
 trying = Later("app.web.tools.trying")
-tool_rule = Later("app.web.tools.when")
 session_stream = Later("app.web.stream").session_stream
 
 MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
@@ -113,12 +142,13 @@ LARGE = (
 """The routes that take bodies of up to MAX_BODY; all others end at SMALL_BODY. The simulator
 stands for providers, which take a whole session with all its images."""
 
-_LARGE = tuple(compile_path(path)[0] for path in LARGE)
+_LARGE = tuple(path.split("/") for path in LARGE)
 
 
 def most_bytes(path: str) -> int:
     """How many bytes the body of a request to `path` may have."""
-    large = path.startswith("/sim/") or any(pattern.match(path) for pattern in _LARGE)
+    words = path.split("/")
+    large = path.startswith("/sim/") or any(_fits(pattern, words) for pattern in _LARGE)
     return MAX_BODY if large else SMALL_BODY
 
 
@@ -219,10 +249,10 @@ def _routes() -> list[Route]:
         Route(CALL + "/like", answers.like),
         Route(CALL + "/draft", answers.drafted, methods=["POST"]),
         Route(CALL + "/check", answers.check, methods=["POST"]),
-        Route(CALL + "/always", rule_card.show),
-        Route(CALL + "/always", rule_card.write, methods=["POST"]),
-        Route(CALL + "/rule", rule_card.rule),
-        Route(CALL + "/rule/renew", rule_card.renew, methods=["POST"]),
+        Route(CALL + "/always", rules.proposed),
+        Route(CALL + "/always", rules.write, methods=["POST"]),
+        Route(CALL + "/rule", rules.rule_of_call),
+        Route(CALL + "/rule/renew", rules.renew_for_call, methods=["POST"]),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
         Route(CALL + "/extend", actions.extend, methods=["POST"]),
         Route(CALL + "/background", actions.background, methods=["POST"]),
@@ -256,7 +286,7 @@ def _routes() -> list[Route]:
         Route("/tools/faces", tools.faces, methods=["POST"]),
         Route("/tools/lint", tools.lint, methods=["POST"]),
         Route("/tools/{name}", tools.tool),
-        Route("/tools/{name}/when", tool_rule.set_when, methods=["POST"]),
+        Route("/tools/{name}/when", tools.set_when, methods=["POST"]),
         Route("/tools/{name}/switch", imports.switch, methods=["POST"]),
         Route("/tools/{name}/delete", tools.delete, methods=["POST"]),
         Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),
@@ -335,7 +365,7 @@ async def not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     words = {
         404: "There is nothing at this address; the sessions are at /.",
-        405: "This address takes another method; docs/contract.md names it.",
+        405: "This address expects another method; see docs/contract.md.",
     }
     text = words.get(error.status_code, error.detail)
     return sentence(request, text, error.status_code, {"code": code_of(error.status_code)})

@@ -24,7 +24,7 @@ from app.core.errors import PlaygroundError
 from app.render.environment import join_styles
 
 STYLES: Mapping[str, Sequence[str]] = {
-    "app.css": ("tokens", "base", "frame", "flow", "bar", "forms"),
+    "app.css": ("base", "frame", "flow", "bar", "forms"),
     "session.css": ("wire", "rules"),
     **{
         f"{name}.css": (name,)
@@ -133,8 +133,8 @@ def _join_modules(
     for name in modules:
         source = (folder / f"{name}.js").read_text("utf-8").rstrip()
 
-        def take(found: re.Match[str]) -> str:
-            names, module = found.groups()
+        def take(match: re.Match[str]) -> str:
+            names, module = match.groups()
             bound = f"{module}_js"
             if "/" in module:  # as a whole: one of its names may hide what others mean by it
                 bound = re.sub(r"\W", "_", module)
@@ -147,7 +147,7 @@ def _join_modules(
                 head.append(line)
             return f"const {names} = {bound};"
 
-        exported = [found[1] for found in EXPORT.finditer(source)]
+        exported = [match[1] for match in EXPORT.finditer(source)]
         block = EXPORT.sub("", IMPORT.sub(take, source))
         if left := MODULE_WORD.search(block):
             raise PlaygroundError(f"static/{name}.js: a bundle cannot have {left[0]!r}.")
@@ -180,10 +180,10 @@ class Assets(StaticFiles):
         self.bundles = build(folder)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        found = self.bundles.files.get(path)
-        if found is None or scope["method"] not in ("GET", "HEAD"):
+        file = self.bundles.files.get(path)
+        if file is None or scope["method"] not in ("GET", "HEAD"):
             return await super().get_response(path, scope)
-        content, lasting = found
+        content, lasting = file
         kind = {"css": "text/css", "js": "text/javascript"}.get(path.rpartition(".")[2])
         headers = {
             "cache-control": FOREVER if lasting else "no-cache",

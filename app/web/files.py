@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, NotFound
+from app.core.events import STOPPED_BY_USER
 from app.executors.workspace.files import diff, image_type
 from app.executors.workspace.folder import FolderEntry, WorkspaceError
 from app.executors.workspace.history import MAX_FILE, FileChange, History
@@ -69,7 +70,7 @@ async def stop_task(request: Request) -> Response:
         call = live.session.call(task.call) if task is not None else None
     if task and task.ended_ms is not None and call and call.task_id == task_id:
         raise Conflict(f"Task {task_id} is over: {task.how}.")
-    how = "stopped by you"
+    how = STOPPED_BY_USER
     if not await site.engine.runner.stop_task(session_id, task_id):
         how = await site.engine.workspace.tasks.stop(session_id, task_id, how)
     location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
@@ -103,10 +104,10 @@ def _page(history: History, session_id: str, title: str, path: str, number: int)
         try:
             before, after = (history.bytes_of(version) for version in (change.before, change.after))
         except WorkspaceError as trouble:
-            return FilesPage(*page, path=change.path, number=number, said=trouble.sentence)
+            return FilesPage(*page, path=change.path, number=number, notice=trouble.sentence)
         if b"\0" in before[:8192] + after[:8192]:
-            said = "These files are not text, so no difference can be shown."
-            return FilesPage(*page, path=change.path, number=number, said=said)
+            sentence = "These files are not text, so no difference can be shown."
+            return FilesPage(*page, path=change.path, number=number, notice=sentence)
         lines = diff_lines(
             diff(before.decode("utf-8", "replace"), after.decode("utf-8", "replace"))
         )
@@ -115,8 +116,8 @@ def _page(history: History, session_id: str, title: str, path: str, number: int)
         return FilesPage(*page)
     data, _ = history.files.read(path, MAX_FILE)
     if image_type(data) or b"\0" in data[:8192]:
-        said = f"{image_type(data) or 'No text'}, {len(data):,} bytes."
-        return FilesPage(*page, path=path, said=said)
+        sentence = f"{image_type(data) or 'No text'}, {len(data):,} bytes."
+        return FilesPage(*page, path=path, notice=sentence)
     text = data.decode("utf-8", "replace")
     return FilesPage(*page, path=path, text=text[:SHOWN], more=max(len(text) - SHOWN, 0))
 
@@ -188,7 +189,7 @@ class DiffLine:
 @dataclass(frozen=True)
 class FilesPage:
     """`path` is the file that is shown, "" for none; `text` its beginning, `more` how many
-    characters follow; `said` is told in place of the text. `diff` is that of change `number`."""
+    characters follow; `notice` is shown in place of the text. `diff` is that of change `number`."""
 
     session: str
     title: str
@@ -198,7 +199,7 @@ class FilesPage:
     path: str = ""
     text: str = ""
     more: int = 0
-    said: str = ""
+    notice: str = ""
     number: int = 0
     diff: Sequence[DiffLine] = ()
 

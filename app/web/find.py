@@ -38,19 +38,19 @@ async def find(request: Request) -> Response:
     shown = int(show) if show.isascii() and show.isdigit() and len(show) < 5 else SHOWN
     shown = min(max(shown, 1), MOST_SHOWN)
     path, looked = site.engine.database.path, parse_query(query)
-    found = await search(path, looked, shown)
+    result = await search(path, looked, shown)
     if wants(request) == "json":
-        hits = [_hit(hit) for hit in found.hits]
-        told = {"more": found.more, "cut": found.cut, "notes": list(looked.notes)}
-        return as_json({"hits": hits, **told})
+        hits = [_hit(hit) for hit in result.hits]
+        summary = {"more": result.more, "cut": result.cut, "notes": list(looked.notes)}
+        return as_json({"hits": hits, **summary})
     some = {**await asyncio.to_thread(choices, path), "state": STATES, "is": MARKS}
     finding = SearchPage(
         query,
         fields,
         some,
-        [search_row(hit) for hit in found.hits],
-        found.more and shown < MOST_SHOWN,
-        found.cut,
+        [search_row(hit) for hit in result.hits],
+        result.more and shown < MOST_SHOWN,
+        result.cut,
         looked.notes,
         shown,
         "deleted" in looked.marks,
@@ -61,10 +61,10 @@ async def find(request: Request) -> Response:
 async def database_size(request: Request) -> Response:
     """GET /find/size: what the database holds."""
     site = site_of(request)
-    found = await size(site.engine.database)
+    measured = await size(site.engine.database)
     if wants(request) == "json":
-        return as_json(to_data(found))
-    return HTMLResponse(size_fragment(site.env, found))
+        return as_json(to_data(measured))
+    return HTMLResponse(size_fragment(site.env, measured))
 
 
 async def mark_one(request: Request) -> Response:
@@ -81,9 +81,9 @@ async def tag(request: Request) -> Response:
     """POST /sessions/ID/tags: `tags`, all that it has from now on; in a form with commas."""
     body, session_id = await body_of(request), request.path_params["id"]
     tags = body.all("tags") if body.is_json else body.text("tags").split(",")
-    kept = await manage_sessions.tag(site_of(request).engine, session_id, tags)
+    saved = await manage_sessions.tag(site_of(request).engine, session_id, tags)
     location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
-    return answer(request, {"ok": True, "tags": list(kept)}, location=location)
+    return answer(request, {"ok": True, "tags": list(saved)}, location=location)
 
 
 async def mark_several(request: Request) -> Response:
@@ -174,8 +174,8 @@ async def database_state(request: Request) -> Response:
     """GET /store: why nothing can be saved now, and how much is kept in memory meanwhile."""
     site = site_of(request)
     store, trouble = site.store_now(), site.engine.sessions.health.trouble
-    said = "" if trouble is None else str(trouble)  # the page's sentence stays a while longer
-    return as_json({"trouble": said, "copy": store.copy, "unsaved": store.unsaved})
+    sentence = "" if trouble is None else str(trouble)  # the page's sentence stays a while longer
+    return as_json({"trouble": sentence, "copy": store.copy, "unsaved": store.unsaved})
 
 
 async def copy_database(request: Request) -> Response:

@@ -12,15 +12,15 @@ import binascii
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput
-from app.core.tools import Content
+from app.core.tools import IMAGES, Content
 from app.protocols.raw_json import Quoted
 from app.schema import strict_json
 from app.web.guard import MAX_BODY
@@ -57,6 +57,9 @@ def wants_file(request: Request) -> bool:
     return "application/json" not in request.headers.get("accept", "") + kind
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Body:
     """The fields of a form or a JSON object. Form values are text; `all` keeps repeated ones.
@@ -87,6 +90,25 @@ class Body:
         if self.is_json:
             raise BadInput(f"{name} must be true or false.")
         return value in ("true", "on", "1")
+
+    def arguments(self, *path: int, default: T) -> str | T:
+        """The field `arguments`, an object or JSON text, as it was written: digits and order count.
+        `path` leads to its object in a body that is a list."""
+        value = self.data.get("arguments", default)
+        if isinstance(value, Mapping):
+            assert self.quoted is not None
+            return self.quoted.member(*path, "arguments")
+        if value is default:
+            return default
+        if not isinstance(value, str):
+            raise BadInput("arguments must be an object, or its JSON as a text.")
+        return value
+
+    def typed(self, form: type) -> dict[str, Any]:
+        """The texts and the ticks that a form, a dataclass, has fields for."""
+        kinds = {field.name: field.type for field in fields(form)}
+        texts = {name: self.text(name) for name, kind in kinds.items() if kind == "str"}
+        return texts | {name: self.flag(name) for name, kind in kinds.items() if kind == "bool"}
 
     def all(self, name: str) -> list[str]:
         """Every value of a repeated form field, or a JSON list of texts."""
@@ -175,8 +197,6 @@ MOST_TOGETHER = 20 * 1024 * 1024
 
 _A = {"prompt": "A prompt", "answer": "An answer"}
 
-KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif")
-
 
 async def images_of(body: Body, what: str = "prompt") -> tuple[Content, ...]:
     """The images that came with `what`; BadInput with the number of the one that is no good."""
@@ -188,7 +208,7 @@ def _judged(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]
     """Done in a thread, as all that touches megabytes."""
     if len(raws) > MOST_IMAGES:
         raise BadInput(f"{_A[what]} takes {MOST_IMAGES} images; these are {len(raws)}.")
-    images = [_checked(raw, told, place) for place, (raw, told) in enumerate(raws, 1)]
+    images = [_checked(raw, media_type, place) for place, (raw, media_type) in enumerate(raws, 1)]
     if sum(len(raw) for raw, _ in raws) > MOST_TOGETHER:
         raise BadInput(
             f"The images of {_A[what].lower()} may have {MOST_TOGETHER >> 20} MB together; "
@@ -228,23 +248,23 @@ def _of_json(body: Body) -> list[tuple[bytes, str]]:
 def _decoded(value: Any, place: int) -> tuple[bytes, str]:
     if not isinstance(value, Mapping) or value.keys() != {"media_type", "data"}:
         raise BadInput(f"Image {place} must be an object with media_type and data.")
-    told, data = value["media_type"], value["data"]
-    if told not in KINDS:
-        raise BadInput(f"Image {place}: media_type is one of {', '.join(KINDS)}.")
+    media_type, data = value["media_type"], value["data"]
+    if media_type not in IMAGES:
+        raise BadInput(f"Image {place}: media_type is one of {', '.join(IMAGES)}.")
     if not isinstance(data, str):
         raise BadInput(f"Image {place}: data must be a text in base64.")
     try:
-        return base64.b64decode(data, validate=True), told
+        return base64.b64decode(data, validate=True), media_type
     except (binascii.Error, ValueError) as error:
         raise BadInput(f"Image {place}: data is not base64 ({error}).") from error
 
 
-def _checked(raw: bytes, told: str, place: int) -> Content:
+def _checked(raw: bytes, named_type: str, place: int) -> Content:
     kind = media_type(raw)
     if len(raw) > MOST_BYTES:
         raise BadInput(f"Image {place} is larger than {MOST_BYTES >> 20} MB; make it smaller.")
     if not kind:
         raise BadInput(f"Image {place} is not a PNG, JPEG, WebP or GIF; convert it first.")
-    if told and told != kind:
-        raise BadInput(f"Image {place} is said to be {told}, but its bytes are {kind}.")
+    if named_type and named_type != kind:
+        raise BadInput(f"Image {place} is said to be {named_type}, but its bytes are {kind}.")
     return Content("image", media_type=kind, data=base64.b64encode(raw).decode("ascii"))

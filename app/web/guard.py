@@ -169,7 +169,7 @@ class GuardedRequest:
 
     @property
     def navigates(self) -> bool:
-        """A page opened in a tab of its own, as by a link: it is read by the person alone."""
+        """A page opened in a tab of its own, as by a link: it is read by the user alone."""
         return (
             self.method in SAFE
             and self.all(b"sec-fetch-mode") == [b"navigate"]
@@ -303,8 +303,8 @@ class Guard:
             return self._link_reply(asked, tokens)
         if self._token is not None and not self._known(self._credentials(asked, simulated)):
             return NO_CREDENTIAL
-        told = asked.all(b"origin") + asked.all(b"sec-fetch-site") + asked.all(b"authorization")
-        if asked.method not in SAFE and not told and not simulated:
+        headers = asked.all(b"origin") + asked.all(b"sec-fetch-site") + asked.all(b"authorization")
+        if asked.method not in SAFE and not headers and not simulated:
             return NO_ORIGIN
         return NOT_FOUND if asked.odd else None
 
@@ -367,10 +367,10 @@ class Guard:
             await _say(answering, asked, reply, as_json=self._as_json(asked))
 
     def _failed(self, error: Exception, asked: GuardedRequest) -> Reply:
-        """The traceback goes to the log, an id to the person."""
+        """The traceback goes to the log, an id to the user."""
         error_id = secrets.token_hex(4)
-        told = "".join(traceback.format_exception(error))
-        logger.error(one_line(self._mask(f"error {error_id}: {asked.method} {asked.path}\n{told}")))
+        text = "".join(traceback.format_exception(error))
+        logger.error(one_line(self._mask(f"error {error_id}: {asked.method} {asked.path}\n{text}")))
         sentence = f"Something went wrong here; look for {error_id} in the log, then reload."
         return Reply(500, sentence, error_id=error_id)
 
@@ -399,8 +399,8 @@ class _Answering:
         await self.pass_on(message)
 
     async def release(self) -> None:
-        kept, self._kept = self._kept, []
-        for message in kept:
+        messages, self._kept = self._kept, []
+        for message in messages:
             await self.pass_on(message)
 
     async def pass_on(self, message: Message) -> None:
@@ -412,7 +412,7 @@ class _Answering:
 
 
 class _Counted:
-    """The body on its way in. Past the cap the app gets an exception, and the person a 413."""
+    """The body on its way in. Past the cap the app gets an exception, and the user a 413."""
 
     def __init__(self, receive: Receive, answering: _Answering, most: int) -> None:
         self.too_large = False

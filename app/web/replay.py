@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -12,7 +12,8 @@ from app.core.errors import BadInput
 from app.engine import recorded_model
 from app.render.blocks import block
 from app.render.paging import Shown, Upto, shown_from
-from app.render.replay import FRAME_MS, Fixed, Player, index, replay
+from app.render.replay import FRAME_MS, Player, index, replay
+from app.render.view import View
 from app.web.forms import answer, as_json, body_of
 from app.web.session.setup import surroundings
 from app.web.session.view import more_cards_shown, session_page, stream_fragment
@@ -27,24 +28,21 @@ LONGEST_MS = 10_000
 
 async def played(request: Request) -> Response:
     """GET /sessions/ID/replay: every frame of the session with its time, at once."""
-    site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.sessions.holding(session_id) as live:
-        fixed = Fixed(session_id, live.title, site.engine.sessions.clock())
-        log = await site.engine.log.events(session_id)
-        recordings: dict[int, list[tuple[int, bytes]]] = {}
-        for chunk in await site.engine.log.chunks(session_id):
-            recordings.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
-    return as_json(replay(log, site.env, recordings, fixed))
+    site = site_of(request)
+    now_ms = site.engine.sessions.clock()
+
+    def drawn(player: Player) -> dict[str, object]:
+        return replay(player.reel, site.env, replace(player.fixed, now_ms=now_ms))
+
+    id = request.path_params["id"]
+    return as_json(await site.reels.drawn(site.engine.sessions, id, drawn, anew=True))
 
 
 async def reel(request: Request) -> Response:
     """GET /sessions/ID/replay/reel: how long it is, and the places to jump to."""
-    site = site_of(request)
-    session_id = request.path_params["id"]
-    sessions = site.engine.sessions
-    return as_json(
-        await site.reels.drawn(sessions, session_id, lambda player: index(player.reel), anew=True)
-    )
+    site, id = site_of(request), request.path_params["id"]
+    drawn = site.reels.drawn(site.engine.sessions, id, lambda player: index(player.reel), anew=True)
+    return as_json(await drawn)
 
 
 async def frames(request: Request) -> Response:
@@ -58,12 +56,8 @@ async def frames(request: Request) -> Response:
         player.shown = shown_from(asked.get("shown", ""))
         return list(player.frames(site.env, start, every, most))
 
-    made = await site.reels.drawn(
-        site.engine.sessions,
-        request.path_params["id"],
-        drawn,
-    )
-    return as_json({"frames": made})
+    id = request.path_params["id"]
+    return as_json({"frames": await site.reels.drawn(site.engine.sessions, id, drawn)})
 
 
 async def moment(request: Request) -> Response:
@@ -81,48 +75,57 @@ async def play(request: Request) -> Response:
     """POST /sessions/ID/play: a new session with this one's recording as its model."""
     body = await body_of(request)
     engine = site_of(request).engine
-    made = await recorded_model.play(engine, request.path_params["id"], body.text("pace") or "1")
-    return answer(request, {"id": made}, status=201, location=f"/sessions/{made}")
+    new_id = await recorded_model.play(engine, request.path_params["id"], body.text("pace") or "1")
+    return answer(request, {"id": new_id}, status=201, location=f"/sessions/{new_id}")
 
 
 async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upto) -> Response:
     """The whole page as the session stood after event `seq`, with no more to press than where to
     go from there."""
-    sessions = site.engine.sessions
     library = await site.engine.library.tools()
     rows = await site.rows()
-    async with sessions.holding(session_id) as live:
+    async with site.engine.sessions.holding(session_id) as live:
         around, own = surroundings(site, live, library), live.own
 
-    def drawn(player: Player) -> str:
-        player.shown = shown
-        view = replace(player.view(player.reel.of_seq(seq)), own=own, rows=rows, upto=upto)
+    def page(view: View) -> str:
+        view = replace(view, own=own, rows=rows, upto=upto)
         return session_page(site.env, view, replace(around, tab="wire"))
 
-    return HTMLResponse(await site.reels.drawn(sessions, session_id, drawn, anew=True))
+    return HTMLResponse(await _drawn_at(site, session_id, seq, shown, page, anew=True))
 
 
 async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: int) -> str:
     """More calls of turn `number` as they stood after event `seq`; the page's stream is told what
     is shown, for it tells the replay."""
-    sessions = site.engine.sessions
+    cursor = site.engine.sessions.cursor
 
-    def drawn(player: Player) -> str:
-        player.shown = shown
-        view = player.view(player.reel.of_seq(seq))
-        more = more_cards_shown(site.env, view, number)
-        return more + stream_fragment(site.env, view, sessions.cursor)
+    def cards(view: View) -> str:
+        return more_cards_shown(site.env, view, number) + stream_fragment(site.env, view, cursor)
 
-    return await site.reels.drawn(sessions, session_id, drawn)
+    return await _drawn_at(site, session_id, seq, shown, cards)
 
 
 async def block_at(site: Site, session_id: str, seq: int, block_id: str, upto: Upto) -> str:
     """One block as it stood after event `seq`."""
+    return await _drawn_at(
+        site, session_id, seq, {}, lambda view: block(site.env, replace(view, upto=upto), block_id)
+    )
 
+
+async def _drawn_at(
+    site: Site,
+    session_id: str,
+    seq: int,
+    shown: Shown,
+    draw: Callable[[View], str],
+    *,
+    anew: bool = False,
+) -> str:
     def drawn(player: Player) -> str:
-        return block(site.env, replace(player.view(player.reel.of_seq(seq)), upto=upto), block_id)
+        player.shown = shown
+        return draw(player.view(player.reel.of_seq(seq)))
 
-    return await site.reels.drawn(site.engine.sessions, session_id, drawn)
+    return await site.reels.drawn(site.engine.sessions, session_id, drawn, anew=anew)
 
 
 def _position(player: Player, asked: Mapping[str, str]) -> int:

@@ -30,7 +30,7 @@ LISTED = 200
 """Sessions that a script gets for a search."""
 
 SIDE = 30
-"""Sessions that are found while a person types, beside the page."""
+"""Sessions that are found while a user types, beside the page."""
 
 
 async def home(request: Request) -> Response:
@@ -66,11 +66,11 @@ async def sessions(request: Request) -> Response:
             )
         return HTMLResponse(list_fragment(site.env, await site.rows(after), now, older=bool(after)))
     asked = parse_query(text)
-    found = await search(site.engine.database.path, asked, LISTED if kind == "json" else SIDE)
+    result = await search(site.engine.database.path, asked, LISTED if kind == "json" else SIDE)
     if kind == "json":
-        return as_json([_listed(hit.session) for hit in found.hits])
-    rows = [search_row(hit) for hit in found.hits]
-    return HTMLResponse(list_fragment(site.env, rows, now, text, found=found, notes=asked.notes))
+        return as_json([_listed(hit.session) for hit in result.hits])
+    rows = [search_row(hit) for hit in result.hits]
+    return HTMLResponse(list_fragment(site.env, rows, now, text, result=result, notes=asked.notes))
 
 
 def _listed(summary: Summary) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ LAST = 20
 
 
 async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
-    """A person's next session mostly wants the profile and tools of the one before, but for what
+    """A user's next session mostly wants the profile and tools of the one before, but for what
     was `asked`. What came from somebody else, in part, too, is no such example, nor a recording."""
     own = (summary for summary in await site.engine.log.summaries() if summary.own)
     for newest in islice(own, LAST):
@@ -245,11 +245,11 @@ def list_fragment(
     query: str = "",
     here: str = "",
     *,
-    found: SearchResult | None = None,
+    result: SearchResult | None = None,
     notes: Sequence[str] = (),
     older: bool = False,
 ) -> str:
-    """The list block outside a session's page, or narrowed by a search, with what it `found` and
+    """The list block outside a session's page, or narrowed by a search, with what it `result` and
     the `notes` to that; or what is `older` than all that is shown."""
     return env.get_template("_list.html").render(
         rows=rows,
@@ -257,7 +257,7 @@ def list_fragment(
         query=query,
         here_id=here,
         id="list",
-        found=found,
+        found=result,
         notes=notes,
         older=older,
     )

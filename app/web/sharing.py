@@ -20,10 +20,10 @@ from app.core.serialization import to_data
 from app.core.settings import Profile, Settings, with_waits
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.engine.event_redaction import check_tools
 from app.engine.export_session import read_bundle, redact_bundle
 from app.engine.fork import ForkPlace, fork
 from app.engine.import_session import WHAT, harmless, import_session
+from app.engine.redaction import check_tools
 from app.exchange.bundle import ExportFile, SessionBundle
 from app.exchange.export_formats import EXPORTS, ExportFormat
 from app.exchange.session_redaction import OMITTABLE, RedactedBundle, Redaction
@@ -64,19 +64,19 @@ async def share(request: Request) -> Response:
     try:
         whole, redacted, written = await _write_export(request, chosen, left_out)
         if chosen == "html":  # which begins with the page and not with the session
-            read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.kept)
+            read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.bundle)
     except (BadInput, Refused) as error:  # this form cannot say this session; others may
         wrong = str(error)
         whole = await read_bundle(site.engine, session_id)
         redacted = await asyncio.to_thread(_masked, site.engine, whole, ())
     page = SharePage(
         session_id,
-        redacted.kept.title,
+        redacted.bundle.title,
         EXPORTS,
         chosen,
         OMITTABLE,
         left_out,
-        counts(redacted.kept),
+        counts(redacted.bundle),
         redacted.marks,
         written,
         wrong,
@@ -93,7 +93,7 @@ async def _write_export(
     whole = await read_bundle(engine, request.path_params["id"], here)
     # In a thread, for a large session takes seconds.
     redacted = await asyncio.to_thread(_masked, engine, whole, left_out)
-    return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.kept)
+    return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.bundle)
 
 
 def _masked(engine: Engine, whole: SessionBundle, left_out: Collection[str]) -> RedactedBundle:
@@ -138,13 +138,13 @@ async def look(request: Request) -> Response:
             return RedirectResponse(_page(session_id), 303)
         settings, title = live.session.settings, live.title
     assert settings is not None
-    taken, profiles = harmless(site.engine, settings), site.engine.profiles()
-    return HTMLResponse(take_page(site.env, session_id, title, settings, profiles, taken))
+    accepted, profiles = harmless(site.engine, settings), site.engine.profiles()
+    return HTMLResponse(take_page(site.env, session_id, title, settings, profiles, accepted))
 
 
 async def take(request: Request) -> Response:
     """POST /sessions/ID/take: a fork of it, at its end, on `profile`, with the `tools` (their
-    names) that are accepted. Nothing is sent before the person says so there. 201 with its id."""
+    names) that are accepted. Nothing is sent before the user says so there. 201 with its id."""
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
     async with site.engine.sessions.holding(session_id) as live:
         if live.own:
@@ -230,10 +230,10 @@ def take_page(
     title: str,
     settings: Settings,
     profiles: Sequence[Profile],
-    taken: Settings,
+    accepted: Settings,
 ) -> str:
-    """What goes on from a session of somebody else, by `taken`: where to, with which of its tools,
-    and what stays behind."""
+    """What goes on from an imported session, by `accepted`: where to, with which of its tools, and
+    what is not copied."""
     rows = [
         ImportRow(number, "", tool.name, tool=tool) for number, tool in enumerate(settings.tools)
     ]
@@ -242,19 +242,19 @@ def take_page(
         title=title,
         settings=settings,
         profiles=profiles,
-        chosen=taken.profile.name,
+        chosen=accepted.profile.name,
         rows=rows,
-        behind=[name for name in settings.extra if name not in taken.extra],
+        behind=[name for name in settings.extra if name not in accepted.extra],
     )
 
 
-def counts(kept: SessionBundle) -> list[tuple[str, str]]:
+def counts(bundle: SessionBundle) -> list[tuple[str, str]]:
     """(what, how many) of a session, for whoever decides whether it leaves."""
-    session = kept.session
+    session = bundle.session
     images = sum(
-        len(logged.event.images) for logged in kept.log if isinstance(logged.event, PromptAdded)
+        len(logged.event.images) for logged in bundle.log if isinstance(logged.event, PromptAdded)
     )
-    results = [logged.event.result for logged in kept.log if isinstance(logged.event, CallEnded)]
+    results = [logged.event.result for logged in bundle.log if isinstance(logged.event, CallEnded)]
     images += sum(piece.type == "image" for result in results for piece in result.content)
     numbers = [
         (session.prompts, "prompt"),
@@ -262,17 +262,17 @@ def counts(kept: SessionBundle) -> list[tuple[str, str]]:
         (len(session.by_call), "call"),
         (len(results), "result"),
         (images, "image"),
-        (len(tools_of(kept)), "tool"),
-        (len(kept.log), "event"),
+        (len(tools_of(bundle)), "tool"),
+        (len(bundle.log), "event"),
     ]
-    told = [(noun + "s", plural(number, noun)) for number, noun in numbers]
+    counted = [(noun + "s", plural(number, noun)) for number, noun in numbers]
     recorded = sum(
-        len(piece.data) for recording in kept.recordings.values() for piece in recording.pieces
+        len(piece.data) for recording in bundle.recordings.values() for piece in recording.pieces
     )
-    return [*told, ("recorded", f"{size(recorded)} of recorded answers")]
+    return [*counted, ("recorded", f"{size(recorded)} of recorded answers")]
 
 
-def tools_of(kept: SessionBundle) -> list[Tool]:
+def tools_of(bundle: SessionBundle) -> list[Tool]:
     """The tools that the session has now."""
-    settings = kept.session.settings
+    settings = bundle.session.settings
     return list(settings.tools) if settings is not None else []

@@ -65,27 +65,29 @@ class Reels:
         A replay that is under way goes on with the session as it was laid out; with `anew` what
         has come since is in it.
         """
-        laid = await self._of(sessions, session_id, anew)
-        async with laid.lock:
-            return await asyncio.to_thread(draw, laid.player)
+        prepared = await self._of(sessions, session_id, anew)
+        async with prepared.lock:
+            return await asyncio.to_thread(draw, prepared.player)
 
     async def _of(self, sessions: SessionStore, session_id: str, anew: bool) -> _Laid:
         async with sessions.holding(session_id) as live:
             seq, title = live.session.seq, live.title
-            laid = self._laid.get(session_id)
-            stale = laid is not None and anew and (laid.seq, laid.title) != (seq, title)
-            if laid is None or stale:
+            prepared = self._laid.get(session_id)
+            stale = prepared is not None and anew and (prepared.seq, prepared.title) != (seq, title)
+            if prepared is None or stale:
                 log = await sessions.log.events(session_id)
                 pieces: dict[int, list[tuple[int, bytes]]] = {}
                 for chunk in await sessions.log.chunks(session_id):
                     pieces.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
-                found = await asyncio.to_thread(reel, session_id, log, pieces)
-                laid = _Laid(seq, title, Player(found, Fixed(session_id, title, sessions.clock())))
-                self._laid[session_id] = laid
+                recorded = await asyncio.to_thread(reel, session_id, log, pieces)
+                prepared = _Laid(
+                    seq, title, Player(recorded, Fixed(session_id, title, sessions.clock()))
+                )
+                self._laid[session_id] = prepared
         self._laid.move_to_end(session_id)
         while len(self._laid) > KEPT:
             self._laid.popitem(last=False)
-        return laid
+        return prepared
 
 
 Source = tuple[str, str, str]
@@ -145,12 +147,12 @@ class Site:
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""
         sessions = self.engine.sessions
-        told = sessions.health.told
+        trouble = sessions.health.told
         meanwhile = "What arrives is kept in memory and saved as soon as that can be done."
         if sessions.owing:
             meanwhile += " Stop holds already."
         return Store(
-            "" if told is None else str(told),
+            "" if trouble is None else str(trouble),
             sessions.health.unsteady,
             meanwhile,
             copy=isinstance(sessions.health.trouble, StoreGone),

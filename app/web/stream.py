@@ -9,6 +9,8 @@ be repeated harmlessly; the HTML goes last and carries the id, so that no block 
 The page's own stream shows deltas before they are saved, and its cursor carries the epoch; that of
 one session (`by_seq`) shows what is saved alone. Where only text has grown nothing else is looked
 at: the list, the wire's rows and what is said of half-written arguments follow on a slower clock.
+The wire's rows are made for a page that has loaded their section, and says so (`wire=1`); to any
+page a `heard` event says that bytes came, which may have left nothing on it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from app.core.errors import NotFound, StoreUnwritable
+from app.core.errors import NotFound, StoreError
 from app.core.events import Logged, SettingsChanged
 from app.core.serialization import logged_data
 from app.engine.sessions import LiveSession, SessionStore
@@ -34,7 +36,8 @@ from app.web.session.setup import drawn_setup
 from app.web.site import Site, site_of
 
 FRAME_S = 0.016
-"""A stream sends its first frame after a pause at once, and then at most one each 16 ms."""
+"""A stream sends its first frame after a pause at once, and then at most one each 16 ms; what the
+slow beat sends does not count."""
 
 SLOW_S = 0.2
 SLOW_SHARE = 0.1
@@ -45,9 +48,8 @@ SLOWEST_S = 2.0
 
 KEEP_ALIVE_S = 15.0
 
-SNAPSHOT = tuple(
-    Touch(name, "changed") for name in ("head", "flow", "bar", "dock", "tasks", "wire")
-)
+SNAPSHOT = tuple(Touch(name, "changed") for name in ("head", "flow", "bar", "dock", "tasks"))
+WIRE = Touch("wire", "changed")
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -57,17 +59,21 @@ class Cursor:
     """What this stream's reader has seen: position in the epoch, the session's seq, wire, list,
     title, and the version of the rules; `shown` is how much it shows of turns with many calls.
 
-    `wire` is None until it is known what of the wire the reader has. `behind` is whether
-    something may be waiting for the slow beat: `late` are such blocks. `list` and `marks` are the
-    versions that were looked at last.
+    `wired` is whether it shows the wire; `wire` is None until it is known what of it. `behind` is
+    whether something may be waiting for the slow beat: `late` are such blocks, at first the bar,
+    for the stream before this one may have ended before a beat. `list` and `marks` are the
+    versions that were looked at last, `heard` the bytes that it was told of. `resumed`: the reader
+    had another stream before, and its wire may lack what that one had not come to.
     """
 
     position: int
     seq: int
+    wired: bool = False
     wire: int | None = None
+    heard: tuple[int, int] | None = None
     list: int = -1
     marks: int = -1
-    late: set[str] = field(default_factory=set)
+    late: set[str] = field(default_factory=lambda: {"bar"})
     rows: Sequence[SessionRow] | None = None
     head: tuple[str, bool, bool, tuple[str, ...]] | None = None
     unasked: tuple[str, ...] | None = None
@@ -77,6 +83,7 @@ class Cursor:
     slow_at: float = 0.0
     behind: bool = True
     by_seq: bool = False
+    resumed: bool = False
 
 
 def message(data: str, *, event: str = "", id: str = "") -> str:
@@ -90,8 +97,9 @@ def message(data: str, *, event: str = "", id: str = "") -> str:
 
 
 async def page_stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=ID&after=CURSOR&rules=VERSION&shown=TURN.CALLS: all that one page
-    shows; with `store` only what the server says of its database, for pages without a session."""
+    """GET /stream?session=ID&after=CURSOR&rules=VERSION&shown=TURN.CALLS&wire=1: all that one page
+    shows, the wire only with `wire`; with `store` only what the server says of its database, for
+    pages without a session."""
     site = site_of(request)
     if request.query_params.get("store"):
         return responded(_store_frames(site))
@@ -101,7 +109,9 @@ async def page_stream(request: Request) -> StreamingResponse:
     position = site.engine.sessions.position_of(after(request))
     rules = _number(request.query_params.get("rules", ""))
     shown = shown_from(request.query_params.get("shown", ""))
-    cursor = Cursor(position, -1, rules=rules, shown=shown)
+    wired = bool(request.query_params.get("wire"))
+    cursor = Cursor(position, -1, wired=wired, rules=rules, shown=shown)
+    cursor.resumed = _is_resumed(request)
     return responded(_frames(site, session_id, cursor))
 
 
@@ -111,7 +121,8 @@ async def session_stream(request: Request) -> StreamingResponse:
     session_id = request.path_params["id"]
     await _exists(site, session_id)
     seq = _number(after(request))
-    return responded(_frames(site, session_id, Cursor(-1, seq, by_seq=True)))
+    cursor = Cursor(-1, seq, wired=True, by_seq=True, resumed=_is_resumed(request))
+    return responded(_frames(site, session_id, cursor))
 
 
 async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterator[str]:
@@ -143,13 +154,18 @@ def after(request: Request) -> str:
     return request.headers.get("last-event-id") or request.query_params.get("after", "")
 
 
+def _is_resumed(request: Request) -> bool:
+    """Whether the reader had another stream before; at first its page says where it is."""
+    return "last-event-id" in request.headers
+
+
 def _number(sent: str) -> int:
     """-1, which is never known, for none or junk."""
     return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 16 else -1
 
 
 async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[str]:
-    sessions, loop = site.engine.sessions, asyncio.get_running_loop()
+    sessions, loop, next_at = site.engine.sessions, asyncio.get_running_loop(), 0.0
     with sessions.listen(session_id) as bell:
         while not site.closing:
             bell.clear()
@@ -160,10 +176,11 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             if sent:
                 yield sent
             now = loop.time()
-            next_at = now + FRAME_S if sent else 0.0
             text_alone = cursor.behind and bool(sent)
             if slow and (sent or cursor.behind) and not text_alone:
                 cursor.slow_at = now + min(max(SLOW_S, took_s / SLOW_SHARE), SLOWEST_S)
+            elif sent:
+                next_at = now + FRAME_S
             wait_s = cursor.slow_at - now if cursor.behind else KEEP_ALIVE_S
             if wait_s <= 0:
                 continue  # what is slower follows the text at once
@@ -216,29 +233,32 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
         cursor.behind = cursor.behind and not slow
         marked, cursor.marks = cursor.marks != sessions.marks_version, sessions.marks_version
         rows = await _rows(site, cursor, slow=slow)
-        view = await site.view(live, shown=cursor.shown)
+        view = await site.view(live, wired=cursor.wired, shown=cursor.shown)
         if seen is None:
-            made = PageFrame(frame_html(env, view, SNAPSHOT), [])
-            cursor.wire = view.wire.version
+            steps = (*SNAPSHOT, WIRE) if cursor.wired else SNAPSHOT
+            next_frame = PageFrame(frame_html(env, view, steps), [])
+            cursor.wire, cursor.late = view.wire.version, set()
         else:
-            made = _step(site, view, seen, cursor, slow=slow)
-        cursor.behind = cursor.behind or (bool(seen) and not slow)
-        html = made.html + _titled(site, view, cursor) + _docked(site, view, cursor)
+            next_frame = _step(site, view, seen, cursor, slow=slow)
+        if not slow and (seen or live.heard != cursor.heard):
+            cursor.behind = True
+        html = next_frame.html + _titled(site, view, cursor) + _docked(site, view, cursor)
         settled = not cursor.by_seq and _settled(seen)
         if settled:
             html += await drawn_setup(site, live, view)
         html += _list(site, replace(view, rows=rows), cursor)
+        heard = _heard(site, live, cursor) if slow else ""
     html += await _rules(site, session_id, cursor, settled=settled)
     if marked:
         html += _stored(site, cursor)
-    return _messages(html, made.grow, id)
+    return heard + _messages(html, next_frame.grow, id)
 
 
 async def _is_saved(sessions: SessionStore, session_id: str) -> bool:
-    """Whether all of the session is saved; it is, unless nothing can be now."""
+    """Whether all of the session is saved; it is, unless it cannot be now."""
     try:
         await sessions.log.flush(session_id)
-    except StoreUnwritable:
+    except StoreError:
         return False
     return True
 
@@ -260,15 +280,28 @@ def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: b
     if not slow:
         cursor.late |= {"bar"} if seen else set()
         return frame(site.env, view, seen, leave=frozenset({"bar"}))
-    known, cursor.wire = cursor.wire, view.wire.version
     late, cursor.late = cursor.late, set()
-    if known is None and not seen and view.session.state != "running":
+    if not cursor.wired:
+        return frame(site.env, view, seen, late=late)
+    known, cursor.wire = cursor.wire, view.wire.version
+    is_at_rest = not seen and view.session.state != "running"
+    if known is None and is_at_rest and not cursor.resumed:
         known = cursor.wire  # the page was made after the last byte
-    made = frame(site.env, view, seen, known, late=late)
+    next_frame = frame(site.env, view, seen, known, late=late)
     if known is None:
-        whole = frame_html(site.env, view, [Touch("wire", "changed")])
-        made = replace(made, html=made.html + whole)
-    return made
+        whole = frame_html(site.env, view, [WIRE])
+        next_frame = replace(next_frame, html=next_frame.html + whole)
+    return next_frame
+
+
+def _heard(site: Site, live: LiveSession, cursor: Cursor) -> str:
+    """The turn of an open answer, and how many ms ago its last byte came, where that is news."""
+    known, cursor.heard = cursor.heard, live.heard
+    turn, (number, at_ms) = live.session.turn, live.heard
+    open_turn = turn is not None and turn.open and turn.number == number
+    if cursor.by_seq or live.heard == known or not open_turn:
+        return ""
+    return message(f"{number} {max(0, site.engine.sessions.clock() - at_ms)}", event="heard")
 
 
 def _settled(seen: Sequence[Logged] | None) -> bool:

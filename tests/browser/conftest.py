@@ -21,8 +21,8 @@ from tests.browser.windows import Windows
 
 expect.set_options(timeout=20_000)  # bounds for a busy machine; a good run waits for nothing
 
-PACE = 0.2
-"""Quick, but slow enough for a stream to be seen."""
+AT_ONCE, SEEN = 0.0, 0.2
+"""The simulator's pace: no pause at all, or quick and yet slow enough for a stream to be seen."""
 
 NewTab = Callable[..., Tab]
 
@@ -41,15 +41,25 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Server]:
-    """The server that most tests share; each makes sessions of its own."""
-    with serving(tmp_path_factory.mktemp("shared") / "playground.db", PACE) as server:
+    """The server that most tests share; each makes sessions of its own. Its answers come at once:
+    each step of one that streams is drawn, which is an eighth of what these tests cost."""
+    with serving(tmp_path_factory.mktemp("shared") / "playground.db", AT_ONCE) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def streaming_server(
+    tmp_path_factory: pytest.TempPathFactory, browser: Browser
+) -> Iterator[Server]:
+    """The server of tests that watch an answer while it streams."""
+    with serving(tmp_path_factory.mktemp("streaming") / "playground.db", SEEN) as server:
         yield server
 
 
 @pytest.fixture
 def own_server(tmp_path: Path, browser: Browser) -> Iterator[Server]:
     """A server on an empty database, for tests that break it or want it empty."""
-    with serving(tmp_path / "playground.db", PACE) as server:
+    with serving(tmp_path / "playground.db", AT_ONCE) as server:
         yield server
 
 
@@ -71,3 +81,9 @@ def new_tab(windows: Windows) -> Iterator[NewTab]:
 def tab(server: Server, new_tab: NewTab) -> Tab:
     """A tab, logged in to the shared server."""
     return new_tab(server).login()
+
+
+@pytest.fixture
+def streaming_tab(streaming_server: Server, new_tab: NewTab) -> Tab:
+    """A tab, logged in to the server whose answers are seen streaming."""
+    return new_tab(streaming_server).login()

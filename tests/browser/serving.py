@@ -69,7 +69,7 @@ class Server:
 
 @contextmanager
 def serving(db: Path, pace: float) -> Iterator[Server]:
-    """A server in a thread of this process; `pace` is the simulator's, 1 for a person's."""
+    """A server in a thread of this process; `pace` is the simulator's, 1 for a user's."""
     with served_here(db, pace) as reached:
         server = Server(reached.line.removeprefix("Playground on "))
         yield server

@@ -127,7 +127,7 @@ class Tab:
         expect(self.find("#head")).to_have_attribute("data-state", word, timeout=WAIT_MS)
 
     def waits_for(self, calls: int) -> None:
-        """Wait until so many calls wait for a person."""
+        """Wait until so many calls wait for a user."""
         expect(self.find("#head")).to_have_attribute("data-waiting", str(calls), timeout=WAIT_MS)
 
     def press(self, card: Locator, key: str) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
@@ -42,8 +41,11 @@ WATCH = """() => {
 }"""
 
 
-def test_a_doubt_is_told_and_marked_while_the_arguments_stream(server: Server, tab: Tab) -> None:
-    tab.open(server.session(tools=[EVENT]))
+def test_a_doubt_is_told_and_marked_while_the_arguments_stream(
+    streaming_server: Server, streaming_tab: Tab
+) -> None:
+    tab = streaming_tab
+    tab.open(streaming_server.session(tools=[EVENT]))
     tab.page.evaluate(WATCH)
     tab.send(PROMPT)
     tab.waits_for(1)
@@ -59,6 +61,7 @@ def test_a_doubt_is_told_and_marked_while_the_arguments_stream(server: Server, t
     expect(tab.find(".doubt")).to_have_count(0)
     expect(tab.card(0).locator(".fault", has_text="/title")).to_be_visible()
     assert tab.page.evaluate("CSS.highlights.has('doubt')") is False
+    tab.find("#tab-wire").click()
     expect(tab.find(".wirerow", has_text="arguments will not fit: /title")).to_have_count(1)
 
 
@@ -71,9 +74,11 @@ def test_several_fixes_are_made_with_one_click(server: Server, tab: Tab) -> None
 
 
 @pytest.mark.slow
-def test_the_replay_shows_a_doubt_when_it_came(server: Server, new_tab: NewTab) -> None:
-    tab = new_tab(server).login()
-    tab.open(server.session(PROMPT, tools=[EVENT])).waits_for(1)
+def test_the_replay_shows_a_doubt_when_it_came(
+    streaming_server: Server, streaming_tab: Tab
+) -> None:
+    tab = streaming_tab
+    tab.open(streaming_server.session(PROMPT, tools=[EVENT])).waits_for(1)
     tab.page.evaluate(WATCH)
     tab.find("[data-do=play]").click()
     expect(tab.find("html")).to_have_attribute("data-seen", "12345")

@@ -43,7 +43,7 @@ def test_a_dropped_file_is_shown_and_taken_by_keyboard(tab: Tab) -> None:
     tab.page.keyboard.press("ControlOrMeta+A")
     tab.page.keyboard.type("picked")
     tab.page.keyboard.press("Enter")
-    expect(tab.find("[role=status].done")).to_contain_text("1 tool taken.")
+    expect(tab.find("[role=status].done")).to_contain_text("1 tool imported.")
     assert tab.server.script.get("/tools/picked").json()["enabled"] is True
     assert tab.server.script.get("/tools/second").status_code == 404
 

@@ -17,19 +17,22 @@ TOOLS: Any = ["calculator", "get_weather", EVENT]
 
 
 def enter(button: Locator) -> None:
-    """Press it as a person without a mouse does."""
+    """Press it as a user without a mouse does."""
     button.focus()
     button.press("Enter")
 
 
 def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None:
-    tab.open(server.session(THREE, tools=TOOLS)).waits_for(3)
+    session_id = server.session(THREE, tools=TOOLS)
+    tab.open(session_id).waits_for(3)
     edit = opened(tab.card(1), "Edit")
     edit.locator("[name=arguments]").fill('{"city": "Lisbon"}')
     enter(edit.locator("button", has_text="Run edited"))
     tab.waits_for(2)
     expect(tab.card(1)).to_be_focused()
-    enter(opened(tab.card(2), "Deny").locator("button", has_text="Deny"))
+    deny = opened(tab.card(2), "Deny")
+    deny.locator("[name=text]").fill("Not today.")
+    enter(deny.locator("button", has_text="Deny"))
     tab.waits_for(1)
     expect(tab.card(2)).to_be_focused()
     # Somebody types elsewhere meanwhile: the focus is theirs.
@@ -38,6 +41,14 @@ def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None
     run.evaluate("(button) => { button.click(); document.getElementById('prompt').focus(); }")
     tab.state("idle")
     expect(tab.find("#prompt")).to_be_focused()
+    # Each says what became of it.
+    for place, words in enumerate(("ran", "edited by you", "denied")):
+        expect(tab.card(place)).to_contain_text(words)
+    expect(tab.card(1).locator("ins")).to_contain_text("Lisbon")
+    folded = server.folded(session_id)
+    texts = [call["result"]["content"][0]["text"] for call in folded["calls"]]
+    assert "Lisbon" in texts[1]
+    assert (texts[2], folded["turns"]) == ("Not today.", 2)
 
     loop = server.session(
         "What is the weather in Rome? [[fault:loop]]",

@@ -53,15 +53,22 @@ def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_ta
         expect(tab.find("#pause")).to_be_empty()
 
 
-def test_the_flow_is_followed_to_the_next_pause(server: Server, new_tab: NewTab) -> None:
+def test_a_limit_is_reached_and_lifted_and_the_flow_is_followed_to_the_next_pause(
+    server: Server, new_tab: NewTab
+) -> None:
     tab = new_tab(server, viewport={"width": 1440, "height": 500}).login()
     session_id = server.session(
         "[[fault:loop]] Use note", [NOTE], rules=ALLOW, max_turns=2, max_repeats=0
     )
     tab.open(session_id).state("paused")
-    for runs in (2, 3):
-        tab.find("#pause button", has_text="Continue").first.click()
-        expect(tab.find(".turnhead")).to_have_count(2 * runs)
+    expect(tab.find("#pause")).to_contain_text("2 turns were made, which is the limit")
+    for raised, turns in (("", 4), ("3", 5)):  # a raised limit counts on
+        if raised:
+            tab.find("#raise-max_turns").fill(raised)
+            tab.find("#pause button", has_text="Continue with a limit").click()
+        else:
+            tab.find("#pause button", has_text="Continue").first.click()
+        expect(tab.find(".turnhead")).to_have_count(turns)
         tab.state("paused")
         expect(tab.find("#latest")).to_be_hidden()
         expect(tab.find("#pause")).to_be_in_viewport(ratio=1)
@@ -70,7 +77,10 @@ def test_the_flow_is_followed_to_the_next_pause(server: Server, new_tab: NewTab)
     expect(tab.find("#latest")).to_be_visible()
 
 
-def test_lanes_say_what_they_are_and_lead_to_their_calls(server: Server, tab: Tab) -> None:
+def test_lanes_say_what_they_are_and_lead_to_their_calls(
+    streaming_server: Server, streaming_tab: Tab
+) -> None:
+    server, tab = streaming_server, streaming_tab
     session_id = server.session("[[fault:parallel-5]] Use note", [NOTE], rules=ALLOW)
     tab.open(session_id)
     tab.state("idle")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import PACE, NewTab
+from tests.browser.conftest import SEEN, NewTab
 from tests.browser.serving import Process, Server
 from tests.browser.tab import Held, Tab
 
@@ -28,7 +28,10 @@ def agrees(tab: Tab, folded: Any) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_a_reload_in_mid_stream_misses_and_doubles_nothing(server: Server, tab: Tab) -> None:
+def test_a_reload_in_mid_stream_misses_and_doubles_nothing(
+    streaming_server: Server, streaming_tab: Tab
+) -> None:
+    server, tab = streaming_server, streaming_tab
     session_id = server.session("What is 17*23, and the weather in Paris?")
     tab.open(session_id)
     for _ in range(6):
@@ -38,6 +41,28 @@ def test_a_reload_in_mid_stream_misses_and_doubles_nothing(server: Server, tab: 
     live = tab.words()
     tab.page.reload()
     assert tab.words() == live
+
+
+def test_the_wire_comes_to_who_opens_it_in_mid_stream(
+    streaming_server: Server, streaming_tab: Tab
+) -> None:
+    server, tab = streaming_server, streaming_tab
+    session_id = server.session("What is 17*23, and the weather in Paris?")
+    urls = list[str]()
+    tab.page.on("request", lambda request: urls.append(request.url))
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    expect(tab.find(".turn")).to_have_count(1)
+    assert tab.find(".wirerow").count() == 0
+    tab.find("#tab-wire").click()
+    expect(tab.find(".wirerow").first).to_be_visible()
+    tab.waits_for(2)
+    expect(tab.find(".wirerow", has_text="is valid")).to_have_count(2)
+    assert ["&wire=1" in url for url in urls if "/stream?" in url] == [False, True]
+    rows = [tab.find("#wire").inner_text(), tab.words()]
+    tab.page.reload()
+    assert [tab.find("#wire").inner_text(), tab.words()] == rows
+    agrees(tab, server.folded(session_id))
+    assert "&wire=1" in next(url for url in reversed(urls) if "/stream?" in url)
 
 
 def test_what_is_decided_in_one_tab_is_seen_in_the_other(server: Server, new_tab: NewTab) -> None:
@@ -75,7 +100,7 @@ def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
 
 @pytest.fixture
 def process(tmp_path: Path, browser: Browser) -> Iterator[Process]:
-    process = Process(tmp_path / "playground.db", PACE)
+    process = Process(tmp_path / "playground.db", SEEN)
     yield process
     process.end()
 

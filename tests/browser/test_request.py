@@ -1,4 +1,4 @@
-"""The Request tab, images of a draft, another provider in mid-session, as a person meets them."""
+"""The Request tab, images of a draft, another provider in mid-session, as a user meets them."""
 
 from __future__ import annotations
 

@@ -94,8 +94,9 @@ new PerformanceObserver((list) => {
 
 @pytest.mark.parametrize("width", rest_slow([1440, 1024, 390]))
 def test_nothing_jumps_when_an_answer_of_many_calls_ends(
-    server: Server, new_tab: NewTab, width: int
+    streaming_server: Server, new_tab: NewTab, width: int
 ) -> None:
+    server = streaming_server
     tab = new_tab(server, viewport={"width": width, "height": 844}).login()
     session_id = server.session(max_repeats=0)
     tab.open(session_id)

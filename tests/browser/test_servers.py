@@ -45,7 +45,7 @@ def test_a_server_is_added_and_its_tools_are_taken_by_keyboard(tab: Tab) -> None
     for box in tab.find(".offered [type=checkbox]").all()[1:]:
         box.focus()
         tab.page.keyboard.press("Space")
-    pressed(tab, "Take the chosen tools")
+    pressed(tab, "Add selected tools")
     expect(tab.page.get_by_role("status").filter(has_text="in the library")).to_be_visible()
     expect(add.locator(".pill")).to_have_text("taken")
     add.get_by_role("link").click()

@@ -199,7 +199,11 @@ def test_escape_then_tab_leaves_the_editor(server: Server, tab: Tab) -> None:
 
 def test_layout_keeps_the_digits(server: Server, tab: Tab) -> None:
     saved(server, "lay_out")
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
     tab.goto("/tools/lay_out")
+    pieces = "label => { const text = document.createRange(); text.selectNodeContents(label);"
+    pieces += " return text.getClientRects().length; }"
+    assert tab.find("#face-label").evaluate(pieces) == 1  # no word is broken beside its buttons
     text = (
         '{"type":"object","properties":{"a":{"type":"integer","maximum":12345678901234567890123}}}'
     )

@@ -11,27 +11,21 @@ from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 
-def test_a_retry_is_counted_down_and_cancelled(server: Server, tab: Tab) -> None:
+def test_a_retry_is_counted_down_made_at_once_and_cancelled(server: Server, tab: Tab) -> None:
     tab.open(server.session("[[fault:http-429-retry-30]] hello"))
     expect(tab.find(".retrying")).to_contain_text("(1 of 2): 429")
     expect(tab.find("#head .state")).to_contain_text("waiting to retry")
     expect(tab.find(".retrying time")).to_have_text(re.compile(r"^2\d s$"))
     tab.page.set_viewport_size({"width": 390, "height": 800})
     assert not tab.scrolls_sideways()
-    tab.find(".turnfoot button", has_text="Cancel").click()
-    tab.state("failed")
-    expect(tab.find(".retrying")).to_have_count(0)
-    expect(tab.find(".turnfoot button.primary")).to_have_text("Retry")
-
-
-def test_a_retry_can_be_made_at_once(server: Server, tab: Tab) -> None:
-    tab.open(server.session("[[fault:http-429-retry-30]] hello"))
     tab.find(".turnfoot button", has_text="Retry now").click()
     expect(tab.find(".turn")).to_have_count(2)
     expect(tab.find(".turn.dropped")).to_have_count(1)
     expect(tab.find(".turn").last.locator(".retrying")).to_contain_text("(1 of 2): 429")
     tab.find(".turnfoot button", has_text="Cancel").click()
     tab.state("failed")
+    expect(tab.find(".retrying")).to_have_count(0)
+    expect(tab.find(".turnfoot button.primary")).to_have_text("Retry")
 
 
 def test_the_waits_for_an_answer_are_counted(server: Server, new_tab: NewTab) -> None:

@@ -24,7 +24,6 @@ def typed(
     """`typed(*words)`: exit code, stdout, stderr; in `tmp_path`, with its data folder there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PLAYGROUND_HOME", str(tmp_path / "home"))
-    umask = os.umask(0o077)
 
     def type_it(*words: str) -> tuple[int, str, str]:
         code = cli.main(words)
@@ -32,4 +31,3 @@ def typed(
 
     with patch.dict(os.environ):  # a command may take keys from a file
         yield type_it
-    os.umask(umask)

@@ -211,7 +211,7 @@ def test_fix_rewrites_what_is_refused_and_shows_it(
     assert '"additionalProperties": false' in told
     assert "+++ t.json (fixed)" in told
     assert "t.json:look_up: could not keep: Properties that are not named" in told
-    assert "t.json:look_up: null now stands for absent at /properties/count." in told
+    assert "t.json:look_up: null now means absent at /properties/count." in told
     kept, fixed = json.loads(path.read_text())
     assert kept == SOUND
     assert fixed["function"]["parameters"]["required"] == ["text", "count"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands.output import RunPrinter
+from app.commands.run import RunPrinter
 from app.core.events import CallDecided, Logged
 
 

@@ -415,4 +415,4 @@ def test_a_second_ctrl_c_leaves_a_moment_to_end_and_not_longer(
     )
     assert (done.returncode, done.stdout) == (130, out)
     assert done.stderr.count("\n") == (0 if out else 1)
-    assert out or done.stderr.startswith("playground: Ended at once")
+    assert out or done.stderr.startswith("playground: Ended before the run")

@@ -7,16 +7,18 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.commands.sockets import PATIENCE_S, bind_socket, port_of, serve, server
-from app.simulator.extension import SOCKET
+from app.commands.sockets import EXPECTED, PATIENCE_S, bind_socket, port_of, serve, server
+from app.simulator import SOCKET
 from tests.loopback import listening
 
 pytestmark = pytest.mark.anyio
@@ -247,3 +249,30 @@ async def test_who_leaves_in_the_middle_is_no_word_on_the_terminal(
         await asyncio.to_thread(leave, (parts.hostname or "", parts.port or 0))
     assert gone.is_set()
     assert [record.getMessage() for record in caplog.records] == []
+
+
+async def test_it_is_ready_when_it_takes_connections_and_not_a_moment_later() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    with bind_socket("127.0.0.1", 0) as sock:
+        instance, told = server(_method), asyncio.Event()
+        counting = asyncio.create_task(count())
+        serving = asyncio.create_task(serve(instance, sock, told.set))
+        async with asyncio.timeout(30):
+            await told.wait()
+            counting.cancel()
+            instance.should_exit = True
+            await serving
+    assert turns < 50
+
+
+def test_uvicorn_still_words_so_what_is_not_logged() -> None:
+    folder = Path(uvicorn.__file__).parent / "protocols" / "http"
+    words = "".join(path.read_text() for path in folder.glob("*_impl.py"))
+    assert [sentence for sentence in EXPECTED if sentence not in words] == []

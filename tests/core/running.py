@@ -93,13 +93,13 @@ class World:
     """How much of what happens is a mishap, 0..1."""
     other_limits: Sequence[Limits] = ()
     other_rules: Sequence[Sequence[Rule]] = ()
-    """What a person may make of them on the way."""
+    """What a user may make of them on the way."""
     log: list[Logged] = field(default_factory=list)
     session: Session = field(default_factory=lambda: Session("s"))
     checks: set[str] = field(default_factory=set)
     starts: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)
-    """How often a person or a rule said run, of each call; no more starts than words."""
+    """How often a user or a rule said run, of each call; no more starts than words."""
     answers: int = 0
     fuse: int = 0
     """Events until the program is killed; 0: it is not."""

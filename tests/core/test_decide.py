@@ -125,7 +125,7 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
         [*TWO, checked("1.0"), checked("1.1"), run("1.0"), *ran("1.0")],
         [],
     ),
-    ("a read does not overtake a write that waits for a person", [*ORDERED, run("1.2")], []),
+    ("a read does not overtake a write that waits for a user", [*ORDERED, run("1.2")], []),
     (
         "nor a write that is decided and not done",
         [*ORDERED, run("1.0"), run("1.2"), CallStarted("1.0", 1)],
@@ -243,7 +243,7 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
         ALLOW,
         [],
     ),
-    ("never a person's tool", [*begun(), *turn(1, call(0, "ask")), checked("1.0")], ALLOW, []),
+    ("never a user's tool", [*begun(), *turn(1, call(0, "ask")), checked("1.0")], ALLOW, []),
     (
         "never again after a crash",
         [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")],
@@ -302,7 +302,7 @@ RETRIES: list[tuple[str, list[Event], list[Command]]] = [
     ("the last one, too",
      [*begun(), *again(1), *refused(2), RetryScheduled(2, 2, 1.0, 9_000, "429"),
       RunPaused("restart"), RunResumed()], [SECOND]),
-    ("the person retries", [*WAITED, TurnDropped(1)], [AUTO]),
+    ("the user retries", [*WAITED, TurnDropped(1)], [AUTO]),
     ("then they count anew", [*WAITED, TurnDropped(1), *refused(2)], [Retry(2, 1)]),
     ("and with each prompt",
      [*begun(), *again(1), *again(2), *refused(3), PromptAdded("more"), *refused(4)],

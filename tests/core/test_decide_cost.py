@@ -79,8 +79,8 @@ DISTINCT = [f'{{"city": "{n}"}}' for n in range(120)]
 ALIKE = [f'{{"city": "{n % 10}"}}' for n in range(120)]
 RUNS: list[tuple[str, Sequence[Rule], bool, Sequence[str], Limits]] = [
     ("a rule runs them", ALL, True, DISTINCT, Limits(max_parallel=4)),
-    ("a person runs them", (), True, DISTINCT, Limits(max_parallel=4)),
-    ("a rule leaves them to a person", (Rule("*", "ask"),), True, DISTINCT, Limits()),
+    ("a user runs them", (), True, DISTINCT, Limits(max_parallel=4)),
+    ("a rule leaves them to a user", (Rule("*", "ask"),), True, DISTINCT, Limits()),
     ("a rule would stop others", (Rule("no", "stop"), *ALL), True, DISTINCT, Limits()),
     ("one after the other", ALL, False, DISTINCT, Limits()),
     ("no error is passed over", ALL, True, DISTINCT, Limits(continue_on_error=False)),

@@ -75,7 +75,7 @@ def test_a_chosen_call_is_open_again_and_asks_a_person_the_others_keep_their_res
     assert second.result is not None
     assert next_commands(session) == [CheckCall("1.1")]
     assert session.state == "running"
-    with pytest.raises(Refused, match=r"Call 1\.1 cannot be decided any more"):
+    with pytest.raises(Refused, match=r"Call 1\.1 can no longer be decided"):
         cut(log.events, "s1", log.session().seq, ["1.1"])
 
 

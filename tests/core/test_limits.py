@@ -29,7 +29,7 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.limits import busy_ms, tokens
+from app.core.limits import busy_ms, read_and_written
 from app.core.reducer import fold
 from app.core.rules import Rule
 from app.core.session import Session
@@ -318,7 +318,8 @@ def test_a_try_that_failed_before_any_output_cost_nothing() -> None:
     ],
 )
 def test_tokens(protocol: str, usage: Usage, total: int | None) -> None:
-    assert tokens(protocol, usage) == total
+    counted = read_and_written(protocol, usage)
+    assert (counted and sum(counted)) == total
 
 
 # Time.
@@ -336,7 +337,7 @@ def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
     events += [(105, e) for e in (*one, *two, ResponseEnded("calls"))]  # 5 s of the model
     for id_ in ("1.0", "1.1"):
         events.append((105, checked(id_, parallel_safe=True)))
-        events.append((200, run(id_)))  # the person took their time
+        events.append((200, run(id_)))  # the user took their time
     events += [(200, CallStarted("1.0", 1)), (210, CallStarted("1.1", 1))]
     events += [(220, CallEnded("1.0", text_result("ok")))]
     assert busy_ms(timed(*events)) == 25_000

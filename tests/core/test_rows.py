@@ -38,7 +38,7 @@ def test_any_text_survives_and_a_row_is_ascii(text: str, meta: dict[str, Any]) -
 
 
 def test_the_line_of_a_script_has_no_second_kind() -> None:
-    assert all("kind" not in vars(cls).get("__dataclass_fields__", {}) for cls in EVENTS.values())
+    assert all("kind" not in getattr(cls, "__dataclass_fields__", {}) for cls in EVENTS.values())
     line = logged_data(Logged(7, 9, PartDelta(1, "x"), Source(1, 2, 3)))
     assert line == {
         "seq": 7,

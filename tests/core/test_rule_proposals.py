@@ -132,7 +132,7 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
     ("deep", [*begun(), *turn(1, call(0, arguments="[" * 900 + "]" * 900)), checked("1.0")],
      {"exact": True, "action": "deny"}, "not JSON"),
     ("crashed", [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")], {}, "by hand"),
-    ("decided", [*ONE, run("1.0")], {}, "any more"),
+    ("decided", [*ONE, run("1.0")], {}, "no longer"),
     ("stopped", [*ONE, RunStopped()], {}, "Continue"),
     ("stopped by a rule", [*ONE, RunStopped("x", "1.0"), RunResumed()], {"action": "deny"},
      "needs your decision"),

@@ -1,4 +1,4 @@
-"""What a person denied: told apart by name and by what the arguments mean."""
+"""What a user denied: told apart by name and by what the arguments mean."""
 
 from __future__ import annotations
 

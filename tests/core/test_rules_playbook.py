@@ -1,4 +1,4 @@
-"""The playbook of rules: what each action makes of a call, and what it leaves to a person."""
+"""The playbook of rules: what each action makes of a call, and what it leaves to a user."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ HELD = [*TWO, CallDecided("1.1", "run", by="rule", rule="W", rule_id="r1", diges
 FREE = [*HELD, run("1.0"), *ran("1.0")]
 LOOK = Rule("look", "run", words="W", id="r1")
 BEGINS: list[Command] = [RunCall("1.1", 1, '{"city":"Paris"}')]
-GONE = "The rule “W” decided this call, and does not any more."
+GONE = "The rule “W” decided this call, and no longer does."
 STILL: list[tuple[str, tuple[Rule, ...], str]] = [
     ("as it was", (LOOK,), ""),
     ("said otherwise", (replace(LOOK, words="other"),), ""),
@@ -226,7 +226,7 @@ def test_one_that_was_cut_asks_as_one_that_was_cut() -> None:
     assert session(*cut, CallReturned("1.0")).call("1.0").status == "interrupted"
 
 
-# Where it is left to the person.
+# Where it is left to the user.
 
 BOUND = {"bound": {"get_weather": CONTENT}}
 OTHER = {"bound": {"get_weather": "other"}}
@@ -260,7 +260,7 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
     ("a refusal", [*begun(), *turn(1, call(0), reason="refusal"), checked("1.0")], rule("run"),
      "second"),
     ("a word unknown", [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
-     rule("run"), "a word nobody knows"),
+     rule("run"), "an unknown finish reason"),
     ("denied, proposed", DENIED, rule("run", proposed=True), "You denied this call before"),
     ("denied, by hand", DENIED, rule("run"), ""),
     ("denied, and answered", DENIED, rule("answer", proposed=True), ""),

@@ -1,4 +1,4 @@
-"""What a session took: time at work without a person's, tokens as each protocol counts them, and
+"""What a session took: time at work without a user's, tokens as each protocol counts them, and
 never 0 for what is unknown."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_time_is_that_of_model_and_tools_side_by_side_once() -> None:
     log = Log(step_ms=0).start().prompt().request()
     log.now_ms += 100
     log.call(0, "a", {}).call(1, "b", {}).end()
-    log.now_ms += 60_000  # a person
+    log.now_ms += 60_000  # a user
     log.check("1.0").check("1.1")
     for call_id in ("1.0", "1.1"):
         log.add(CallDecided(call_id, "run"))

@@ -76,7 +76,7 @@ def test_the_digest_changes_with_all_that_a_card_shows() -> None:
     ("decided", "state"),
     [
         ([], "waiting"),
-        ([run("1.1")], "waiting"),  # it waits behind the first, and so for the person
+        ([run("1.1")], "waiting"),  # it waits behind the first, and so for the user
         ([run("1.2")], "waiting"),
         ([run("1.0")], "running"),
         ([CallDecided("1.2", "deny", digest="digest")], "running"),

@@ -90,7 +90,7 @@ def played(world: World, chance: Random, steps: int) -> World:
 
 
 def to_the_end(world: World, chance: Random) -> None:
-    """Nothing goes wrong any more, and a person decides what waits: it ends."""
+    """Nothing goes wrong any more, and a user decides what waits: it ends."""
     for _ in range(600):
         if world.over:
             break

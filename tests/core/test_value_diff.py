@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.arguments import steps_of
-from app.core.value_diff import DEEPEST, JsonChange, json_changes
+from app.core.arguments import DEEPEST, steps_of
+from app.core.value_diff import JsonChange, json_changes
 from tests.tables import each_row
 
 KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (

@@ -1,4 +1,4 @@
-"""The table "when a call may run", as a person meets it."""
+"""The table "when a call may run", as a user meets it."""
 
 from __future__ import annotations
 

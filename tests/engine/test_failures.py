@@ -184,7 +184,7 @@ async def test_of_clicks_on_one_button_one_sends(tmp_path: Path) -> None:
                 break
             assert await engine.sessions.wait(position, version, 10.0)
         for _ in range(3):
-            with pytest.raises(Conflict, match="not the last one"):
+            with pytest.raises(Conflict, match="no longer the last one"):
                 await engine.runner.retry(session_id, 1)
         assert len(await log_of(engine, session_id, RequestSent)) == 2
 

@@ -26,7 +26,7 @@ from app.engine.sessions import now_ms
 from app.protocols.registry import CODECS
 from app.simulator.app import ENDS
 from app.simulator.faults import FAULTS, FaultRow, meaningless
-from tests.clock import loop_clock
+from tests.clock import loop_clock, on_asyncio
 from tests.engine.boundary import Boundary, Exchange
 from tests.engine.running import begun, rested, running
 
@@ -35,7 +35,7 @@ Push = Callable[[float], None]
 
 ALLOW = (Rule("*", "run", words="--allow all"),)
 SUM = {"expression": "17 * 23"}
-LEAD = "I'll work out 17 * 23."
+LEAD = "I'll use calculator for 17 * 23."
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def interrupted(words: str, faults: str, **more: object) -> Row:
 
 
 def done(words: str, faults: str, **more: object) -> Row:
-    """A whole answer with its one call, which waits for a person."""
+    """A whole answer with its one call, which waits for a user."""
     told = {"calls": 1, "sound": True, "problem": "", **more}
     return Row(words, faults, "waiting", **told)  # type: ignore[arg-type]
 
@@ -377,18 +377,13 @@ def playing(fault: FaultRow, share: int) -> list[str]:
     return (able[first:] + able[:first])[:share]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """asyncio's own loop: a timer of uvloop that runs already rings by no clock of ours."""
-    return "asyncio"
-
-
 def test_each_fault_has_one_row() -> None:
     counted = Counter(name for row in TABLE for name in row.faults.split())
     assert {name for name, count in counted.items() if count > 1} == set()
     assert set(counted) == {fault.name for fault in FAULTS}
 
 
+@on_asyncio
 @pytest.mark.parametrize("share", [1, pytest.param(len(CODECS), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("protocol", list(CODECS))
 async def test_each_fault_ends_as_people_expect(

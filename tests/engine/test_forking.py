@@ -83,7 +83,7 @@ async def ids(engine: Engine) -> set[str]:
         (ForkPlace(prompt=1), {"text": "  "}, Refused, "needs some text"),
         (ForkPlace(turn=1), {"text": "Hi"}, Refused, "takes none"),
         (ForkPlace(turn=1), {"asked": DecisionRequest("deny")}, Refused, "name the call"),
-        (ForkPlace(seq=2), {"text": "Hi"}, Refused, "without an answer"),
+        (ForkPlace(seq=2), {"text": "Hi"}, Refused, "has no answer"),
         (BETWEEN, {"text": "Hi"}, Refused, "without a text"),
         (ForkPlace(), {"title": "x" * 201}, BadInput, "at most 200"),
         (CALL, {"asked": DecisionRequest("run", arguments="{")}, Refused, "cannot run"),

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.core.events import PartDelta, PartEnded, PartStarted
-from app.engine import stream_redaction
-from app.engine.stream_redaction import StreamRedactor
+from app.engine import redaction
+from app.engine.redaction import StreamRedactor
 from app.protocols.frame_spans import Span, StringSpan, bytes_of
 from app.secrets.redaction import Redactor
 
@@ -27,7 +27,7 @@ def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_wit
         gone_through.append(literal.end - literal.start)
         return bytes_of(frame, literal, spans)
 
-    monkeypatch.setattr(stream_redaction, "bytes_of", counted)
+    monkeypatch.setattr(redaction, "bytes_of", counted)
     held = StreamRedactor(1, Redactor([SECRET]))
     for index in range(50):
         held.add_event(PartStarted(index, "text", "", ""), 0, 0, 0)

@@ -227,7 +227,7 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
     data = write_session(SessionBundle(log.session(), "T", log.events)).data + b"no JSON"
     monkeypatch.setattr(f"app.exchange.requests_import.{most}", 1)
     async with running(tmp_path) as engine:
-        with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not taken"):
+        with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not imported"):
             await import_session(engine, data)
 
 

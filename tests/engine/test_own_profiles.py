@@ -1,4 +1,4 @@
-"""The person's own profiles: what is taken, what is refused and why, and that they are kept."""
+"""The user's own profiles: what is taken, what is refused and why, and that they are kept."""
 
 from __future__ import annotations
 

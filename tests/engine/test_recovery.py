@@ -1,4 +1,4 @@
-"""After a crash: what was under way asks, nothing goes on by itself, and a person has every choice.
+"""After a crash: what was under way asks, nothing goes on by itself, and a user has every choice.
 
 A crash here is an engine that ends while a tool is at work: the log is that of a killed one, which
 tests/test_kill.py makes in earnest.
@@ -92,7 +92,7 @@ async def test_each_choice_of_a_call_that_was_cut(
         session = await rested(engine, session_id)
         (call,) = session.waiting
         assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
-        # The rule is still there, and does not speak for the person.
+        # The rule is still there, and does not speak for the user.
         assert [rule.action for rule in engine.rules.of(session_id)] == ["run"]
         await engine.runner.advance(session_id)
         assert (effects.ran, next_commands(session, engine.rules.of(session_id))) == ([before], [])

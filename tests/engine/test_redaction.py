@@ -29,8 +29,8 @@ from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
 from app.engine.decisions import DecisionRequest
-from app.engine.event_redaction import redact_event
 from app.engine.export_session import read_bundle, redact_bundle
+from app.engine.redaction import redact_event
 from app.engine.sessions import SessionStore
 from app.engine.tool_runs import ProgressSaver
 from app.engine.verify import Difference, verify
@@ -127,7 +127,7 @@ async def test_nothing_of_a_plain_session_is_starred(tmp_path: Path, profile: st
             whole = await read_bundle(engine, one.id)
             left = redact_bundle(whole, set(engine.keys.secrets()), {}, ())
             assert left.marks == ()
-            assert write_session(left.kept).data == write_session(whole).data
+            assert write_session(left.bundle).data == write_session(whole).data
             checked = [one.event for one in whole.log if isinstance(one.event, CallChecked)]
             assert all(one.code for one in checked)
             assert len(checked) == bool(tools)

@@ -1,4 +1,4 @@
-"""The person's rules: bound, moved, revoked, had back; what is kept of them and what is refused."""
+"""The user's rules: bound, moved, revoked, had back; what is kept of them and what is refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_list_is_written_moved_and_had_back(tmp_path: Path) -> None:
             await rules.delete(ALWAYS, b.id)
         await rules.restore(ALWAYS, b.id)
         assert order(engine) == "cdba"
-        with pytest.raises(NotFound, match="write it again"):
+        with pytest.raises(NotFound, match="add it again"):
             await rules.restore(ALWAYS, b.id)
         edited = await rules.edit(ALWAYS, b.id, Rule("e", "stop"), ())
         assert (edited.id, order(engine)) == (b.id, "cdea")

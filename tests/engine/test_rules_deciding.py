@@ -1,4 +1,4 @@
-"""What decides without a person, over sessions, restarts and changes at the last moment."""
+"""What decides without a user, over sessions, restarts and changes at the last moment."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
         slow = session.call("1.1")
         said = {
             "none": ("done", "ran", ""),
-            "deleted": ("waiting", "", "The rule “run slow” decided this call, and does not any"),
+            "deleted": ("waiting", "", "The rule “run slow” decided this call, and no longer does"),
             "denied": ("done", "The user did not allow this call.", ""),
             "code": ("waiting", "", "slow has changed since the rule “run slow” was added"),
         }[change]

@@ -1,4 +1,4 @@
-"""The person's MCP servers: what is kept, accepted, taken; by the engine that runs sessions."""
+"""The user's MCP servers: what is kept, accepted, taken; by the engine that runs sessions."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import tracemalloc
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from app.core.events import (
     RetryScheduled,
     RunPaused,
     SettingsChanged,
+    Source,
     TurnDropped,
 )
 from app.core.limits import busy_ms
@@ -466,6 +468,65 @@ async def test_deltas_that_can_never_be_saved_begin_an_epoch(
             assert live.session.turns[0].parts[0].text == ""
 
 
+async def test_who_follows_a_session_is_told_of_lost_deltas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open stream keeps its position, and whoever holds the session its fold."""
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id, other = await streaming(sessions), await streaming(sessions)
+        saved = await sessions.log.events(session_id)
+        await fill(sessions, session_id, DELTAS)
+        position = sessions.position
+        Broken(database, monkeypatch, 1)
+        async with sessions.holding(session_id) as live:
+            with pytest.raises(StoreError):
+                await sessions.log.flush(session_id)
+            assert live.session.turns[0].parts[0].text == "abc"
+            with pytest.raises(StoreError):
+                await sessions.append(live, [PartEnded(0, "abc")])
+        async with sessions.holding(session_id) as live:
+            assert sessions.since(live, position) is None
+            assert sessions.since_seq(live, len(saved)) == []
+            ended = await sessions.append(live, [PartEnded(0, "")])
+            assert sessions.since_seq(live, len(saved)) == ended
+        async with sessions.holding(other) as live:
+            assert sessions.since(live, position) == []
+
+
+@pytest.mark.parametrize("later", [PartDelta(0, "d"), PartEnded(0, "abc")])
+async def test_what_follows_lost_deltas_is_lost_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: Event
+) -> None:
+    """Also what comes while they are being written: a log has no gap."""
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        saved = await sessions.log.events(session_id)
+        await fill(sessions, session_id, DELTAS)
+        Broken(database, monkeypatch, 1)
+        flushing = asyncio.create_task(sessions.log.flush(session_id))
+        while not sessions.log._writing:
+            await asyncio.sleep(0)
+        with suppress(StoreError):
+            await fill(sessions, session_id, [later])
+        with pytest.raises(StoreError):
+            await flushing
+        assert await sessions.log.events(session_id) == saved
+
+
+async def test_who_reads_where_deltas_are_lost_reads_what_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who appends hears of it, and nobody else."""
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        saved = await sessions.log.events(session_id)
+        await fill(sessions, session_id, DELTAS)
+        Broken(database, monkeypatch, 1)
+        assert await sessions.log.events(session_id) == saved
+        with pytest.raises(StoreError):
+            await fill(sessions, session_id, [PartEnded(0, "abc")])
+
+
 async def test_a_session_that_is_not_there(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         with pytest.raises(NotFound):
@@ -514,6 +575,25 @@ async def test_what_streams_catch_up_from_is_bounded(
         assert len(await since(sessions, session_id, cursor) or []) == 1
         async with sessions.holding(session_id) as live:
             assert len(live.recent) == 1
+
+
+def test_an_event_that_streams_catch_up_from_takes_little_memory() -> None:
+    """Hundreds of deltas are kept for each answer that streams."""
+    recent, count = stores.RecentEvents(0), 2_000
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for seq in range(1_000, 1_000 + count):
+            delta, source = PartDelta(0, f"word {seq} "), Source(1, seq * 90, seq * 90 + 90)
+            recent.append(seq * 7, Logged(seq, 1_790_000_000_000 + seq, delta, source))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    events = recent.since(999 * 7)
+    assert events is not None
+    assert [logged.seq for logged in events] == list(range(1_000, 1_000 + count))
+    assert (after - before) / count < 320
+    assert [logged.seq for logged in recent.since(2_997 * 7) or ()] == [2_998, 2_999]
 
 
 async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(

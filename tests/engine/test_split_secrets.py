@@ -31,10 +31,9 @@ from app.core.events import (
     Warned,
 )
 from app.core.settings import Limits
-from app.engine.event_redaction import redact_event
+from app.engine.redaction import Released, StreamRedactor, redact_event
 from app.engine.responses import PreparedRequest, Received, ResponseRecorder
 from app.engine.sessions import SessionStore
-from app.engine.stream_redaction import Released, StreamRedactor
 from app.engine.verify import check_session
 from app.net.client import NetworkError
 from app.protocols.registry import codec

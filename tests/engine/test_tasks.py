@@ -53,7 +53,7 @@ async def run(engine: Engine, session: Session, place: int, **more: Any) -> None
 async def test_two_writes_and_a_read_keep_the_models_order(
     tmp_path: Path, order: tuple[int, ...]
 ) -> None:
-    """In whichever order the person decides."""
+    """In whichever order the user decides."""
     async with running(tmp_path, scenario=WRITES) as engine:
         session = await asked(engine, "Go.", "write_file", "edit_file", "read_file")
         assert session.state == "waiting"

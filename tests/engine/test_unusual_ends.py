@@ -1,4 +1,4 @@
-"""Answers that came to an end, of which no rule runs a call unseen; a person still can."""
+"""Answers that came to an end, of which no rule runs a call unseen; a user still can."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import date
 from typing import Any
 
 from app.core.events import RequestSent, ResponseStarted
@@ -16,7 +15,7 @@ from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.protocols.base import join_url
 from app.protocols.registry import CODECS
 from app.protocols.server import IdSource
-from app.simulator.fake_model.model import reply
+from app.simulator.model import reply
 from tests.simulator.talking import Talk
 
 PATHS = {
@@ -55,7 +54,7 @@ class Kind(Talk):
         self.log.turns = number
         self.log.add(request, ResponseStarted(200, {"content-type": "text/event-stream"}))
         stamp = IdSource.of(sent.body, 1, 1)
-        answer = reply(asked.request, seed=0, today=date(2026, 11, 22))
+        answer = reply(asked.request)
         frames = (
             [frame.data for frame in self.end.frames(answer, asked, stamp)]
             if asked.request.stream

@@ -63,7 +63,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
         f"a: &a {'x' * 500_000}\nb: &b [{'*a,' * 100}]\nc: [{'*b,' * 100}]\n",
         "values, or they are too long",
     ),
-    "yaml object": ('a: !!python/object/apply:os.system ["id"]', "is not read; take it out"),
+    "yaml object": ('a: !!python/object/apply:os.system ["id"]', "is not read; remove it"),
     "long digits": (_with({"minimum": 1}).replace("1}", "9" * 5000 + "}"), "more than 400 digits"),
     "long digits, toml": ("[a]\nx = " + "9" * 5000, "cannot be read"),
     "9 MB": ('{"a":"' + "x" * 9_000_000 + '"}', "larger than 8 MB"),

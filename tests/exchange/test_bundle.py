@@ -1,4 +1,4 @@
-"""What a person leaves out is nowhere in the file."""
+"""What a user leaves out is nowhere in the file."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_session_reads_from_top_to_bottom() -> None:
         "### Call 1.1: `get_weather`",
         "## Turn 2",
     ]
-    for words in ("11 degrees", "Run by a person", '"city": "Paris"', "tokens read and", "UTC"):
+    for words in ("11 degrees", "Run by the user", '"city": "Paris"', "tokens read and", "UTC"):
         assert words in text
 
 

@@ -72,7 +72,7 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
                 headers={"API_KEY": "${REMOTE_API_KEY}"},
             )
         ],
-        ["alwaysAllow was not taken over", "switched off there", "set REMOTE_API_KEY"],
+        ["alwaysAllow was not imported", "switched off there", "set REMOTE_API_KEY"],
     ),
     "VS Code": (
         VSCODE,
@@ -106,7 +106,7 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
     "Gemini CLI": (
         GEMINI_CLI,
         [Server("http", url="http://localhost:3000/mcp", headers={"X-Trace": "${TRACE_KEY}"})],
-        ["trust was not taken over", "Left out: timeout"],
+        ["trust was not imported", "Left out: timeout"],
     ),
 }
 
@@ -304,7 +304,7 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
     assert one.server is not None, one.problem
     assert "SECRET1" not in repr(one)
     assert "${" in repr(one.server)
-    assert any("was not kept: set " in note for note in one.notes)
+    assert any("was not saved: set " in note for note in one.notes)
 
 
 @each_row(

@@ -328,7 +328,7 @@ def test_a_server_without_a_scheme_is_asked_by_https() -> None:
     one = found("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
     assert one.tool is not None
     assert one.tool.config["url"] == "https://api.pets.example/v2/p"
-    assert "Its server names no scheme; https is taken." in one.notes
+    assert "Its server names no scheme; https is used." in one.notes
 
 
 def test_what_a_flat_body_cannot_say_is_said() -> None:

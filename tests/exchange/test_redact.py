@@ -153,7 +153,7 @@ def texts_of(form: str, written: ExportFile) -> str:
 
 @each_row("form", EXPORTS)
 def test_nothing_that_was_planted_leaves(form: str) -> None:
-    text = texts_of(form, EXPORTS[form].write(MASKED.kept))
+    text = texts_of(form, EXPORTS[form].write(MASKED.bundle))
     found = {one for secret in PLANTED for one in forms(secret) if one in text}
     assert not found
 
@@ -185,7 +185,7 @@ def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None
         for m in redact_bundle(SessionBundle(log.session(), "", log.events), {KNOWN}, {}, ()).marks
     )
     assert (told.where, told.count) == ("call 1.1", 2)
-    masked = redact_bundle(SessionBundle(log.session(), "", log.events), {KNOWN}, {}, ()).kept.log
+    masked = redact_bundle(SessionBundle(log.session(), "", log.events), {KNOWN}, {}, ()).bundle.log
     texts = [one.event.output for one in masked if isinstance(one.event, CallProgressed)]
     assert "".join(texts) == f"out: {'*' * len(secret)} done"
     assert len(texts[0]) == 5 + cut
@@ -201,7 +201,9 @@ def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: 
     log = Log().start().prompt(text).events
     (said,) = (
         one.event.text
-        for one in redact_session(SessionBundle(Log().start().session(), "", log), [KNOWN]).kept.log
+        for one in redact_session(
+            SessionBundle(Log().start().session(), "", log), [KNOWN]
+        ).bundle.log
         if isinstance(one.event, PromptAdded)
     )
     assert len(said) == len(text)
@@ -229,7 +231,7 @@ def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
         kept = SessionBundle(
             Log().start().session(), "", Log().start().events, {1: Recording(1, pieces)}
         )
-        one = redact_session(kept, [KNOWN]).kept.recordings[1]
+        one = redact_session(kept, [KNOWN]).bundle.recordings[1]
         left = one.data.decode().replace("\\", "").replace("n", "")
         assert len(one.data) == len(data)
         assert plain[68:100].replace("n", "") not in left
@@ -245,24 +247,24 @@ def test_what_looks_like_a_secret_is_found_where_it_is_only_coded(code: Any) -> 
 
 
 def test_lengths_stay_and_hashes_are_of_what_leaves() -> None:
-    for number, one in MASKED.kept.recordings.items():
+    for number, one in MASKED.bundle.recordings.items():
         before = WHOLE.recordings[number]
         assert [len(p.data) for p in one.pieces] == [len(p.data) for p in before.pieces]
         changed = {n for n, (a, b) in enumerate(zip(one.data, before.data, strict=True)) if a != b}
         assert changed <= {n for start, end in one.masked for n in range(start, end)}
-    one = MASKED.kept.recordings[1]
+    one = MASKED.bundle.recordings[1]
     assert one.sha256 == hashlib.sha256(one.data).hexdigest()
 
 
 def test_a_secret_in_pieces_is_masked_in_each_and_in_its_frame() -> None:
     """What is decoded of the bytes that leave is what the log that leaves says."""
-    one, told = MASKED.kept.recordings[1], []
-    for logged in MASKED.kept.log:
+    one, told = MASKED.bundle.recordings[1], []
+    for logged in MASKED.bundle.log:
         if isinstance(logged.event, PartDelta) and logged.source and logged.event.index == 0:
             frame = one.data[logged.source.start : logged.source.end]
             told.append(logged.event.text)
             assert json.loads(frame.removeprefix(b"data: "))["text"] == logged.event.text
-    ended = [o.event for o in MASKED.kept.log if isinstance(o.event, PartEnded)]
+    ended = [o.event for o in MASKED.bundle.log if isinstance(o.event, PartEnded)]
     assert "".join(told) == ended[0].text
 
 
@@ -279,12 +281,12 @@ def test_a_secret_in_pieces_is_masked_in_its_frames_however_these_escape_it() ->
         events.append(logged)
     pieces = [RecordedChunk(5, frame) for frame in frames]
     kept = SessionBundle(log.session(), "", events, {1: Recording(1, pieces)})
-    left = redact_session(kept, [KNOWN]).kept.recordings[1]
+    left = redact_session(kept, [KNOWN]).bundle.recordings[1]
     assert [piece.data.count(b"*") for piece in left.pieces] == [6] * len(KNOWN)
 
 
 def test_bodies_stay_json_and_words_stay() -> None:
-    for logged in MASKED.kept.log:
+    for logged in MASKED.bundle.log:
         if isinstance(logged.event, RequestSent):
             assert json.loads(logged.event.body)["model"] == "m-1"
             assert logged.event.protocol == "anthropic"
@@ -292,9 +294,9 @@ def test_bodies_stay_json_and_words_stay() -> None:
 
 
 def test_the_last_one_is_kept_until_anything_of_it_is_another() -> None:
-    first = redact_bundle(WHOLE, {KNOWN}, ENV, ()).kept
+    first = redact_bundle(WHOLE, {KNOWN}, ENV, ()).bundle
     assert (
-        redact_bundle(replace(WHOLE, log=list(WHOLE.log)), {KNOWN}, ENV, ()).kept.log is first.log
+        redact_bundle(replace(WHOLE, log=list(WHOLE.log)), {KNOWN}, ENV, ()).bundle.log is first.log
     )
     others = (
         redact_bundle(WHOLE, set(), ENV, ()),
@@ -302,15 +304,15 @@ def test_the_last_one_is_kept_until_anything_of_it_is_another() -> None:
         redact_bundle(replace(WHOLE, recordings={}), {KNOWN}, ENV, ()),
         redact_bundle(WHOLE, {KNOWN}, ENV, ("recordings",)),
     )
-    assert all(one.kept.log is not first.log for one in others)
-    assert others[1].kept.title == "T"
+    assert all(one.bundle.log is not first.log for one in others)
+    assert others[1].bundle.title == "T"
 
 
 def test_twice_is_once_and_nothing_found_is_nothing_changed() -> None:
-    again = redact_bundle(MASKED.kept, {KNOWN}, ENV, ())
+    again = redact_bundle(MASKED.bundle, {KNOWN}, ENV, ())
     assert again.marks == ()
-    assert again.kept.log == MASKED.kept.log
-    assert again.kept.recordings == MASKED.kept.recordings
+    assert again.bundle.log == MASKED.bundle.log
+    assert again.bundle.recordings == MASKED.bundle.recordings
 
 
 @each_row(
@@ -335,7 +337,7 @@ def test_what_of_an_env_file_is_private(name: str, value: str, private: bool) ->
 def said(kept: SessionBundle) -> tuple[list[str], dict[str, int]]:
     """The prompts as they leave, and how often there are stars where."""
     done = redact_session(kept, [])
-    prompts = [one.event.text for one in done.kept.log if isinstance(one.event, PromptAdded)]
+    prompts = [one.event.text for one in done.bundle.log if isinstance(one.event, PromptAdded)]
     return prompts, {one.where: one.count for one in done.marks}
 
 
@@ -385,14 +387,14 @@ def test_what_may_be_no_secret_is_starred_only_where_it_stands(text: str, far: s
 def test_what_is_surely_one_is_starred_everywhere() -> None:
     log = Log().start(made(model="m-1")).prompt("password=opaque0123456789abc")
     kept = SessionBundle(log.session(), "so opaque0123456789abc it is", log.events)
-    assert redact_session(kept, []).kept.title == f"so {'*' * 19} it is"
+    assert redact_session(kept, []).bundle.title == f"so {'*' * 19} it is"
 
 
 def test_an_address_that_is_called_a_key_leaves_the_address_of_the_request() -> None:
     url = "http://127.0.0.1:8080/x"
     log = Log().start(made(model="m-1")).prompt(f"api_key={url} and api_key=127.0.0.1:8080/x2/ab")
     log.request(url=url)
-    done = redact_session(SessionBundle(log.session(), "", log.events), []).kept
+    done = redact_session(SessionBundle(log.session(), "", log.events), []).bundle
     assert [one.event.url for one in done.log if isinstance(one.event, RequestSent)] == [url]
 
 
@@ -409,6 +411,6 @@ def test_a_secret_is_found_however_the_bytes_are_cut(cuts: list[int], protocol: 
         pieces.append(RecordedChunk(1, data[start:]))
     log: list[Logged] = Log().start().events
     kept = SessionBundle(Log().start().session(), "", log, {1: Recording(1, pieces)})
-    one = redact_session(kept, [KNOWN]).kept.recordings[1]
+    one = redact_session(kept, [KNOWN]).bundle.recordings[1]
     assert one.data == data.replace(KNOWN.encode(), b"*" * len(KNOWN))
     assert len(one.pieces) == len(pieces)

@@ -50,7 +50,7 @@ def outcome(kept: SessionBundle, played: SessionBundle | None = None) -> str:
 
 
 BOTH = "What is the weather in Paris, and what is 17*23?"
-FORECAST = replace(WEATHER, name="get_forecast")
+FORECAST = replace(WEATHER, name="get_forecast", description="The weather of a city.")
 
 
 @each_row("stream", [True, False])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from app.core.session import Prompt
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
-from app.exchange.request_bodies import ImportedRequest
-from app.exchange.requests_import import read_requests, session_from_request
+from app.exchange.requests_import import ImportedRequest, read_requests, session_from_request
 from tests.exchange.hostile import HOSTILE
 from tests.tables import each_row
 
@@ -84,6 +84,22 @@ def test_a_claude_body_keeps_what_has_no_word_of_ours() -> None:
     assert made.session.state == "paused"
 
 
+def test_results_for_ollama_go_by_id_or_name_and_empty_prompts_stay_out() -> None:
+    """An id that no call has was made up by the client: there the name tells."""
+    calls = [{"id": id_, "function": {"name": "look", "arguments": {}}} for id_ in ("a", "b")]
+    results = [
+        {"role": "tool", "tool_name": "look", "tool_call_id": id_, "content": id_}
+        for id_ in ("b", "made up")
+    ]
+    prompts = [{"role": "user", "content": text} for text in ("", "Look")]
+    messages = [*prompts, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
+    request = one(json.dumps({"model": "m", "options": {}, "messages": messages}))
+    session = session_from_request(request, OPENAI, "s", 1).session
+    assert [item.text for item in session.items if isinstance(item, Prompt)] == ["Look"]
+    given = [call.result.text for call in session.turns[0].calls if call.result]
+    assert given == ["made up", "b"]
+
+
 def test_keys_are_left_out_by_name_and_addresses_lose_theirs() -> None:
     command = (
         "curl 'https://user:pw@api.openai.com:444/v1/chat/completions?key=sk-123'"
@@ -123,8 +139,8 @@ def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
     ("text", "said"),
     [
         ("", "not a curl command"),
-        ("[1]", "no request to a chat API"),
-        ('{"a": 1}', "no request to a chat API"),
+        ("[1]", "not a request to a known chat API"),
+        ('{"a": 1}', "not a request to a known chat API"),
         ('{"messages": [{"role": "system", "content": "x"}]}', "no messages"),
         ('{"log": {"entries": []}}', "No entry"),
         ("curl https://x/v1/messages -d '{'", "not valid JSON"),

@@ -127,7 +127,7 @@ def test_openapi_tells_what_it_leaves_out() -> None:
     assert [note.partition(":")[2].split()[1] for note in written.notes[:3]] == ["fixed"] * 2 + [
         "template"
     ]
-    assert "again stands at a path that is taken" in written.notes[-1]
+    assert "again is at a path that is in use" in written.notes[-1]
 
 
 @each_row(

@@ -1,4 +1,4 @@
-"""A person's file as it should not be: what a tool may do by accident or by malice.
+"""A user's file as it should not be: what a tool may do by accident or by malice.
 
 Run by the tests from a copy in a folder of their own. Where the tests run as root, a tool gives
 root up first: root stands above the limits that are to be seen at work.

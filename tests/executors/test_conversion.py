@@ -1,6 +1,6 @@
 """What a function gets for the JSON of its arguments, and what JSON is made of its result.
 
-Each row is tried with pydantic and without: the interpreter of a person's file may have either.
+Each row is tried with pydantic and without: the interpreter of a user's file may have either.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ FITS: list[Fit] = [
     (int | str, "5", "5"),
     (int | float, 3, 3),
     (Literal["a", 1], 1, 1),
-    (Annotated[str, "of a person"], "x", "x"),
+    (Annotated[str, "of a user"], "x", "x"),
     (Colour, "red", Colour.RED),
     (Level, 2, Level.HIGH),
     (Word, "yes", Word.YES),
@@ -332,7 +332,7 @@ class RunContextWrapper:
 
 
 class Foreign:
-    """As a class of a person's file, of which JSON knows nothing."""
+    """As a class of a user's file, of which JSON knows nothing."""
 
 
 def agents(ctx: RunContextWrapper, day: datetime.date) -> None: ...

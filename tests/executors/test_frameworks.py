@@ -93,7 +93,7 @@ class LlamaTool:
         return ["ToolOutput", self._fn(*words, **named)]
 
 class Counted:
-    """A decorator of the person's own: what it adds is meant."""
+    """A decorator of the user's own: what it adds is meant."""
     def __init__(self, function):
         self.function = function
     def __call__(self, **named):

@@ -220,7 +220,7 @@ async def test_a_tool_that_changed_after_it_was_accepted_asks_again(way: str) ->
         assert stale.is_error
         assert "nothing was run" in stale.text
         fresh = await one.run("say", {"text": "x"}, code=after.code)
-        assert fresh.text == "x", "a person may run it"
+        assert fresh.text == "x", "a user may run it"
         assert (await one.checked("add")).problems == (), "the others are as they were"
 
 
@@ -299,7 +299,7 @@ async def test_a_server_that_hangs_in_initialize_is_given_up(
         ("line", "more than 16 MB"),
         ("prints", "lines without being asked"),
         ("notifies", "lines without being asked"),
-        ("nonsense", "none that MCP knows"),
+        ("nonsense", "not valid MCP"),
         ("asks", "asks the user for input in the middle of a call (elicitation)"),
     ],
 )

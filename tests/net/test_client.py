@@ -11,12 +11,14 @@ from asyncio import StreamWriter as Writer
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from threading import Event
+from typing import Any
 
 import pytest
 
 from app.core.settings import Limits
 from app.net.client import HttpClient, NetworkError, ProviderResponse
-from tests.clock import loop_clock
+from tests.clock import loop_clock, on_asyncio
 
 pytestmark = pytest.mark.anyio
 
@@ -279,6 +281,7 @@ STALLS = [
 ]
 
 
+@on_asyncio
 @pytest.mark.parametrize(
     ("sent", "limits", "words"), [row[1:] for row in STALLS], ids=[row[0] for row in STALLS]
 )
@@ -473,3 +476,25 @@ async def test_a_half_open_connection_is_left(kind: str, monkeypatch: pytest.Mon
     assert got == b""
     assert trouble.failure == ("unreachable" if kind == "tls" else "timeout")
     assert "(Providers)" in str(trouble)
+
+
+async def test_others_go_on_while_the_way_out_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library and the certificates take tens of milliseconds; of two first requests one way
+    out is kept."""
+    on, make, made = Event(), HttpClient._new_client, []
+
+    def slow(net: HttpClient, *rest: Any) -> Any:
+        assert on.wait(20)
+        made.append(make(net, *rest))
+        return made[-1]
+
+    monkeypatch.setattr(HttpClient, "_new_client", slow)
+    async with closing_net() as net:
+        first = [asyncio.create_task(net._client("http://127.0.0.1:1", "here")) for _ in range(2)]
+        await asyncio.sleep(0)
+        on.set()
+        clients = await asyncio.gather(*first)
+        assert clients[0] is clients[1]
+        assert len(made) == 2
+        for client in made:
+            await client.aclose()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.events import ResponseEnded, ResponseFailed, Usage, Warned
-from app.core.limits import tokens, written
+from app.core.limits import read_and_written, written
 from app.protocols.base import ModelInfo
 from app.protocols.gemini.decode import CODEC, label
 from tests.protocols.frames import codes_of, end_of, events_of, parts_of, spanned, sse
@@ -339,7 +339,7 @@ def test_counts_of_two_events_are_not_mixed() -> None:
         event(text("a"), usageMetadata=first), event(usageMetadata=last), event(reason="STOP")
     ).usage
     assert usage == Usage(6, None, last, reasoning_tokens=8)
-    assert (written("gemini", usage), tokens("gemini", usage)) == (8, 14)
+    assert (written("gemini", usage), read_and_written("gemini", usage)) == (8, (6, 8))
 
 
 def test_the_last_counts_hold_and_thoughts_are_apart() -> None:

@@ -89,7 +89,7 @@ def interleaved() -> list[Logged]:
 
 
 def side_by_side() -> list[Logged]:
-    """Calls that wait for each other, for rules, for a limit and for a person."""
+    """Calls that wait for each other, for rules, for a limit and for a user."""
     paris = [("get_weather", {"city": f"Paris {n}"}) for n in range(3)]
     log = turn_with_calls(*paris, ("add_event", {"title": NASTY}), *paris, checked=False)
     for n in range(1, 8):

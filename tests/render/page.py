@@ -93,12 +93,17 @@ def roots(html: str) -> list[Node]:
 BLOCKS = ("head", "flow", "pause", "bar", "dock", "tasks", "wire")
 
 
+def drawn(view: View) -> Node:
+    """The blocks of a session, as a page has them."""
+    return parse("".join(block(ENV, view, name) for name in BLOCKS))
+
+
 class Page:
     """What a browser shows of a session. `asked` are the ids of blocks that it has not got and that
     a frame has changed, so that it asks for them."""
 
-    def __init__(self, view: View) -> None:
-        self.tree = parse("".join(block(ENV, view, name) for name in BLOCKS))
+    def __init__(self, of: View | Node) -> None:
+        self.tree: Node = of if isinstance(of, Node) else drawn(of)
         self.asked: list[str] = []
 
     @property
@@ -123,7 +128,9 @@ class Page:
         # Targets are looked up before any piece runs, as htmx does.
         targets = [self.tree.find(p.attributes["hx-target"].removeprefix("#")) for p in partials]
         for partial, target in zip(partials, targets, strict=True):
-            (content,) = (c for c in partial.children if isinstance(c, Node))
+            content, *more = (c for c in partial.children if isinstance(c, Node))
+            if more or "id" not in content.attributes:
+                continue  # no block: it stands beside the session
             if target is None or (
                 "data-later" in target.attributes and partial.attributes["hx-swap"] == "beforeend"
             ):

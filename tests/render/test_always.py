@@ -71,7 +71,7 @@ def test_a_rule_is_shown_before_it_is_written(
 
 def test_what_is_not_offered_says_why_and_has_no_button() -> None:
     told, _ = shown(RuleChoice(), Rule("get_weather", "deny", words="never"))
-    assert "never" in told.why_not
+    assert "never" in told.proposal.why_not
     html = drawn_panel(ENV, told, whole=False)
     assert "No such rule is offered." in html
     assert 'method="post"' not in html

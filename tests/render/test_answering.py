@@ -6,6 +6,7 @@ import json
 
 from app.core.serialization import to_data
 from app.core.tools import Content, ToolResult
+from app.render.arguments import indent_json
 from app.store.log import PastResult
 from app.web.session.answers_view import (
     ResultCheck,
@@ -13,7 +14,6 @@ from app.web.session.answers_view import (
     check_result_text,
     form_values,
     past_of,
-    tidied,
 )
 from tests.factories import Log
 from tests.tables import each_row
@@ -32,7 +32,7 @@ from tests.tables import each_row
             None,
             ResultCheck(
                 "broken",
-                "Begins like JSON, but is none. Line 2, column 6: a colon is expected here.",
+                "Begins like JSON, but is not valid. Line 2, column 6: a colon is expected here.",
                 2,
                 6,
             ),
@@ -40,7 +40,7 @@ from tests.tables import each_row
         (
             "[NaN]",
             None,
-            ResultCheck("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2),
+            ResultCheck("broken", "Begins like JSON, but is not valid. Line 1, column 2", 1, 2),
         ),
         ('{"a": 1}', [], ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)),
         ("42", [], ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)),
@@ -53,7 +53,9 @@ from tests.tables import each_row
         (
             "[",
             [],
-            ResultCheck("broken", "Begins like JSON, but is none. Line 1, column 2", 1, 2, False),
+            ResultCheck(
+                "broken", "Begins like JSON, but is not valid. Line 1, column 2", 1, 2, False
+            ),
         ),
     ],
 )
@@ -70,9 +72,9 @@ def test_what_a_text_is(text: str, problems: list[str] | None, told: ResultCheck
 
 def test_laying_out_keeps_every_digit_and_what_is_no_json() -> None:
     long = '{"n": 1.10000000000000000000001, "text": "' + "x" * 80 + '"}'
-    assert "\n" in tidied(long)
-    assert "1.10000000000000000000001" in tidied(long)
-    assert tidied("no {json") == "no {json"
+    assert "\n" in indent_json(long)
+    assert "1.10000000000000000000001" in indent_json(long)
+    assert indent_json("no {json") == "no {json"
 
 
 def test_the_calls_of_the_same_tool_that_wait_are_alike() -> None:

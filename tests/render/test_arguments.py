@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.events import Problem
-from app.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, lay_out
+from app.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, lay_out, readable_prefix
 from tests.bounded import within
 from tests.tables import each_row
 
@@ -128,3 +128,29 @@ def test_edits_are_told_by_name(raw: str, edited: str, wanted: tuple[Edit, ...])
 def test_hostile_arguments_are_laid_out_soon(raw: str) -> None:
     with within(20):
         lay_out(raw, [Problem("schema", "wrong", "/a")])
+
+
+@each_row(
+    ("raw", "value"),
+    [
+        ("", None),
+        ("{", {}),
+        ('{"city": "Par', {"city": "Par"}),
+        ('{"city": "Paris", "da', {"city": "Paris"}),
+        ('{"a": [1, 2, {"b": tr', {"a": [1, 2, {}]}),
+        ('{"a": "x\\', {"a": "x"}),
+        ("nope", None),
+        ("{'a'", None),
+        ('{"a": ' * 5_000, None),
+        ('{"a": "\ud800', {"a": "?"}),
+    ],
+)
+def test_readable_prefix(raw: str, value: object) -> None:
+    assert readable_prefix(raw) == value
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=6), st.data())
+def test_every_prefix_is_readable(value: dict[str, object], data: st.DataObject) -> None:
+    raw = json.dumps(value)
+    assert readable_prefix(raw) == value
+    readable_prefix(raw[: data.draw(st.integers(0, len(raw)))])

@@ -55,7 +55,7 @@ def test_a_page_and_its_frames_equal_a_fresh_page(case: tuple[str, list[int]]) -
         assert str(page) == fresh(name, place)
 
 
-apart = pytest.mark.parametrize("apart", [3, pytest.param(1, marks=pytest.mark.slow)])
+apart = pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.slow)])
 """How many events lie between two looks: to draw a page anew takes longer than all its frames."""
 
 

@@ -158,7 +158,7 @@ def test_a_fix_is_the_whole_text_with_one_value_replaced() -> None:
 def test_malformed_arguments_say_where() -> None:
     problem = Problem("malformed", "A value is missing.", offset=8)
     shown = card_of(asked("add_event", '{"a":\n  }', problem))
-    assert shown.faults[0].place == "line 2, character 3"
+    assert shown.faults[0].place == "Line 2, column 3"
     assert shown.editable == '{"a":\n  }'
 
 

@@ -103,7 +103,7 @@ def test_calls_stand_beside_those_they_are_compared_with() -> None:
     assert words_of(extra.calls) == [[None, None, None, ("2.1", "extra", "extra")]]
     first = line.calls[0][1]
     assert first is not None
-    assert first.changes == (JsonChange("/id", "changed", "1", "2"),)
+    assert first.changed.changes == (JsonChange("/id", "changed", "1", "2"),)
     assert first.href == "/sessions/s1#call-1-0"
 
 
@@ -178,7 +178,7 @@ def test_hostile_text_stays_text() -> None:
     ]
     page = page_of(sides)
     row = SessionRow("a", HOSTILE, "idle", 0)
-    page = ComparePage(page.columns, groups=page.groups, said=[HOSTILE], copied=HOSTILE,
+    page = ComparePage(page.columns, groups=page.groups, notices=[HOSTILE], copied=HOSTILE,
                        choices=[CompareChoice(row, "fork", True)], query=HOSTILE)  # fmt: skip
     html = compare_page(ENV, page)
     tree = parse(html)

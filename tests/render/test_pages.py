@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from app.core.events import Logged
+from app.exchange.tool_export import OnWire
 from app.protocols.lint import Assessment, Finding, ToolAcceptance
 from app.render.fragments import error_page, toast
 from app.render.view import SessionRow
@@ -14,7 +15,7 @@ from app.store.library import LibraryEntry, Version
 from app.web.session.view import Surroundings, session_page
 from app.web.session_list import list_fragment, welcome_page
 from app.web.tools.form import ToolForm, tool_form
-from app.web.tools.view import Around, Editor, Judged, OfferedFix, ToolOnWire, tools_page
+from app.web.tools.view import Around, Editor, Judged, OfferedFix, tools_page
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
 from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots
@@ -46,7 +47,7 @@ EDITOR = Editor(
         ],
         [ToolAcceptance("gemini", YES, YES, YES, YES)],
         17,
-        [ToolOnWire("gemini", NASTY, [NASTY]), ToolOnWire("ollama", "", [NASTY])],
+        [OnWire("gemini", NASTY, [NASTY]), OnWire("ollama", "", [NASTY])],
     ),
     fixed=OfferedFix("strict", [("+", NASTY), ("-", NASTY), (" ", ""), ("@", "@@")], [NASTY]),
 )

@@ -29,6 +29,10 @@ def chunks(events: list[Logged]) -> dict[int, list[tuple[int, bytes]]]:
     return found
 
 
+def replayed(events: list[Logged]) -> dict[str, Any]:
+    return replay(reel("s1", events, chunks(events)), ENV, FIXED)
+
+
 def applied(made: dict[str, Any], view: View) -> Page:
     page = Page(view)
     for step in made["frames"]:
@@ -39,7 +43,7 @@ def applied(made: dict[str, Any], view: View) -> Page:
 @each_row("name", STORIES)
 def test_a_replay_ends_as_a_fresh_page(name: str) -> None:
     events = STORIES[name]
-    made = json.loads(json.dumps(replay(events, ENV, chunks(events), FIXED)))
+    made = json.loads(json.dumps(replayed(events)))
     end = Live(events, replay=True)
     end.go(len(events))
     page = applied(made, end.view)  # the first frame empties what stood there
@@ -50,7 +54,7 @@ def test_a_replay_ends_as_a_fresh_page(name: str) -> None:
 @each_row("name", STORIES)
 def test_frames_are_few_and_in_order(name: str) -> None:
     events = STORIES[name]
-    made = replay(events, ENV, chunks(events), FIXED)
+    made = replayed(events)
     times = [step["at"] for step in made["frames"]]
     assert times == sorted(times)
     assert all(b - a >= FRAME_MS for a, b in zip(times, times[2:], strict=False))
@@ -62,7 +66,7 @@ def test_clocks_that_jump_back_do_no_harm() -> None:
     events = [
         Logged(e.seq, e.at_ms - 7000 * (e.seq > 20), e.event, e.source) for e in STORIES["waiting"]
     ]
-    made = replay(events, ENV, chunks(events), FIXED)
+    made = replayed(events)
     assert made["frames"]
 
 
@@ -146,4 +150,4 @@ def test_the_index_says_where_to_jump_and_what_was_left_out() -> None:
 
 
 def test_an_empty_log_has_no_frames() -> None:
-    assert replay([], ENV, {}, FIXED) == {"duration": 0, "segments": [], "frames": []}
+    assert replayed([]) == {"duration": 0, "segments": [], "frames": []}

@@ -79,7 +79,7 @@ def test_how_a_value_is_read(test: str, text: str, value: Any) -> None:
 )
 def test_half_a_test_is_refused(tests: list[TestLine], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        form_data(RuleForm(tests=tuple(tests), action="deny"))
+        form_data(RuleForm(tests=tuple(tests), does="deny"))
 
 
 def test_what_belongs_to_another_action_is_left_out() -> None:
@@ -90,7 +90,7 @@ def test_what_belongs_to_another_action_is_left_out() -> None:
         "deny": {"text": "no"},
     }
     for action in ACTIONS:
-        data = form_data(RuleForm(**{**vars(form), "action": action}))
+        data = form_data(RuleForm(**{**vars(form), "does": action}))
         given = {k: v for k, v in data.items() if k in ("text", "is_error", "fault")}
         assert given == expected.get(action, {}), action
     assert set(WORDS) == set(ACTIONS)
@@ -131,13 +131,13 @@ def test_what_a_binding_says() -> None:
 )
 def test_a_rule_that_never_decides_is_told(first: Rule, rule: Rule, shadowed: bool) -> None:
     told = preview_rule(rule, 2, rule_rows([first], [None]), ["a"])
-    assert told.said.startswith("Rule 2: run ")
+    assert told.sentence.startswith("Rule 2: run ")
     assert any("has no effect" in note for note in told.notes) is shadowed
 
 
 def test_words_that_lie_stand_beside_what_the_rule_says() -> None:
     told = preview_rule(Rule("a", "run", words="deny everything"), 1, (), [])
-    assert told.said == "Rule 1: deny everything"
+    assert told.sentence == "Rule 1: deny everything"
     assert told.notes[-1] == "Without the note: run a."
     rows = rule_rows([Rule("a", "run", words="deny everything", id="1")], [{}])
     page = rules_page(ENV, RulesPage([RuleList("/rules", rows)]))

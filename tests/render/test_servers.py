@@ -8,7 +8,7 @@ from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.servers import OfferedTool
 from app.executors.mcp.connection import ListedTool
-from app.web.servers.view import Line, difference, hidden, server_form
+from app.web.servers.view import difference, hidden, server_form
 from tests.tables import each_row
 
 
@@ -38,14 +38,14 @@ def test_a_difference_is_of_what_a_model_is_told() -> None:
     own = Tool("t", "Reads.\nA file.", {"type": "object"})
     now = ListedTool("t", "", "Reads.\nAll files.", {"type": "object", "x": 1})
     lines = difference(OfferedTool("t", "changed", now, own))
-    signed = [line for line in lines if line.sign != " "]
+    signed = [line for line in lines if line[0] != " "]
     assert signed == [
-        Line("-", "A file."),
-        Line("+", "All files."),
-        Line("-", '  "type": "object"'),
-        Line("+", '  "type": "object",'),
-        Line("+", '  "x": 1'),
+        ("-", "A file."),
+        ("+", "All files."),
+        ("-", '  "type": "object"'),
+        ("+", '  "type": "object",'),
+        ("+", '  "x": 1'),
     ]
-    assert Line(" ", "Reads.") in lines
+    assert (" ", "Reads.") in lines
     alone = difference(OfferedTool("t", "changed", now, None))
-    assert {line.sign for line in alone} == {"+"}
+    assert {line[0] for line in alone} == {"+"}

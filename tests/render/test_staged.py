@@ -143,9 +143,9 @@ def test_what_did_not_go_as_asked_is_said(log: Log, title: str, said: str, real:
     one = staged_fault(session, session.call("1.1"))
     assert one is not None
     assert one.title == title
-    assert said in one.said
+    assert said in one.sentence
     assert (one.real is not None) == real
-    assert one.said in html(log).text
+    assert one.sentence in html(log).text
 
 
 def test_a_stale_result_tells_of_which_turn_it_is() -> None:

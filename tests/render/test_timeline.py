@@ -7,7 +7,7 @@ from tests.tables import each_row
 
 
 def paused_log() -> Log:
-    """A call that waits a minute for a person, and a prompt that comes an hour later."""
+    """A call that waits a minute for a user, and a prompt that comes an hour later."""
     log = turn_with_calls(("get_weather", {"city": "x"}))
     log.now_ms += 60_000
     log.run("1.1").request().part(0, "text", "ok").end("stop")

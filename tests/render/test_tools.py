@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.tools import Tool
+from app.core.value_diff import line_changes
 from app.protocols.lint import Finding
 from app.store.library import LibraryEntry, Version
 from app.web.session.wire_view import SHORT_NAMES
@@ -17,7 +18,6 @@ from app.web.tools.view import (
     Editor,
     Judged,
     OfferedFix,
-    difference,
     history,
     listed,
     tool_lint,
@@ -59,7 +59,7 @@ def test_groups_are_headings_with_the_persons_own_first() -> None:
     ],
 )
 def test_a_difference_by_lines(before: str, after: str, lines: list[tuple[str, str]]) -> None:
-    assert list(difference(before, after)) == lines
+    assert list(line_changes(before, after)) == lines
 
 
 def test_the_history_tells_each_change_and_is_bounded() -> None:

@@ -151,7 +151,7 @@ CASES = (
     ('{"minutes":3} x', 15, 14, "", "Line 1, column 15: the text goes on after its end"),
     ('{\n"unit":"a\n', 12, 11, "", "Line 2, column 10: a control character"),
     ('{"unit":"\\ud83da', 16, 9, "", "half of a surrogate pair"),
-    ('{"unit":"\\x', 11, 9, "", "this escape is none that JSON knows"),
+    ('{"unit":"\\x', 11, 9, "", "this is not an escape of JSON"),
     ('{"minutes":NaN', 12, 11, "", "a value is expected here"),
     ("nulL", 4, 0, "", "a value is expected here"),
     ("\u00a0{", 2, 0, "", "a JSON object is expected here"),
@@ -253,19 +253,15 @@ def test_a_pair_of_surrogates_may_be_cut_in_two() -> None:
     assert "half of a surrogate pair" in problem.message
 
 
-FAN: dict[str, Any] = {"a7": {"type": "string"}}
-for level in range(7):
-    FAN[f"a{level}"] = {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 10}
 SILENT = (
     {"type": "object", "properties": {"a": {"$ref": "http://example.com/x"}}},
     {"type": "strange"},
     {"type": "object", "$ref": "#"},
-    {"type": "object", "properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": FAN},
 )
 
 
 @each_row("schema", SILENT)
-def test_a_schema_that_cannot_be_used_or_costs_too_much_is_not_judged(schema: Any) -> None:
+def test_a_schema_that_cannot_be_used_is_not_judged(schema: Any) -> None:
     assert alarm(schema, '{"a": 12345}') is None
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from app.schema.incremental import WORK, SchemaSpots, WorkSpent
+from tests.schema.test_validate import fan
 from tests.tables import each_row
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
@@ -78,6 +80,15 @@ def test_work_ends_at_the_cap() -> None:
     spot = known.root.member("a")
     known.charge(WORK - 1_000)
     assert [spot.wrong("scalar", 1, nowhere) for _ in range(900)] == [None] * 900
-    known.charge(60)
     with pytest.raises(WorkSpent):
-        known.charge(1_000)
+        any(spot.wrong("scalar", 1, nowhere) for _ in range(200))
+
+
+def test_a_validator_with_too_many_steps_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once started it ends at no signal."""
+    judge = Mock()
+    monkeypatch.setattr("app.schema.schema_checks.validator", lambda schema: judge)
+    many = {"$defs": fan("anyOf", 8)["$defs"]}
+    spot = spots({"$ref": "#/$defs/d0"}, **many).root.member("a")
+    assert spot.wrong("scalar", 12345, nowhere) is None
+    judge.is_valid.assert_not_called()

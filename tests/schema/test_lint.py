@@ -7,8 +7,8 @@ from typing import Any
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
+from app.protocols.limits import MOST_OF_A_RULE
 from app.protocols.lint import acceptance_matrix, findings, merge_by_protocol, of_group, weak_spots
-from app.protocols.lint_rules import MOST_OF_A_RULE
 from tests.tables import each_row
 
 Json = dict[str, Any]

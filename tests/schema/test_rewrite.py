@@ -10,10 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.protocols.anthropic.lint import lint_tool as of_anthropic
-from app.protocols.gemini.lint import lint_form
-from app.protocols.lint_rules import SentTool
-from app.protocols.openai_schema import lint_tool as of_openai
+from app.protocols.gemini.limits import PLAIN as GEMINI_PLAIN
+from app.protocols.limits import SentTool
+from app.protocols.registry import LIMITS
 from app.protocols.rewrite import (
     Rewrite,
     gemini_ready,
@@ -189,6 +188,8 @@ def filled(schema: Any, root: Json, value: Any) -> list[Any]:
         return [value]
     made: list[Json] = [{}]
     for name, inner in schema.get("properties", {}).items():
+        if inner is False and name not in value:
+            continue  # it can never be there: nothing stands for its absence
         options = filled(inner, root, value[name])[:4] if name in value else [None]
         made = [{**one, name: option} for one in made for option in options][:64]
     rest = {key: one for key, one in value.items() if key not in schema.get("properties", {})}
@@ -240,8 +241,8 @@ def opened(schema: Any) -> Any:
 def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> None:
     made = gemini_ready(schema)
     assert schema_checks.fault(made.parameters) is None
-    entry = {"name": "x", "parameters": made.parameters}
-    refused = [one for one in lint_form(entry, "x") if one.severity == "refused"]
+    told = GEMINI_PLAIN.findings(SentTool("x", "", made.parameters))
+    refused = [one for one in told if one.severity == "refused"]
     still = made.refused
     assert bool(refused) == bool(still)
     assert all("without properties" in one for one in still)
@@ -259,8 +260,8 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
     made = strict_ready(schema, protocol)
     assert schema_checks.fault(made.parameters) is None
     sent = SentTool("x", "", made.parameters, strict=True)
-    refused = [*of_anthropic(sent)] if protocol in ("", "anthropic") else []
-    refused += [*of_openai(sent, "openai_chat")] if protocol in ("", "openai_chat") else []
+    names = (protocol,) if protocol else ("anthropic", "openai_chat")
+    refused = [one for name in names for one in LIMITS[name].findings(sent)]
     still = made.refused
     assert bool([one for one in refused if one.severity == "refused"]) == bool(still)
     assert strict_ready(made.parameters, protocol).parameters == made.parameters
@@ -439,5 +440,5 @@ def test_what_is_refused_is_left_out_and_nothing_else() -> None:
     assert without_refused(schema, ("anthropic",)) == Rewrite(schema)
     assert without_refused(schema, ("openai_chat",)).parameters["properties"]["d"] == LONG
     assert without_refused(closed(a=PLAIN)) == Rewrite(closed(a=PLAIN))
-    again = of_openai(SentTool("x", "", made.parameters), "openai_responses")
+    again = LIMITS["openai_responses"].findings(SentTool("x", "", made.parameters))
     assert [one for one in again if one.severity == "refused"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from app.schema.satisfy import satisfying
 from app.schema.schema_checks import Place, fault, validator
 from tests.bounded import within
 from tests.schema.test_sample import LEAVES
+from tests.schema.test_validate import fan
 from tests.tables import each_row
 
 Json = dict[str, Any]
@@ -418,6 +420,25 @@ def test_whatever_is_put_together_is_satisfied(schema: Json) -> None:
 def test_what_cannot_be_satisfied_ends_too(schema: Json) -> None:
     with within(4):
         satisfying(schema)
+
+
+def test_a_validator_with_many_steps_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps count before it is started, for once started it ends at no signal."""
+    asked: list[Any] = []
+
+    def refuse(value: Any) -> bool:
+        asked.append(value)
+        assert len(asked) < 200
+        return False
+
+    judge = SimpleNamespace(is_valid=refuse)
+    monkeypatch.setattr("app.schema.schema_checks.validator", lambda schema: judge)
+    for levels in (3, 8):
+        asked.clear()
+        many = fan("anyOf", levels)["$defs"]
+        unlike = {"not": {"$ref": "#/$defs/d0"}}
+        satisfying({"type": "array", "minItems": 300, "items": unlike, "$defs": many})
+        assert bool(asked) is (levels == 3)
 
 
 @each_row(

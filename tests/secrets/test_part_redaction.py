@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.secrets import redaction
 from app.secrets.redaction import PartRedactor, Redactor, Unescaper
@@ -13,6 +16,7 @@ from tests.tables import each_row
 
 SECRET = "sk-abcdefghijklmnopqrstuv"
 ESCAPED = SECRET.replace("d", "\\\\u0064").replace("q", "\\u0071")
+THRICE = ESCAPED.replace("\\", "\\\\")
 
 
 def spans(text: str) -> list[tuple[int, int]]:
@@ -23,9 +27,9 @@ def spans(text: str) -> list[tuple[int, int]]:
 
 
 def test_a_long_piece_is_read_like_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = f"a\\nb {SECRET} \\\\n {ESCAPED}\\u00e9" * 3
+    text = f"a\\nb {SECRET} \\\\n {ESCAPED}\\u00e9 {THRICE} " * 3
     whole = spans(text)
-    assert [text[start:end] for start, end in whole] == [SECRET, ESCAPED] * 3
+    assert [text[start:end] for start, end in whole] == [SECRET, ESCAPED, THRICE] * 3
     for size in range(1, 12):
         monkeypatch.setattr(redaction, "_PIECE", size)
         assert spans(text) == whole
@@ -46,6 +50,31 @@ def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         assert redactor.escaped_spans(ESCAPED.encode()) == redactor.spans(ESCAPED) == []
         assert bool(looked_at) == looks
         assert part.size == len(ESCAPED)
+
+
+@given(before=st.integers(0, 90), line=st.integers(40, 80), size=st.integers(1, 90), data=st.data())
+def test_base64_in_lines_is_found_however_it_comes(
+    before: int, line: int, size: int, data: st.DataObject
+) -> None:
+    """As in the whole text; and of what is found, nothing was called certain before but the first
+    three characters."""
+    coded = base64.b64encode(f"{'a' * before}{SECRET}{'b' * 90}".encode()).decode()
+    line_end = data.draw(st.sampled_from(("\n", "\r\n")))
+    lines = line_end.join(coded[start : start + line] for start in range(0, len(coded), line))
+    text = data.draw(st.sampled_from(("%s", "a\nfile:\n%s\nb", "%s" + line_end)))
+    text %= data.draw(st.sampled_from((lines, json.dumps(lines), json.dumps(json.dumps(lines)))))
+    whole = Redactor([SECRET]).spans(text)
+    assert sum(end - start for start, end in whole) >= len(SECRET)
+    sure = [place for start, end in whole for place in range(start, end)][3:]
+    part, certain = PartRedactor(Redactor([SECRET])), 0
+    for start in range(0, len(text), size):
+        part.feed(text[start : start + size])
+        open_from = part.size if part.undecided is None else part.undecided
+        shown = part.masked(certain, text[certain:open_from])
+        assert all(shown[place - certain] == "*" for place in sure if certain <= place < open_from)
+        certain = max(certain, open_from)
+    part.end(whole=True)
+    assert part.spans(0, len(text)) == whole
 
 
 @each_row("odd", ["", "\\x", "\\ud83d\\ude00", '"' * 100, "\\u0001\1\0"])
@@ -79,7 +108,7 @@ def test_behind_escapes_a_text_is_read_in_pieces_like_the_whole(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     twice = json.dumps(json.dumps("\\" + SECRET.replace("d", '"'))[1:-1])[1:-1]
-    text = f'a\\/b "{SECRET}" {twice} {ESCAPED}' * 3 + " " + ESCAPED.replace("\\", "\\\\")
+    text = f'a\\/b "{SECRET}" {twice} {ESCAPED}' * 3 + " " + THRICE
     redactor = Redactor([SECRET, SECRET.replace("d", '"')])
     whole = redactor.spans(text)
     assert len(whole) == 10

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
-
-TODAY = date(2026, 11, 21)  # a Saturday
 
 S: dict[str, Any] = {"type": "string"}
 INT: dict[str, Any] = {"type": "integer"}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import ToolChoice
-from app.protocols.anthropic.parse_request import parse, signature_of
+from app.protocols.anthropic.refuse import signature_of
+from app.protocols.anthropic.server import parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
@@ -287,6 +288,9 @@ def test_a_history_is_read_with_its_results() -> None:
     failed = asked(**history({**RESULT, "is_error": True})).request.messages[2].parts[0]
     assert (result.is_error, failed.is_error) == (False, True)
     assert [piece.type for piece in result.content] == ["text", "image"]
+    linked = {"type": "image", "source": {"type": "url", "url": "https://example.invalid/a.png"}}
+    seen = asked(**history({**RESULT, "content": [linked]})).request.messages[2].parts[0]
+    assert [piece.type for piece in seen.content] == ["image"]
     server_tool = {"type": "web_search_20250305", "name": "web_search"}
     assert [tool.name for tool in asked(tools=[TOOL, server_tool]).request.tools] == ["f"]
     assert asked(tools=[{**TOOL, "eager_input_streaming": True}]).request.tools[0].eager

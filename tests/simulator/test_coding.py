@@ -69,7 +69,6 @@ AGENTS: dict[str, tuple[Tool, ...]] = {
         tool("read", "filePath", filePath=S),
         tool("task", "prompt", prompt=S, command=S),
     ),
-    "files alone": (tool("read_file", "path", path=S), tool("write_file", "", path=S, content=S)),
     "a shell alone": (BASH,),
 }
 
@@ -88,9 +87,6 @@ def act(folder: Path, name: str, given: dict[str, Any]) -> str:
         return f"Process exited with code 0\nOutput:\n{ran.stdout}"
     path = Path(next(v for k, v in given.items() if "path" in k.lower()))
     assert folder / path == file
-    if "content" in given:
-        file.write_text(given["content"])
-        return "Written."
     old = given.get("old_string", given.get("oldString"))
     if old is None:
         lines = enumerate(file.read_text().splitlines(), 1)

@@ -1,10 +1,11 @@
-"""Lint, the table of constructs and the strict ends of the simulator say the same of every cell."""
+"""Lint, the preflight and the strict ends of the simulator say the same of every construct."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,14 +15,15 @@ import pytest
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.settings import PROTOCOLS
-from app.core.tools import Tool, ToolChoice
+from app.core.tools import Same, Tool, ToolChoice
 from app.protocols.base import WireRequest
+from app.protocols.gemini import limits as gemini
+from app.protocols.limits import LimitTable
 from app.protocols.lint import Finding, findings, of_group
-from app.protocols.registry import CODECS
-from app.protocols.server import BadRequest, ParsedRequest
+from app.protocols.registry import CODECS, LIMITS
+from app.protocols.server import BadRequest, Citation, ParsedRequest
 from tests.simulator.constructs import (
     CONSTRUCTS,
-    LETTERS,
     NULL,
     Construct,
     Json,
@@ -33,8 +35,6 @@ from tests.simulator.constructs import (
 from tests.simulator.talking import accepted
 from tests.tables import each_row
 
-CELLS = [(one, protocol) for one in CONSTRUCTS for protocol in PROTOCOLS]
-NAMED = [f"{one.about}-{protocol}" for one, protocol in CELLS]
 STRICT_MODES = ("anthropic", "openai_chat", "openai_responses")
 
 
@@ -54,50 +54,46 @@ def refusal(protocol: str, *tools: Tool, model: str = "m") -> BadRequest | None:
 
 def found(one: Tool, protocol: str) -> dict[str, list[Finding]]:
     """What lint finds, by severity; weak spots aside."""
-    told = [each for each in findings(one, (protocol,)) if each.protocol]
+    return _found(Same(one), protocol, Same(LIMITS[protocol]))
+
+
+@cache
+def _found(one: Same[Tool], protocol: str, table: Same[LimitTable]) -> dict[str, list[Finding]]:
+    told = [each for each in findings(one.value, (protocol,)) if each.protocol]
     kinds = ("refused", "ignored", "strict")
     return {kind: [each for each in told if each.severity == kind] for kind in kinds}
 
 
-@cache
-def found_once(about: str, protocol: str) -> dict[str, list[Finding]]:
-    """Of a construct of the table as it stands; some are large."""
-    (tool,) = (one.tool for one in CONSTRUCTS if one.about == about)
-    return found(tool, protocol)
-
-
 def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
-    assert LETTERS == PROTOCOLS
     assert len(CONSTRUCTS) >= 60
     assert len({one.about for one in CONSTRUCTS}) == len(CONSTRUCTS)
-    assert all(len(one.verdict) == 5 and set(one.verdict) <= set("+sx~") for one in CONSTRUCTS)
-    assert all("s" not in one.verdict[3:] for one in CONSTRUCTS)
 
 
-@each_row(("one", "protocol"), CELLS, ids=NAMED)
-def test_lint_and_the_strict_end_agree_with_the_table(one: Construct, protocol: str) -> None:
-    letter = one.verdict[PROTOCOLS.index(protocol)]
-    told = found_once(one.about, protocol)
-    refused = refusal(protocol, one.tool)
-    assert (refused is not None) == (letter == "x"), refused
-    assert bool(told["refused"]) == (letter == "x"), told
-    if letter != "x":
-        assert bool(told["ignored"]) == (letter == "~"), told
-    check_sources(refused, told["refused"])
-
-
-@each_row(("one", "protocol"), CELLS, ids=NAMED)
-def test_strict_tools_too(one: Construct, protocol: str) -> None:
-    letter = one.verdict[PROTOCOLS.index(protocol)]
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row("one", CONSTRUCTS, ids=[one.about for one in CONSTRUCTS])
+def test_lint_preflight_and_the_strict_end_say_the_same(protocol: str, one: Construct) -> None:
+    """Of the tool as it is and, where that is a word of the protocol, of a strict one. What lint
+    makes of each is in docs/constructs.md."""
+    plain = found(one.tool, protocol)
+    check_agreement(protocol, one.tool, plain)
     if protocol not in STRICT_MODES or one.tool.format is not None:
-        assert not found_once(one.about, protocol)["strict"]
+        assert not plain["strict"]
         return
-    plain, told = found_once(one.about, protocol), found(strict(one), protocol)
-    refused = refusal(protocol, strict(one))
-    assert (refused is not None) == (letter in "xs"), refused
-    assert bool(told["refused"]) == (letter in "xs")
-    assert not told["strict"]
-    assert bool(plain["strict"]) == (letter == "s") or letter == "x"
+    strict_tool = strict(one)
+    of_strict = found(strict_tool, protocol)
+    check_agreement(protocol, strict_tool, of_strict)
+    assert not of_strict["strict"]
+    assert bool(of_strict["refused"]) == bool(plain["refused"] or plain["strict"])
+
+
+def check_agreement(protocol: str, one: Tool, told: dict[str, list[Finding]]) -> None:
+    request, refused = sent(protocol, one), None
+    try:
+        accepted(protocol, request)
+    except BadRequest as answer:
+        refused = answer
+    assert (refused is not None) == bool(told["refused"]), (refused, told)
+    assert any("be refused" in note for note in request.notes) == bool(told["refused"])
     check_sources(refused, told["refused"])
 
 
@@ -105,9 +101,8 @@ def check_sources(refused: BadRequest | None, told: list[Finding]) -> None:
     """Every verdict says where it is known from, and what the end was made after is among it."""
     assert all(one.source for one in told)
     if refused is not None:
-        assert refused.source
         known = {(one.source, one.inferred) for one in told}
-        assert any(inferred == refused.inferred for _, inferred in known), (refused, known)
+        assert (refused.source, refused.inferred) in known, (refused, known)
 
 
 @each_row(
@@ -158,9 +153,9 @@ def test_strict_where_there_is_none_is_ignored_and_noted(protocol: str) -> None:
 def test_what_an_encoder_leaves_out_it_notes() -> None:
     """A free-form tool that becomes a function is a verdict "ignored" with the encoder's note."""
     (one,) = (each for each in CONSTRUCTS if each.about == "free-form tool")
-    for protocol, letter in zip(PROTOCOLS, one.verdict, strict=True):
+    for protocol in PROTOCOLS:
         notes = " ".join(sent(protocol, one.tool).notes)
-        assert ("one text" in notes) == (letter == "~"), protocol
+        assert ("one text" in notes) == bool(found(one.tool, protocol)["ignored"]), protocol
 
 
 # Several tools.
@@ -414,48 +409,82 @@ def test_the_tools_of_recorded_requests_are_taken() -> None:
 # The same table for a reader.
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "constructs.md"
-_WORDS = {"+": "taken", "s": "not by strict tools", "x": "**refused**", "~": "not obeyed"}
 
 
-def as_table() -> str:
+def as_table(constructs: Iterable[Construct] = CONSTRUCTS) -> str:
     """docs/constructs.md: a row for each construct, and where each verdict is known from."""
     sources: dict[str, int] = {}
     rows = []
-    for one in CONSTRUCTS:
-        cells = [cell(one, protocol, sources) for protocol in PROTOCOLS]
+    for one in constructs:
+        cells = [cell(one.tool, protocol, sources) for protocol in PROTOCOLS]
         rows.append(f"| {one.about} | {' | '.join(cells)} |")
+    rows += limit_rows(sources)
     listed = [f"{number}. {source}" for source, number in sources.items()]
-    return "\n".join(
-        [
-            "# Constructs of tools, and what each provider makes of them",
+    return "\n".join([*_HEAD, *rows, "", "## Sources", "", *listed, ""])
+
+
+def limit_rows(sources: dict[str, int]) -> list[str]:
+    """Every row of the tables, each once, in our words and the provider's."""
+    lines = ["", "## Limits", "", *_LIMITS]
+    seen: set[int] = set()
+    for name, table in (*zip(NAMES, LIMITS.values(), strict=True), PARAMETERS):
+        rows = [row for row in table.rows if id(row) not in seen]
+        seen |= set(map(id, rows))
+        lines += [
             "",
-            "Written by tests/simulator/test_constructs.py, which proves every cell: our encoder",
-            "makes the request, the strict end of the simulator takes or refuses it, and lint says",
-            "the same. *taken*; *not by strict tools*: taken, but refused of a tool that is",
-            "strict; **refused**: status 400; *not obeyed*: taken, and in part without effect.",
-            "Numbers are sources, listed below; (i): inferred, nobody saw the real answer.",
+            f"### {name}",
             "",
-            "| construct | Anthropic | OpenAI Chat | OpenAI Responses | Gemini | Ollama |",
-            "| --- | --- | --- | --- | --- | --- |",
-            *rows,
-            "",
-            "## Sources",
-            "",
-            *listed,
-            "",
+            f"| {table.who} ... | refused by | from |",
+            "| --- | --- | --- |",
         ]
-    )
+        for row in rows:
+            mode = {"strict": "(strict tools) ", "ignored": "(not obeyed) ", "weak": "(advice) "}
+            says = mode.get(row.severity, "") + shown(row.says)
+            lines.append(f"| {says} | {shown(row.refusal)} | {mark(row.source, sources)} |")
+    return lines
 
 
-def cell(one: Construct, protocol: str, sources: dict[str, int]) -> str:
-    letter = one.verdict[PROTOCOLS.index(protocol)]
-    kind = {"x": "refused", "s": "strict", "~": "ignored"}.get(letter, "")
-    told = found_once(one.about, protocol)[kind] if kind else []
-    marks: dict[str, None] = {}
-    for each in told:
-        number = sources.setdefault(each.source, len(sources) + 1)
-        marks[f"{number}{' (i)' if each.inferred else ''}"] = None
-    return f"{_WORDS[letter]} {', '.join(marks)}".strip()
+def shown(words: str) -> str:
+    """A template for a reader: what it names is left open."""
+    words = words.replace("{at}", "").replace("{why}", "").replace("|", r"\|").strip()
+    return re.sub(r"\{\{|\}\}|\{[^{}]+\}", lambda hole: _HOLES.get(hole[0], "…"), words)
+
+
+_HOLES = {"{{": "{", "}}": "}"}
+
+
+def mark(source: Citation, sources: dict[str, int]) -> str:
+    number = sources.setdefault(source.words, len(sources) + 1)
+    return f"{number}{' (i)' if source.inferred else ''}"
+
+
+NAMES = ("Anthropic", "OpenAI Chat", "OpenAI Responses", "Gemini", "Ollama")
+PARAMETERS = ("Gemini, schemas in `parameters`", gemini.PLAIN)
+_LIMITS = """\
+The rows of the tables: what lint and the notes before a request say, and the words by which
+the simulator refuses. … is what they name. What two protocols share stands once.""".splitlines()
+_HEAD = """\
+# Constructs of tools, and what each provider makes of them
+
+Written by tests/simulator/test_constructs.py from the tables of limits, which proves every
+cell: our encoder makes the request and foretells what comes, the strict end of the
+simulator takes or refuses it, and lint says the same. *taken*; *not by strict tools*:
+taken, but refused of a tool that is strict; **refused**: status 400; *not obeyed*: taken,
+and in part without effect. Numbers are sources, listed below; (i): inferred, nobody saw
+the real answer.
+
+| construct | Anthropic | OpenAI Chat | OpenAI Responses | Gemini | Ollama |
+| --- | --- | --- | --- | --- | --- |""".splitlines()
+_WORDS = {"refused": "**refused**", "ignored": "not obeyed", "strict": "not by strict tools"}
+
+
+def cell(tool: Tool, protocol: str, sources: dict[str, int]) -> str:
+    """The worst that lint finds, and whence."""
+    told = found(tool, protocol)
+    kind = next((kind for kind in _WORDS if told[kind]), "")
+    several = [Citation(each.source, each.inferred) for each in told.get(kind, ())]
+    marks = dict.fromkeys(mark(source, sources) for source in several)
+    return f"{_WORDS.get(kind, 'taken')} {', '.join(marks)}".strip()
 
 
 def test_the_document_says_what_the_table_says() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from google import genai
-from google.genai import errors, types
 
 from app.core.events import ResponseEnded, ResponseFailed
 from app.core.messages import Message, MessagePart, ModelRequest
@@ -22,6 +20,10 @@ from app.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS
 from tests.tables import each_row
+
+if TYPE_CHECKING:  # half a second of each worker, also of those that run no test of it
+    from google import genai
+    from google.genai import types
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS: dict[str, dict[str, Any]] = {
@@ -47,12 +49,17 @@ THREE, TWO = "gemini-3-simulated", "gemini-2.5-simulated"
 
 @pytest.fixture
 def client(simulator: str) -> Iterator[genai.Client]:
+    from google import genai
+    from google.genai import types
+
     options = types.HttpOptions(base_url=simulator + "/gemini", api_version="v1beta")
     with genai.Client(api_key="k", http_options=options) as one:
         yield one
 
 
 def config(**changes: Any) -> types.GenerateContentConfig:
+    from google.genai import types
+
     given: dict[str, Any] = {
         "tools": [types.Tool(function_declarations=DECLARED)],
         "automatic_function_calling": types.AutomaticFunctionCallingConfig(disable=True),
@@ -64,6 +71,8 @@ def config(**changes: Any) -> types.GenerateContentConfig:
 def parts_said(
     client: genai.Client, model: str, contents: list[Any], stream: bool, **changes: Any
 ) -> list[types.Part]:
+    from google.genai import types
+
     asked: Any = {"model": model, "contents": contents, "config": config(**changes)}
     if stream:
         events: list[Any] = list(client.models.generate_content_stream(**asked))
@@ -79,6 +88,8 @@ def parts_said(
 def test_the_google_package_runs_a_whole_loop(
     client: genai.Client, model: str, stream: bool
 ) -> None:
+    from google.genai import types
+
     contents: list[Any] = [types.UserContent(PROMPT)]
     for _ in range(3):
         said = parts_said(client, model, contents, stream)
@@ -105,6 +116,8 @@ def test_the_google_package_runs_a_whole_loop(
 
 
 def test_the_google_package_reads_the_list_and_the_errors(client: genai.Client) -> None:
+    from google.genai import errors, types
+
     assert [one.name for one in client.models.list()] == [f"models/{THREE}", f"models/{TWO}"]
     forced = types.ToolConfig(
         function_calling_config=types.FunctionCallingConfig(

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import Content, ToolChoice
-from app.protocols.gemini.parse_request import SKIP_VALIDATOR, parse
+from app.protocols.gemini.limits import SKIP_VALIDATOR
+from app.protocols.gemini.server import parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
@@ -159,9 +160,16 @@ def formed(**config: Any) -> dict[str, Any]:
         (prop({"type": "text"}), "properties[0].value.type' (type.googleapis.com"),
         (prop({"type": "integer", "enum": [1]}), "value.enum[0]' (TYPE_STRING), 1"),
         (schema({"type": "object", "required": ["x"]}), "required[0]: property is not defined"),
+        (schema({"type": "object", "required": [["x"]]}), "required[0]: property is not defined"),
+        (prop({"mode": None}), 'Unknown name "mode" at \'tools[0].function_declarations[0]'),
+        (schema({"type": "object", "properties": []}), "parameters.properties' (type.googleapis"),
         # the tool choice
         (F | calling(mode="SOME"), "tool_config.function_calling_config.mode'"),
         (F | calling(mode="ANY", allowedFunctionNames=["g"]), "g is not one of"),
+        (
+            F | calling(mode="ANY", allowedFunctionNames=[{}]),
+            "allowed_function_names[0]' (TYPE_STR",
+        ),
         (F | calling(mode="AUTO", allowedFunctionNames=["f"]), "only when function calling mode"),
         (calling(mode="ANY"), "set without function_declarations."),
         (F | calling(streamFunctionCallArguments=True), "for Vertex"),

@@ -7,9 +7,9 @@ import json
 from app.core.messages import Message, MessagePart
 from app.core.tools import ToolChoice
 from app.protocols.server import ModelReply
-from app.simulator.fake_model.model import reply as model_reply
+from app.simulator.model import reply as model_reply
 from tests.bounded import within
-from tests.simulator.factories import SHELF, TODAY, TWO, asking, called, results, user
+from tests.simulator.factories import SHELF, TWO, asking, called, results, user
 from tests.tables import each_row
 
 BOTH = "What is 17*23, and the weather in Paris?"
@@ -18,8 +18,8 @@ RAIN = ("c2", "get_weather", '{"city": "Paris"}')
 WEATHER = '{"city": "Paris", "temperature": 18, "unit": "celsius", "condition": "sunny"}'
 
 
-def reply(*messages: Message, seed: int = 0, **request: object) -> ModelReply:
-    return model_reply(asking(*messages, **request), seed=seed, today=TODAY)  # type: ignore[arg-type]
+def reply(*messages: Message, **request: object) -> ModelReply:
+    return model_reply(asking(*messages, **request))  # type: ignore[arg-type]
 
 
 def names(answer: ModelReply) -> list[str]:
@@ -36,7 +36,7 @@ def test_two_calls_in_order_then_an_answer_that_holds_the_results() -> None:
     assert first.stop == "calls"
     last = reply(user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", WEATHER)))
     assert last.stop == "stop"
-    for word in ("17*23 is 391", "Paris", "18 °C", "sunny"):
+    for word in ("17*23: 391", "Paris", "18 °C", "sunny"):
         assert word in last.text
 
 
@@ -120,7 +120,7 @@ def test_calls_and_results_in_words_are_read() -> None:
     said = Message("assistant", (MessagePart("text", calling),))
     last = reply(user(f"New task:\n{BOTH}"), said, user(f"Observation:\n391\n{WEATHER}"))
     assert names(last) == []
-    assert "17*23 is 391" in last.text
+    assert "17*23: 391" in last.text
     assert "sunny" in last.text
     failed = reply(user(BOTH), said, user("Call id: a\nError:\nNo such station"))
     assert "failed: No such station" in failed.text
@@ -169,25 +169,22 @@ def test_a_later_prompt_is_planned_for_itself() -> None:
     ("prompt", "word"),
     [
         ("Hello", "try"),
-        ("what is 2+2", "2+2 = 4"),
         ("Who are you?", "simulator"),
         ("Explain quantum gravity", "simulator"),
         ("", "simulator"),
-        ("thank you", ""),
+        ("thank you", "welcome"),
     ],
 )
 def test_without_tools_it_is_pleasant_and_honest(prompt: str, word: str) -> None:
-    for seed in range(3):
-        answer = reply(user(prompt), tools=(), seed=seed)
-        assert answer.stop == "stop"
-        assert answer.text
-    assert word in reply(user(prompt), tools=(), seed=seed).text or prompt == "Hello"
+    answer = reply(user(prompt), tools=())
+    assert answer.stop == "stop"
+    assert word in answer.text
 
 
 def test_a_prompt_that_no_tool_fits_is_answered_with_an_example() -> None:
     text = reply(user("Sing to me of spring"), tools=SHELF).text
     assert "none of the tools" in text
-    assert "17*23" in text
+    assert "Please use calculator" in text
 
 
 def test_thinking_is_shown_where_it_is_asked_for() -> None:
@@ -199,12 +196,6 @@ def test_max_tokens_cuts_the_reply() -> None:
     cut = reply(user(BOTH), max_tokens=16)
     assert cut.stop == "length"
     assert sum(len(block.text) for block in cut.blocks) <= 64
-
-
-def test_the_same_request_and_seed_give_the_same_reply() -> None:
-    for prompt in (BOTH, "Hello", "tell me a joke"):
-        assert reply(user(prompt), seed=7) == reply(user(prompt), seed=7)
-    assert len({reply(user("Hello"), seed=seed).text for seed in range(20)}) > 1
 
 
 def test_a_prompt_of_any_length_is_read_in_bounded_time() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM, ToolChoice
-from app.protocols.openai_chat.parse_request import parse
+from app.protocols.openai_chat.server import parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
@@ -107,6 +107,12 @@ def schema(written: Any, **more: Any) -> dict[str, Any]:
         ({"tool_choice": "auto", "tools": None}, "only allowed when 'tools'", "tool_choice"),
         ({"parallel_tool_calls": True, "tools": None}, "only allowed when 'tools'", None),
         ({"stream_options": {}}, "only allowed when 'stream'", "stream_options"),
+        ({"stream": 0}, "expected a boolean, but got a number", "stream"),
+        (
+            {"messages": [HI, {"role": "assistant", "content": {}, "refusal": "no"}]},
+            "but got an object",
+            "messages[1].content",
+        ),
         ({"max_tokens": 0}, "below minimum", "max_tokens"),
         ({"max_tokens": "9"}, "expected an integer, but got a string", "max_tokens"),
         ({"top_k": 1}, "Unrecognized request argument supplied: top_k", "top_k"),

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.openai_responses.parse_request import parse
-from app.protocols.openai_responses.server import END
+from app.protocols.openai_responses.server import END, parse
 from app.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
 from tests.tables import each_row
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.core.tools import FREEFORM, ToolChoice
-from app.protocols.openai_responses.parse_input import sealed
-from app.protocols.openai_responses.parse_request import parse
+from app.protocols.openai_responses.refuse import sealed
+from app.protocols.openai_responses.server import parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
@@ -84,6 +84,7 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
         ({"previous_response_id": "resp_1"}, "'resp_1' not found", "previous_response_id"),
         # Items.
         (items({"type": "banana"}), "Invalid value: 'banana'", "input[1].type"),
+        (items({"type": ["message"]}), "Supported values are: 'message'", "input[1].type"),
         (items({"x": 1}), "Missing required parameter: 'input[1].type'", None),
         (items({**CALL, "tool_calls": []}), "Unknown parameter: 'input[1].tool_calls'", None),
         (items({"role": "tool", "content": "x"}), "Invalid value: 'tool'", "input[1].role"),

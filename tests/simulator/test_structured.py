@@ -13,9 +13,9 @@ from app.core.messages import Message
 from app.core.tools import Tool, ToolChoice
 from app.protocols.server import ModelReply
 from app.simulator.app import ENDS
-from app.simulator.fake_model.model import is_final
-from app.simulator.fake_model.model import reply as model_reply
-from tests.simulator.factories import TODAY, WEATHER, asking, called, results, user
+from app.simulator.model import is_final
+from app.simulator.model import reply as model_reply
+from tests.simulator.factories import WEATHER, asking, called, results, user
 from tests.tables import each_row
 
 PROMPT = "What is the weather in Paris? Answer as JSON."
@@ -52,7 +52,7 @@ def answer(name: str, body: dict[str, Any]) -> str:
     end = next(end for end in ENDS if end.name == name)
     headers = {"anthropic-version": "2023-06-01"}
     asked = end.parse(json.dumps(body).encode(), headers, end.path)
-    return model_reply(asked.request, seed=0, today=TODAY).text
+    return model_reply(asked.request).text
 
 
 def named(schema: Any) -> dict[str, Any]:
@@ -163,7 +163,7 @@ FORCED = ToolChoice("required")
 
 
 def reply(*messages: Message, **request: Any) -> ModelReply:
-    return model_reply(asking(*messages, **request), seed=0, today=TODAY)
+    return model_reply(asking(*messages, **request))
 
 
 def test_the_calls_come_first_then_json_of_what_they_gave() -> None:

@@ -168,12 +168,12 @@ async def test_it_is_told_where_bringing_it_up_takes_long(
 ) -> None:
     path, told = tmp_path / "a.db", list[str]()
     monkeypatch.setattr(database_module, "PATIENCE_S", 0.0)
-    await (await Database.open(path, told=told.append)).close()
-    await (await Database.open(path, told=told.append)).close()
+    await (await Database.open(path, notify=told.append)).close()
+    await (await Database.open(path, notify=told.append)).close()
     assert told == []  # a new file and one of today are no such work
     steps = (*MIGRATIONS, "CREATE TABLE notes (text);")
     monkeypatch.setattr(database_module, "MIGRATIONS", steps)
-    await (await Database.open(path, told=told.append)).close()
+    await (await Database.open(path, notify=told.append)).close()
     assert told == [f"Bringing the database up to date (schema {len(MIGRATIONS)} to {len(steps)})…"]
 
 
@@ -184,7 +184,7 @@ async def test_nothing_is_told_of_what_is_soon_done(
     monkeypatch.setattr(database_module, "PATIENCE_S", 3600.0)
     await (await Database.open(path)).close()
     monkeypatch.setattr(database_module, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE notes (text);"))
-    await (await Database.open(path, told=told.append)).close()
+    await (await Database.open(path, notify=told.append)).close()
     await asyncio.sleep(0)
     assert told == []
 

@@ -1,4 +1,4 @@
-"""The person's tools over the shipped ones."""
+"""The user's tools over the shipped ones."""
 
 from __future__ import annotations
 

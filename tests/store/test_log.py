@@ -183,12 +183,19 @@ async def test_what_a_person_denied_of_a_tool_newest_first(tmp_path: Path) -> No
             ("ran", made("Rome", CallDecided("1.1", "run"))),
             ("rule", made("Bonn", CallDecided("1.1", "deny", "rule", "no"))),
             ("other", made("Paris", deny, "other")),
+            ("half", made("Riga", deny, "half \ud800")),
             ("gone", made("Kyoto", deny)),
         ):
             await log.append(WriteBatch(session, events, summary=summary(session)))
         await log.mark_deleted("gone", 1)  # what was denied there stays denied
         assert await log.denied_calls("get_weather") == ['{"city": "Kyoto"}', '{"city": "Oslo"}']
         assert await log.denied_calls("get_weather", limit=1) == ['{"city": "Kyoto"}']
+        # A model can write half a character into a name.
+        assert await log.denied_calls("half \ud800") == ['{"city": "Riga"}']
+        assert [call.arguments for call in await log.past_calls("half \ud800")] == [
+            '{"city": "Riga"}'
+        ]
+        assert await log.past_results("half \ud800", "half") == []
         custom = factories.Log().start().prompt().request()
         custom.add(PartStarted(0, "call", "shell"))
         custom.add(PartEnded(0, "ls", "shell", meta={"type": "custom"}))

@@ -45,10 +45,10 @@ def test_what_is_meant(text: str) -> None:
     ("text", "told"),
     [
         ("tool:", "tool: needs a value"),
-        ("after:soon", "after: takes a date"),
-        ("before:2026-13-01", "before: takes a date"),
-        ("state:asleep", "state: takes idle, running"),
-        ("is:new", "is: takes pinned"),
+        ("after:soon", "after: expects a date"),
+        ("before:2026-13-01", "before: expects a date"),
+        ("state:asleep", "state: expects idle, running"),
+        ("is:new", "is: expects pinned"),
         (" ".join(["word"] * (WORDS + 1)), f"Only the first {WORDS} words"),
     ],
 )

@@ -26,7 +26,7 @@ def test_pages_name_the_bundles_that_there_are_and_every_source_is_in_one() -> N
     assert named == {*STYLES, *SCRIPTS, "start.js"}
     scripts = "".join(build(STATIC).files[name][0].decode() for name in SCRIPTS)
     for path in (*STATIC.glob("*.css"), *STATIC.glob("*.js")):
-        alone = path.stem == "shared" or path.name in START
+        alone = path.name in ("shared.js", *START)
         joined = f"\n// {path.name}\n" in f"\n{scripts}"
         in_styles = any(path.stem in sources for sources in STYLES.values())
         assert alone or (joined if path.suffix == ".js" else in_styles), path.name

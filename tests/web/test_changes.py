@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 def posted(settings: Settings, **edits: Any) -> Body:
-    """The form as `settings` draw it, with what a person changed in it."""
+    """The form as `settings` draw it, with what a user changed in it."""
     form = setup_form(settings)
     fields: dict[str, Any] = {**form.texts, **form.ticks, **form.lists} | edits
     pairs: list[tuple[str, str | UploadFile]] = [("whole", "on")]

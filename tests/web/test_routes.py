@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import Match, Mount, Route
+from starlette.routing import Match, Mount
+from starlette.routing import Route as CompiledRoute
 
-from app.web.app import LARGE, _routes, make_app, most_bytes
+from app.web.app import LARGE, Route, _routes, make_app, most_bytes
 from app.web.guard import MAX_BODY, SMALL_BODY, Guard
 from tests.engine.running import begun, running
 from tests.web.asking import (
@@ -61,11 +62,14 @@ def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
     }
     for route in app.routes:
         match route:
-            case Route(path=path, methods=methods):
+            case Route() | CompiledRoute():
+                path, methods = route.path, route.methods
                 filled = re.sub(r"\{(\w+)(:\w+)?\}", lambda found: places[found[1]], path)
                 yield from ((method, filled) for method in sorted(methods or ()))
             case Mount(path=path):
                 yield from (("GET", path + "/x"), ("POST", path + "/x"))
+            case _:
+                raise AssertionError(f"no route that is known: {route}")
 
 
 async def silent(scope: Any, receive: Any, send: Any) -> None:
@@ -132,7 +136,7 @@ async def test_only_routes_that_need_it_take_a_large_body() -> None:
 
 
 async def test_the_inventory_sees_a_new_route() -> None:
-    app = Starlette(routes=[Route("/new/{id}", silent, methods=["POST"])])
+    app = Starlette(routes=[CompiledRoute("/new/{id}", silent, methods=["POST"])])
     assert list(inventory(app, "s")) == [("POST", "/new/s")]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,12 +13,13 @@ import pytest
 from app.core.events import CallChecked, Logged, PartDelta, PartStarted
 from app.core.reducer import fold
 from app.engine.engine import Engine
-from app.engine.sessions import _follow
+from app.engine.sessions import Bell, _follow
 from app.render.blocks import PageFrame
 from app.render.view import View
 from app.render.wire_rows import WireRows
+from app.store.batch import Chunk
 from app.web.site import Site
-from app.web.stream import Cursor, _next, message
+from app.web.stream import Cursor, _frames, _next, message
 from tests.engine.running import asked, begun, running, until
 from tests.render.page import ENV, NOW_MS, Page
 from tests.tables import each_row
@@ -75,12 +79,13 @@ async def test_from_any_cursor_to_the_page_of_now(
         fresh = str(await page_at(engine, session.id, log, len(log)))
         for seq in range(1, len(log) + 1):
             page = await page_at(engine, session.id, log, seq)
-            cursor = Cursor(-1, seq, by_seq=True)
+            cursor = Cursor(-1, seq, wired=True, by_seq=True)
             page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
             assert str(page) == fresh, f"from {seq}"
             assert cursor.seq == len(log)
             assert await _next(site, session.id, cursor, slow=True) == ""
-        for unknown in (Cursor(-1, -1, by_seq=True), Cursor(-1, 999, by_seq=True)):
+        for after in (-1, 999):
+            unknown = Cursor(-1, after, wired=True, by_seq=True)
             page = await page_at(engine, session.id, log, 2)
             page.apply(frame_of(await _next(site, session.id, unknown, slow=True)))
             assert str(page) == fresh
@@ -126,28 +131,133 @@ async def test_the_bar_which_shows_the_whole_session_follows_on_the_slow_beat(
         assert '"#bar"' not in await _next(site, session.id, cursor, slow=True)
 
 
+async def test_a_text_does_not_wait_for_what_the_slow_beat_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as engine:
+        bell, sent = Bell(), iter([("bar", False), ("text", True), ("bar", False), ("text", True)])
+
+        async def send_next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
+            frame, cursor.behind = next(sent)
+            cursor.slow_at = 0.0
+            bell.ring()
+            return frame
+
+        monkeypatch.setattr("app.web.stream._next", send_next)
+        monkeypatch.setattr("app.web.stream.FRAME_S", 60.0)
+        monkeypatch.setattr(engine.sessions, "listen", lambda *session_ids: nullcontext(bell))
+        frames = _frames(Site(engine, ENV), "any", Cursor(-1, -1))
+        async with asyncio.timeout(9):
+            assert [await anext(frames) for _ in range(3)] == ["bar", "text", "bar"]
+
+
+async def test_who_comes_again_gets_what_was_late(tmp_path: Path) -> None:
+    """The line may be cut, or the page ask for more, between a frame and the slow beat after it."""
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "hello")
+        site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
+        assert '"#bar"' not in await _next(site, session.id, cursor, slow=False)
+        again = Cursor(-1, cursor.seq, by_seq=True)
+        assert '"#bar"' in await _next(site, session.id, again, slow=True)
+
+
 async def test_a_reader_of_each_moment_ends_with_the_same_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Frames taken while it streams, slow beats and fast ones in turn."""
+    """Frames taken while it streams, slow beats and fast ones in turn. The wire is made for those
+    who have it; who gets it meanwhile reads on from before it was drawn."""
     async with running(tmp_path, pace=0.1) as engine:
         monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
         session = await asked(engine, "hello", "get_weather")
         site = Site(engine, ENV)
         log = await engine.log.events(session.id)
-        page = await page_at(engine, session.id, log, len(log))
-        cursor = Cursor(-1, len(log), by_seq=True)
+        before = len(log)
+        pages = [await page_at(engine, session.id, log, before) for _ in range(3)]
+        cursors = [Cursor(-1, before, wired=wired, by_seq=True) for wired in (True, False, False)]
+        without = str(pages[1].tree.find("wire"))
         await engine.runner.prompt(session.id, "What is the weather in Paris?")
         beats = 0
         while True:
             position = engine.sessions.position
-            sent = await _next(site, session.id, cursor, slow=beats % 3 == 0)
-            page.apply(frame_of(sent))
+            for page, cursor in zip(pages, cursors, strict=True):
+                sent = await _next(site, session.id, cursor, slow=beats % 3 == 0)
+                assert cursor.wired or "#wire" not in sent
+                page.apply(frame_of(sent))
             beats += 1
+            if beats == 3:
+                async with engine.sessions.holding(session.id) as live:
+                    pages[2].load(await site.view(live), ["wire"])
+                cursors[2] = Cursor(-1, cursors[2].seq, wired=True, by_seq=True)
             log = await engine.log.events(session.id)
-            if isinstance(log[-1].event, CallChecked) and cursor.seq == len(log):
+            if isinstance(log[-1].event, CallChecked) and cursors[2].seq == len(log):
                 break
             await engine.sessions.wait(position, engine.sessions.list_version, 5)
-        assert beats > 1
-        page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
-        assert str(page) == str(await page_at(engine, session.id, log, len(log)))
+        assert beats > 3
+        for page, cursor in zip(pages, cursors, strict=True):
+            page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
+        fresh = await page_at(engine, session.id, log, len(log))
+        assert str(pages[0]) == str(pages[2]) == str(fresh)
+        assert str(pages[1]) == str(fresh).replace(str(fresh.tree.find("wire")), without)
+
+
+async def test_no_rows_of_the_wire_are_made_for_a_page_that_has_none(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session = await asked(engine, "hello")
+        site = Site(engine, ENV)
+        for position in (-1, 0):
+            sent = await _next(site, session.id, Cursor(position, -1), slow=True)
+            assert '"#flow"' in sent
+            assert "wire" not in sent
+        async with engine.sessions.holding(session.id) as live:
+            assert live.wire is None
+        assert '"#wire"' in await _next(site, session.id, Cursor(-1, -1, wired=True), slow=True)
+
+
+async def test_a_page_hears_of_bytes_that_leave_nothing_on_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        session_id = await begun(engine)
+        await engine.runner.prompt(session_id, "[[fault:stall-after-6]] hello")
+        deltas = 0
+        while deltas < 3:  # nothing comes after the third
+            position = engine.sessions.position
+            log = await engine.log.events(session_id)
+            deltas = sum(isinstance(logged.event, PartDelta) for logged in log)
+            await engine.sessions.wait(
+                position, engine.sessions.list_version, 0 if deltas > 2 else 5
+            )
+        site, cursor = Site(engine, ENV), Cursor(-1, -1)
+        assert "event: heard\ndata: 1 " in await _next(site, session_id, cursor, slow=True)
+        assert await _next(site, session_id, cursor, slow=True) == ""
+        size = await engine.log.recorded(session_id)
+        async with engine.sessions.holding(session_id) as live:
+            ping = Chunk(1, size, engine.sessions.clock() - 90, b": ping\n\n")
+            await engine.sessions.append(live, [], chunks=[ping])
+        assert await _next(site, session_id, cursor, slow=False) == ""
+        assert cursor.behind
+        told = re.fullmatch(
+            r"event: heard\ndata: 1 (\d+)\n\n", await _next(site, session_id, cursor, slow=True)
+        )
+        assert told is not None
+        assert int(told[1]) >= 90
+        await engine.runner.stop(session_id)
+        assert "heard" not in await _next(site, session_id, cursor, slow=True)
+
+
+async def test_who_comes_again_before_the_slow_beat_lacks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cursor tells of texts, and not of what follows them: the bar, and the wire's rows."""
+    async with running(tmp_path) as engine:
+        monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
+        session = await asked(engine, "hello")
+        site, log = Site(engine, ENV), await engine.log.events(session.id)
+        fresh = str(await page_at(engine, session.id, log, len(log)))
+        for seq in range(3, len(log)):
+            page, first = (
+                await page_at(engine, session.id, log, seq),
+                Cursor(-1, seq, wired=True, by_seq=True),
+            )
+            page.apply(frame_of(await _next(site, session.id, first, slow=False)))
+            again = Cursor(-1, first.seq, wired=True, by_seq=True, resumed=True)
+            page.apply(frame_of(await _next(site, session.id, again, slow=True)))
+            assert str(page) == fresh, f"from {seq}"

@@ -16,16 +16,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
+from app.core.arguments import name_of_step, pointer_step
 from app.exchange.parsers import MOST_VALUES, Unreadable, json_value, yaml_value
 from app.exchange.tool_entry import clip, from_openapi_schema, legal_name
-from app.schema.schema_checks import MAX_SCHEMA_BYTES
+from app.schema.schema_checks import MAX_SCHEMA_BYTES, OF_NAMES
 
 MOST_ALL = 3 * 1024 * 1024
 """Bytes of all the schemas of a document, as often as they are needed."""
 
 _VALUES = ("enum", "const", "default", "example", "examples")
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Words under which schemas stand by names, which may be any words."""
 _MOST_STEPS = 10
 
 HELD = "x-files"
@@ -45,7 +44,7 @@ def _original_ref(ref: str) -> str:
     name, _, pointer = ref.removeprefix(f"#/{HELD}/").partition("/")
     if not ref.startswith(f"#/{HELD}/"):
         return ref
-    file = unquote(name).replace("~1", "/").replace("~0", "~")
+    file = name_of_step(unquote(name))
     return f"{file}#/{pointer}" if pointer else file
 
 
@@ -85,14 +84,14 @@ class Schemas:
 
     def closed(self, schema: dict[str, Any]) -> dict[str, Any]:
         """`schema` with all that its refs name, directly or not, in its $defs."""
-        found: dict[str, Any] = {}
+        schemas: dict[str, Any] = {}
         bytes_ = 0
         todo = sorted(self._refs_in(schema))
         while todo:
             ref = todo.pop()
-            if ref in found:
+            if ref in schemas:
                 continue
-            found[ref], refs, size = self._converted(ref)
+            schemas[ref], refs, size = self._converted(ref)
             bytes_ += size
             if bytes_ > MAX_SCHEMA_BYTES:
                 raise UnresolvedRef("What its schemas refer to is too large for a tool.")
@@ -102,23 +101,25 @@ class Schemas:
             raise UnresolvedRef("The document is too large to be read whole; import a part of it.")
         if not schema["required"]:
             schema = {key: value for key, value in schema.items() if key != "required"}
-        defs = {self._names[ref]: found[ref] for ref in sorted(found)}
+        defs = {self._names[ref]: schemas[ref] for ref in sorted(schemas)}
         return {**schema, "$defs": defs} if defs else schema
 
     def _at(self, ref: str) -> Any:
         if not ref.startswith("#/"):
-            said = f"It refers to {clip(ref or '#')!a}, outside of it; nothing is fetched."
-            raise UnresolvedRef(said, refers=True)
+            sentence = f"It refers to {clip(ref or '#')!a}, outside of it; nothing is fetched."
+            raise UnresolvedRef(sentence, refers=True)
         here: Any = self._document
         for step in ref[2:].split("/"):
-            step = unquote(step).replace("~1", "/").replace("~0", "~")
+            step = name_of_step(unquote(step))
             if isinstance(here, Mapping) and step in here:
                 here = here[step]
             elif isinstance(here, list) and step.isascii() and step.isdigit():
                 here = here[int(step[:6])] if int(step[:6]) < len(here) else None
             else:
-                said = f"There is nothing at {clip(_original_ref(ref))!a}; correct the document."
-                raise UnresolvedRef(said, refers=True)
+                sentence = (
+                    f"There is nothing at {clip(_original_ref(ref))!a}; correct the document."
+                )
+                raise UnresolvedRef(sentence, refers=True)
         return here
 
     def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:
@@ -133,14 +134,14 @@ class Schemas:
             case {"$ref": str(ref)} if not by_name:
                 self._at(ref)  # refused here, where it stands
                 refs.add(ref)
-                kept = [key for key in schema if self._beside or key == "description"]
-                beside = {key: schema[key] for key in kept if key not in ("$ref", "summary")}
+                members = [key for key in schema if self._beside or key == "description"]
+                beside = {key: schema[key] for key in members if key not in ("$ref", "summary")}
                 return {"$ref": self._pointer(ref), **self._refs_named(beside, refs)}
             case Mapping():
                 return {
                     key: value
                     if key in _VALUES and not by_name
-                    else self._refs_named(value, refs, by_name=not by_name and key in _NAMED)
+                    else self._refs_named(value, refs, by_name=not by_name and key in OF_NAMES)
                     for key, value in schema.items()
                 }
             case list():
@@ -158,21 +159,21 @@ class Schemas:
 
     def _refs_in(self, schema: Any) -> set[str]:
         """The refs of the document that a rewritten schema holds."""
-        found: set[str] = set()
+        refs: set[str] = set()
         todo = [(schema, False)]
         while todo:
             match todo.pop():
                 case (Mapping() as inner, by_name):
                     if isinstance(inner.get("$ref"), str) and not by_name:
-                        found.add(self._refs[inner["$ref"].rpartition("/")[2]])
+                        refs.add(self._refs[inner["$ref"].rpartition("/")[2]])
                     todo += [
-                        (value, not by_name and key in _NAMED)
+                        (value, not by_name and key in OF_NAMES)
                         for key, value in inner.items()
                         if by_name or key not in _VALUES
                     ]
                 case (list() as several, _):
                     todo += [(inner, False) for inner in several]
-        return found
+        return refs
 
 
 # -- Documents of several files ----------------------------------------------------------------
@@ -271,7 +272,7 @@ class _Bundler:
         if name not in self.parts:
             self.parts[name] = ""
             self.waiting.append(name)
-        step = quote(name.replace("~", "~0").replace("/", "~1"), safe="~")
+        step = quote(pointer_step(name), safe="~")
         return f"#/{HELD}/{step}{pointer}"
 
     def _target(self, path: str) -> str | None:
@@ -290,8 +291,8 @@ _SCHEMA = (
 )
 """What stands in a parameter itself there, and in its `schema` since."""
 _STYLES = {"ssv": "spaceDelimited", "pipes": "pipeDelimited"}
-_JSON = "application/json"
-_FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
 
 
@@ -328,7 +329,7 @@ def convert_operation(
     }
     kinds = operation.get("consumes", document.get("consumes"))
     kinds = [kind for kind in kinds if isinstance(kind, str)] if isinstance(kinds, list) else []
-    made = {
+    converted = {
         **operation,
         "parameters": [
             _convert_parameter(parameter)
@@ -339,13 +340,15 @@ def convert_operation(
     body = next((parameter for (where, _), parameter in given.items() if where == "body"), None)
     fields = [parameter for (where, _), parameter in given.items() if where == "formData"]
     if body is not None:
-        made["requestBody"] = {
+        converted["requestBody"] = {
             "required": body.get("required") is True,
-            "content": {kind: {"schema": body.get("schema", {})} for kind in kinds or [_JSON]},
+            "content": {kind: {"schema": body.get("schema", {})} for kind in kinds or [JSON]},
         }
     elif fields:
-        made["requestBody"] = {"content": {_form_kind(fields, kinds): {"schema": _form(fields)}}}
-    return made
+        converted["requestBody"] = {
+            "content": {_form_kind(fields, kinds): {"schema": _form(fields)}}
+        }
+    return converted
 
 
 _PLACES = ("path", "query", "header")
@@ -360,12 +363,12 @@ def _swagger_parameters(schemas: Schemas, holder: Mapping[str, Any]) -> Iterator
 
 
 def _convert_parameter(given: Mapping[str, Any]) -> dict[str, Any]:
-    made = {key: value for key, value in given.items() if key not in _SCHEMA}
-    made["schema"] = {key: given[key] for key in _SCHEMA if key in given}
+    converted = {key: value for key, value in given.items() if key not in _SCHEMA}
+    converted["schema"] = {key: given[key] for key in _SCHEMA if key in given}
     if given.get("type") == "array" and given.get("in") == "query":
         way = given.get("collectionFormat", "csv")
-        made |= {"style": _STYLES.get(str(way), "form"), "explode": way == "multi"}
-    return made
+        converted |= {"style": _STYLES.get(str(way), "form"), "explode": way == "multi"}
+    return converted
 
 
 def _form(fields: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -384,7 +387,7 @@ def _form(fields: list[Mapping[str, Any]]) -> dict[str, Any]:
 def _form_kind(fields: list[Mapping[str, Any]], kinds: list[str]) -> str:
     """A form is sent as files only where it has some, or where nothing else is taken."""
     has_files = any(field.get("type") == "file" for field in fields)
-    return _MULTIPART if has_files or kinds == [_MULTIPART] else _FORM
+    return _MULTIPART if has_files or kinds == [_MULTIPART] else FORM
 
 
 def _server(document: Mapping[str, Any]) -> str:

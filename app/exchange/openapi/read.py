@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from app.exchange.config_secrets import variable
 from app.exchange.openapi.documents import (
+    FORM,
+    JSON,
     Schemas,
     UnresolvedRef,
     convert_operation,
@@ -31,20 +32,19 @@ from app.exchange.tool_entry import (
     legal_name,
     refused_tool,
 )
+from app.secrets.config_secrets import variable
 
 KIND = "OpenAPI operation"
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _WITH_BODY = ("post", "put", "patch")
 _NOT_SET = ("accept", "content-type", "authorization", "host", "content-length", "cookie", "te")
 _JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b|\*/\*", re.I)
-_PLAIN_JSON = "application/json"
 _WHOLE = (
     *("minProperties", "maxProperties", "patternProperties", "propertyNames"),
     *("additionalProperties", "dependentRequired", "dependentSchemas"),
 )
 """Words about a body as a whole, which its members by themselves cannot say."""
 _NO_HOST = "example.invalid"
-_FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass
@@ -75,8 +75,8 @@ def tools(
     """The operations in the order of the document; with `pick`, those whose `key` is in it."""
     swagger = is_swagger(document)
     if not swagger and not str(document.get("openapi", "")).startswith("3"):
-        said = "Only OpenAPI 3 and Swagger 2.0 are read; convert the document first."
-        yield refused_tool({}, KIND, "OpenAPI", said)
+        sentence = "Only OpenAPI 3 and Swagger 2.0 are read; convert the document first."
+        yield refused_tool({}, KIND, "OpenAPI", sentence)
         return
     if swagger:
         document = convert_swagger(document)
@@ -89,8 +89,8 @@ def tools(
         try:
             item = _item(schemas, item)
         except UnresolvedRef as error:
-            found = refused_tool(form, KIND, str(path), str(error))
-            yield replace(found, refers=error.refers)
+            refused = refused_tool(form, KIND, str(path), str(error))
+            yield replace(refused, refers=error.refers)
             continue
         for method in _METHODS:
             picked = pick is None or key({**form, "method": method}) in pick
@@ -124,10 +124,10 @@ def key(form: Mapping[str, Any]) -> str:
 
 def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
     """What stands at a path, with what it refers to."""
-    told = schemas.target(item)
-    if not isinstance(told, Mapping):
+    target = schemas.target(item)
+    if not isinstance(target, Mapping):
         raise UnresolvedRef("The value at this path is not an object; correct the document.")
-    return told if told is item else {**told, **item}
+    return target if target is item else {**target, **item}
 
 
 def _operation(
@@ -154,8 +154,8 @@ def _operation(
             {"type": "object", "properties": tool.properties, "required": tool.required}
         )
     except UnresolvedRef as error:
-        found = refused_tool(form, KIND, name, str(error))
-        return replace(found, pointer="/parameters", refers=error.refers)
+        refused = refused_tool(form, KIND, name, str(error))
+        return replace(refused, pointer="/parameters", refers=error.refers)
     except _InvalidOperation as error:
         return refused_tool(form, KIND, name, str(error))
     config: dict[str, Any] = {"method": method.upper(), "url": server + _path(path, tool)}
@@ -183,8 +183,8 @@ def _name(operation: Mapping[str, Any], path: str, method: str) -> str:
 
 
 def _description(operation: Mapping[str, Any]) -> str:
-    told = [operation.get(key) for key in ("summary", "description")]
-    texts = [text.strip() for text in told if isinstance(text, str) and text.strip()]
+    values = [operation.get(key) for key in ("summary", "description")]
+    texts = [text.strip() for text in values if isinstance(text, str) and text.strip()]
     return "\n\n".join(dict.fromkeys(texts))
 
 
@@ -215,7 +215,7 @@ def _server(
                 tool.notes.append("The document names several servers; this is the first.")
             break
     if re.match(r"//[^/]", url):
-        tool.notes.append("Its server names no scheme; https is taken.")
+        tool.notes.append("Its server names no scheme; https is used.")
         url = f"https:{url}"
     if lost:
         tool.notes.append(f"{clip(lost)!a} at the end of its server was left out.")
@@ -260,14 +260,14 @@ def _parameters(
     tool: _OperationTool,
 ) -> None:
     """Those of the path and of the operation; the latter's win."""
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
     for holder in (item, operation):
         listed = holder.get("parameters")
         for entry in listed if isinstance(listed, list) else ():
             parameter = schemas.target(entry)
             if isinstance(parameter, Mapping):
-                found[str(parameter.get("in")), str(parameter.get("name"))] = parameter
-    for (where, name), parameter in found.items():
+                parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+    for (where, name), parameter in parameters.items():
         _parameter(schemas, where, name, parameter, tool)
     for name in re.findall(r"\{([^{}/]*)\}", path):
         if name not in tool.places:
@@ -294,8 +294,8 @@ def _parameter(
     tool.properties[argument] = schema
     if parameter.get("required") is True or where == "path":
         tool.required.append(argument)
-    if told := _actual_style(where, parameter, _types(schemas.followed(schema))):
-        tool.notes.append(f"{argument} is sent as {told}; the document asks for another way.")
+    if style := _actual_style(where, parameter, _types(schemas.followed(schema))):
+        tool.notes.append(f"{argument} is sent as {style}; the document asks for another way.")
     match where:
         case "path":
             tool.places[name] = argument
@@ -325,8 +325,8 @@ def _is_object(schemas: Schemas, schema: Any) -> bool:
     if not isinstance(schema, Mapping):
         return False
     several = [alternative for word in ("anyOf", "oneOf") for alternative in schema.get(word, ())]
-    told = [_types(alternative) for alternative in (schema, *map(schemas.followed, several))]
-    return any("object" in types for types in told)
+    all_types = [_types(alternative) for alternative in (schema, *map(schemas.followed, several))]
+    return any("object" in types for types in all_types)
 
 
 def _types(schema: Any) -> Collection[str]:
@@ -347,13 +347,13 @@ def _argument(name: str, where: str, tool: _OperationTool) -> str:
 
 def _path(path: str, tool: _OperationTool) -> str:
     """The path with its places named by the arguments, and all else as it may stand in a URL."""
-    made = ""
+    url_path = ""
     for place, text in enumerate(re.split(r"\{([^{}/]*)\}", path)):
         if place % 2 == 0:
-            made += quote(text, safe="/:@!$&'()*+,;=~%-._")
+            url_path += quote(text, safe="/:@!$&'()*+,;=~%-._")
         else:
-            made += f"{{{tool.places[text]}}}"
-    return made if made.startswith("/") else f"/{made}"
+            url_path += f"{{{tool.places[text]}}}"
+    return url_path if url_path.startswith("/") else f"/{url_path}"
 
 
 # -- the body
@@ -370,7 +370,7 @@ def _body(
     kinds = [str(kind) for kind in content]
     picked = next((kind for kind in kinds if _JSON.match(kind)), None)
     if picked is None:
-        picked = _FORM if _FORM in kinds else kinds[0]
+        picked = FORM if FORM in kinds else kinds[0]
     if picked.startswith("multipart/"):
         raise _InvalidOperation(
             "It is sent files as multipart, which an http tool cannot send; write its own."
@@ -378,8 +378,8 @@ def _body(
     media = content[picked]
     schema = schemas.rewritten(media.get("schema", {})) if isinstance(media, Mapping) else {}
     flat = schemas.followed(schema)
-    way = "form" if picked == _FORM else "json"
-    kind = picked if picked != "*/*" else _PLAIN_JSON
+    way = "form" if picked == FORM else "json"
+    kind = picked if picked != "*/*" else JSON
     if (_JSON.match(picked) or way == "form") and _is_flat(flat, tool):
         required = flat.get("required", [])
         tool.notes += [
@@ -389,17 +389,17 @@ def _body(
             if flat.get(word) and flat[word] is not True
         ]
         for name, prop in flat["properties"].items():
-            told = schemas.followed(prop)
-            if isinstance(told, Mapping) and told.get("readOnly") is True:
+            followed = schemas.followed(prop)
+            if isinstance(followed, Mapping) and followed.get("readOnly") is True:
                 continue
             tool.properties[name] = prop
             tool.required += [name] if name in required else []
         tool.body = way
         nested = [name for name, prop in flat["properties"].items() if _is_object(schemas, prop)]
         if way == "form" and nested:
-            said = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
-            tool.notes.append(f"An object is sent as JSON within the form: {clip(said)}.")
-        if way == "json" and kind != _PLAIN_JSON:
+            names = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
+            tool.notes.append(f"An object is sent as JSON within the form: {clip(names)}.")
+        if way == "json" and kind != JSON:
             tool.headers["Content-Type"] = kind
         return
     if way == "form":
@@ -454,7 +454,7 @@ def _security(
             names = re.findall(r"\$\{(\w+)\}", " ".join(scheme[1] for scheme in named if scheme))
             tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
             return
-    tool.notes.append("How it is secured cannot be said by a header; it is sent without a key.")
+    tool.notes.append("Its security scheme cannot be sent as a header; it is sent without a key.")
 
 
 def _give_key(header: str, value: str, tool: _OperationTool) -> None:

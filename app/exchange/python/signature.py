@@ -15,8 +15,8 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.tools import Tool
 from app.exchange.parsers import Unreadable
-from app.exchange.python.source import Function, functions
-from app.protocols.lint_rules import recursive_refs
+from app.exchange.python.source import FIELD, NAMES, Function, functions
+from app.protocols.limits import recursive_refs
 from app.schema.schema_checks import is_local, pointer, resolve
 
 # -- Types of JSON Schema as Python writes them ------------------------------------------------
@@ -25,30 +25,11 @@ WIDTH = 88
 _MOST_WRITTEN_DEPTH = 8
 _MOST_CLASSES = 200
 
-_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+_TYPES = {NAMES[name]["type"]: name for name in ("str", "int", "float", "bool", "None")}
 _FORMATS = {
-    "date-time": "datetime",
-    "date": "date",
-    "time": "time",
-    "duration": "timedelta",
-    "uuid": "UUID",
-    "email": "EmailStr",
-    "uri": "AnyUrl",
+    schema["format"]: name for name, schema in reversed(NAMES.items()) if "format" in schema
 }
-_FIELD = {
-    "minimum": "ge",
-    "exclusiveMinimum": "gt",
-    "maximum": "le",
-    "exclusiveMaximum": "lt",
-    "multipleOf": "multiple_of",
-    "minLength": "min_length",
-    "maxLength": "max_length",
-    "minItems": "min_length",
-    "maxItems": "max_length",
-    "pattern": "pattern",
-    "title": "title",
-    "examples": "examples",
-}
+"""Of several names the first."""
 _TAKEN = {
     *("Annotated", "Any", "Context", "Decimal", "Dict", "Enum", "Field", "FilePath", "Final"),
     *("Iterable", "List", "Literal", "Mapping", "Optional", "Path", "Required", "Sequence"),
@@ -72,13 +53,13 @@ def signature_of(tool: Tool, *, in_docstring: bool) -> str:
     writing, parameters = _Writing(tool.parameters), tool.parameters
     properties = parameters.get("properties", {})
     needed = parameters.get("required", ())
-    told, arguments = {}, []
+    in_docstring_texts, arguments = {}, []
     keyword_only = _default_comes_first(properties, needed)
     for name, schema in properties.items():
         schema = schema if isinstance(schema, Mapping) else {}
         described = schema.get("description")
         if in_docstring and isinstance(described, str) and _one_line(described):
-            told[_identifier(name)] = described
+            in_docstring_texts[_identifier(name)] = described
             schema = {key: value for key, value in schema.items() if key != "description"}
         required = name in needed
         default, schema = _default(schema, required=required)
@@ -86,7 +67,10 @@ def signature_of(tool: Tool, *, in_docstring: bool) -> str:
         equals = f" = {default}" if default else ""
         arguments.append(f"{_identifier(name)}: {hint}{equals}")
     head = _head(tool.name, [*(["*"] if keyword_only else []), *arguments])
-    blocks = [*writing.classes.values(), head + _docstring(tool.description, told) + "    ...\n"]
+    blocks = [
+        *writing.classes.values(),
+        head + _docstring(tool.description, in_docstring_texts) + "    ...\n",
+    ]
     return "\n\n".join(blocks)
 
 
@@ -101,15 +85,12 @@ def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
         named = resolve(writing.root, str(ref))
         inner = {**named, **rest} if isinstance(named, Mapping) else {}
         return writing_hint(writing, inner, str(ref).rpartition("/")[2] or name, depth + 1)
-    hint, said = _core(writing, schema, name, depth)
+    hint, covered = _core(writing, schema, name, depth)
     words = [
-        f"{_FIELD[key]}={_literal(schema[key])}"
-        for key in _FIELD
-        if key in schema and key not in said
+        f"{word}={_literal(schema[key])}"
+        for word, key in FIELD
+        if key in schema and key not in covered
     ]
-    for key in ("description", "default"):
-        if key in schema and key not in said:
-            words.append(f"{key}={_literal(schema[key])}")
     return f"Annotated[{hint}, Field({', '.join(words)})]" if words else hint
 
 
@@ -163,8 +144,8 @@ def _class(writing: _Writing, schema: Mapping[str, Any], name: str, depth: int) 
         hint = writing_hint(writing, inner, member, depth + 1)
         wrapped = hint if member in needed else f"NotRequired[{hint}]"
         lines.append(f"    {_identifier(member)}: {wrapped}\n")
-    told = schema.get("description")
-    docstring = _docstring(told, {}) if isinstance(told, str) else ""
+    text = schema.get("description")
+    docstring = _docstring(text, {}) if isinstance(text, str) else ""
     body = "".join(lines) or ("" if docstring else "    pass\n")
     # Those inside of it come first.
     del writing.classes[called]
@@ -209,9 +190,9 @@ def _head(name: str, arguments: list[str]) -> str:
 
 def _identifier(name: str) -> str:
     """The name of an argument; another one where Python does not take it, which is a loss."""
-    made = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
-    made = f"_{made}" if made[0].isdigit() else made
-    return f"{made}_" if keyword.iskeyword(made) else made
+    word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    word = f"_{word}" if word[0].isdigit() else word
+    return f"{word}_" if keyword.iskeyword(word) else word
 
 
 def _one_line(text: str) -> bool:
@@ -281,7 +262,7 @@ def face(tool: Tool) -> Face:
     """The tool as Python. Always sound Python, whatever the tool is."""
     if tool.format is not None:
         source = signature_of(replace(tool, format=None), in_docstring=True)
-        return Face(source, ("A free-form tool takes text: Python shows it as one argument.",))
+        return Face(source, ("A free-form tool expects text: Python shows it as one argument.",))
     sources = [signature_of(tool, in_docstring=where) for where in (True, False)]
     faces = [
         Face(source, tuple(_list_losses(tool, _read(source)))[:MOST_LOSSES]) for source in sources
@@ -297,10 +278,10 @@ def tool_from(source: str, tool: Tool) -> Tool:
     shown = _read(face(tool).source)
     read = _read(source)
     if read.problem:
-        raise BadTool(f"Line {read.line}: {read.problem}", "/parameters")
+        raise BadTool(f"Line {read.line}: {read.problem}", "/parameters", read.line)
     for note in read.notes:
         if note not in shown.notes:
-            raise BadTool(f"Line {read.line}: {note}", "/parameters")
+            raise BadTool(f"Line {read.line}: {note}", "/parameters", read.line)
     return replace(
         tool,
         name=tool.name if read.name == shown.name else read.name,
@@ -311,13 +292,16 @@ def tool_from(source: str, tool: Tool) -> Tool:
 
 def _read(source: str) -> Function:
     try:
-        found = functions(source)
+        read = functions(source)
     except Unreadable as error:
-        raise BadTool(str(error), "/parameters") from None
-    if len(found) != 1:
-        what = "There is no function here" if not found else f"Line {found[1].line}: a second one"
-        raise BadTool(f"{what}; write one function, whose arguments are the tool's.", "/parameters")
-    return found[0]
+        raise BadTool(str(error), "/parameters", error.line) from None
+    if len(read) == 1:
+        return read[0]
+    line = read[1].line if read else None
+    what = f"Line {line}: a second one" if read else "There is no function here"
+    raise BadTool(
+        f"{what}; write one function, whose arguments are the tool's.", "/parameters", line
+    )
 
 
 def _parameters(
@@ -334,10 +318,10 @@ def _parameters(
     required = read.get("required", [])
     if sorted(required) == sorted(own.get("required", [])):
         required = own.get("required", [])
-    made = {**own, "type": "object", "properties": properties, "required": required}
+    merged = {**own, "type": "object", "properties": properties, "required": required}
     if not required and "required" not in own:
-        del made["required"]
-    return made
+        del merged["required"]
+    return merged
 
 
 def _same_members(schema: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -356,19 +340,19 @@ def _list_losses(tool: Tool, read: Function) -> Iterator[str]:
     if not isinstance(parameters.get("additionalProperties", False), bool):
         yield "additionalProperties with a schema has no word in a Python function."
     if read.description.split() != tool.description.split():
-        yield "The description reads like a list of arguments; Python would take it for one."
+        yield "The description reads like a list of arguments; Python would parse it as one."
     own = {
         "type": "object",
         "properties": parameters.get("properties", {}),
         "required": parameters.get("required", []),
     }
-    said = {"required": [], **read.parameters}
-    told = list(_differences(_Plain(parameters).of(own, 0), _Plain(said).of(said, 0), ()))
-    looped = sorted(recursive_refs(parameters)) if told else []
+    as_read = {"required": [], **read.parameters}
+    losses = list(_differences(_Plain(parameters).of(own, 0), _Plain(as_read).of(as_read, 0), ()))
+    looped = sorted(recursive_refs(parameters)) if losses else []
     if looped:
         yield f"The schema refers to itself ({looped[0]}): Python shows a part of it."
     else:
-        yield from told
+        yield from losses
 
 
 def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[str]:
@@ -390,7 +374,7 @@ def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[
 
 
 def _lost(place: tuple[str | int, ...]) -> str:
-    return f"{pointer(place)} cannot be said in Python as it is."
+    return f"{pointer(place)} cannot be written in Python as it is."
 
 
 class _Plain:
@@ -411,19 +395,19 @@ class _Plain:
             rest = {key: member for key, member in schema.items() if key != "$ref"}
             if isinstance(named, Mapping):
                 return self.of({**named, **rest}, depth + 1)
-        made = {key: self.inside(key, member, depth) for key, member in schema.items()}
-        if "const" in made and "enum" not in made:
-            made["enum"] = [made.pop("const")]
-        match made:
-            case {"enum": [*values]} if "type" not in made:
+        members = {key: self.inside(key, member, depth) for key, member in schema.items()}
+        if "const" in members and "enum" not in members:
+            members["enum"] = [members.pop("const")]
+        match members:
+            case {"enum": [*values]} if "type" not in members:
                 kinds = {type(value) for value in values}
                 if len(kinds) == 1 and (kind := _INFERRED.get(kinds.pop())):
-                    made["type"] = kind
-            case {"type": [*types]} if len(made) == 1:
+                    members["type"] = kind
+            case {"type": [*types]} if len(members) == 1:
                 return {"anyOf": [{"type": kind} for kind in types]}
             case {"type": "object", "properties": _}:
-                made.setdefault("required", [])
-        return made
+                members.setdefault("required", [])
+        return members
 
     def inside(self, key: str, value: Any, depth: int) -> Any:
         match key, value:
@@ -457,15 +441,15 @@ tool = lambda name: lambda function: function
 
 def python_file(tools: Sequence[Tool]) -> str:
     """A module with a function for each tool; its imports are those that it needs."""
-    taken: set[str] = set()
+    names_in_use: set[str] = set()
     blocks = []
     for tool in tools:
         source = face(tool).source
         for name in _CLASS.findall(source):
             free, number = name, 2
-            while free in taken:
+            while free in names_in_use:
                 free, number = f"{name}{number}", number + 1
-            taken.add(free)
+            names_in_use.add(free)
             source = source if free == name else _rename_class(source, name, free)
         blocks.append(source)
     body = "\n\n".join(blocks)

@@ -19,12 +19,20 @@ from app.exchange.tool_entry import ImportedTool, ToolParts, build_tool
 
 # -- Types of annotations as JSON Schema -------------------------------------------------------
 
-ANYTHING = "anything is allowed there."
 MOST_DEPTH = 24
 MOST_NODES = 5_000
 _MOST_QUOTED = 2_000
 
 Schema = dict[str, Any]
+
+
+class OpenType(str):
+    """A note on a value of which no type is known; a schema that was written for it takes its
+    place."""
+
+    def __new__(cls, what: str) -> OpenType:
+        return super().__new__(cls, f"{what}, so anything is allowed there.")
+
 
 _LISTS = (
     *("list", "List", "Sequence", "MutableSequence", "Collection", "Iterable", "Iterator"),
@@ -33,7 +41,7 @@ _LISTS = (
 _SETS = ("set", "Set", "frozenset", "FrozenSet", "AbstractSet", "MutableSet")
 _TUPLES = ("tuple", "Tuple")
 _MAPS = ("dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict", "DefaultDict")
-_NAMES: Mapping[str, Schema] = {
+NAMES: dict[str, Schema] = {
     "str": {"type": "string"},
     "int": {"type": "integer"},
     "float": {"type": "number"},
@@ -55,17 +63,24 @@ _NAMES: Mapping[str, Schema] = {
     **{name: {"type": "string"} for name in ("Path", "FilePath", "bytes", "Decimal")},
 }
 _SAME = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "InitVar", "Type")
-_FIELD = {
-    "ge": "minimum",
-    "gt": "exclusiveMinimum",
-    "le": "maximum",
-    "lt": "exclusiveMaximum",
-    "multiple_of": "multipleOf",
-    "pattern": "pattern",
-    "examples": "examples",
-    "description": "description",
-    "title": "title",
-}
+FIELD = (
+    ("ge", "minimum"),
+    ("gt", "exclusiveMinimum"),
+    ("le", "maximum"),
+    ("lt", "exclusiveMaximum"),
+    ("multiple_of", "multipleOf"),
+    ("min_length", "minLength"),
+    ("max_length", "maxLength"),
+    ("min_length", "minItems"),
+    ("max_length", "maxItems"),
+    ("pattern", "pattern"),
+    ("title", "title"),
+    ("examples", "examples"),
+    ("description", "description"),
+    ("default", "default"),
+)
+"""What `Field` of pydantic says, and the keyword of JSON Schema for it."""
+
 _ENUMS = ("Enum", "IntEnum", "StrEnum")
 _RECORDS = ("BaseModel", "TypedDict", "NamedTuple", "Struct")
 
@@ -123,12 +138,12 @@ class Types:
                     properties[name] = schema
                     needed = _is_required(hint, value, total=total)
                     required += [name] if needed else []
-        made: Schema = {"type": "object", "properties": properties}
+        members: Schema = {"type": "object", "properties": properties}
         if required:
-            made["required"] = list(dict.fromkeys(required))
-        if told := ast.get_docstring(node):
-            made["description"] = told
-        return made
+            members["required"] = list(dict.fromkeys(required))
+        if text := ast.get_docstring(node):
+            members["description"] = text
+        return members
 
     def with_default(self, schema: Schema, value: ast.expr | None) -> Schema:
         """`schema` with what a default, or a `Field(...)` in its place, says."""
@@ -143,23 +158,16 @@ class Types:
         return schema
 
     def _with_field(self, schema: Schema, call: ast.Call) -> Schema:
-        made = dict(schema)
-        sizes = (
-            ("minItems", "maxItems")
-            if made.get("type") == "array"
-            else (
-                "minLength",
-                "maxLength",
-            )
-        )
-        words = {**_FIELD, "min_length": sizes[0], "max_length": sizes[1], "default": "default"}
+        extended = dict(schema)
+        other = "Length" if extended.get("type") == "array" else "Items"
+        words = {word: keyword for word, keyword in FIELD if not keyword.endswith(other)}
         given = [(word.arg, word.value) for word in call.keywords]
         given += [("default", argument) for argument in call.args[:1]]
         for name, value in given:
-            known, said = literal(value)
-            if known and name in words and said is not None and said is not ...:
-                made[words[name]] = said
-        return made
+            known, constant = literal(value)
+            if known and name in words and constant is not None and constant is not ...:
+                extended[words[name]] = constant
+        return extended
 
     def _quoted(self, text: str, depth: int) -> Schema:
         """A hint in quotes, which names what stands further down in the file."""
@@ -182,8 +190,8 @@ class Types:
                 return self._class(self.classes[name], depth + 1)
             finally:
                 self._open.pop()
-        if name in _NAMES:
-            return dict(_NAMES[name])
+        if name in NAMES:
+            return dict(NAMES[name])
         return self._unknown(name)
 
     def _class(self, node: ast.ClassDef, depth: int) -> Schema:
@@ -191,7 +199,7 @@ class Types:
             read = [literal(line.value) for line in node.body if isinstance(line, ast.Assign)]
             # One that is not known, such as auto(), leaves the others wrong.
             known = bool(read) and all(known for known, _ in read)
-            return _enum([said for _, said in read]) if known else self._unknown(node.name)
+            return _enum([constant for _, constant in read]) if known else self._unknown(node.name)
         if is_record(node, self.classes):
             return self.members(node, depth)
         return self._unknown(node.name)
@@ -204,7 +212,7 @@ class Types:
             case "Union":
                 return _union([self.schema(part, depth + 1) for part in several])
             case "Literal":
-                values = [said for known, said in map(self._literal, several) if known]
+                values = [constant for known, constant in map(self._literal, several) if known]
                 return _enum(values) if len(values) == len(several) else self._unknown("Literal")
             case "Annotated" if several:
                 return self._annotated(several, depth)
@@ -212,7 +220,7 @@ class Types:
                 return self._tuple(several, depth)
             case _ if name in _LISTS + _SETS:
                 items = self.schema(several[0], depth + 1) if several else {}
-                return {**_NAMES[name], **({"items": items} if items else {})}
+                return {**NAMES[name], **({"items": items} if items else {})}
             case _ if name in _MAPS:
                 inner = self.schema(several[1], depth + 1) if len(several) == 2 else {}
                 return {"type": "object", **({"additionalProperties": inner} if inner else {})}
@@ -272,7 +280,7 @@ class Types:
         return schema
 
     def _unknown(self, what: str) -> Schema:
-        self.notes.append(f"The type {what!r} is not known here, so {ANYTHING}")
+        self.notes.append(OpenType(f"The type {what!r} is not known here"))
         return {}
 
 
@@ -326,15 +334,15 @@ def is_record(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
 
 def _ancestors(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
     """The class after those of the same file that it is made from, each once."""
-    found = {node.name: node}
+    by_name = {node.name: node}
     todo = [node]
     while todo:
         for base in todo.pop().bases:
             name = last_name(base)
-            if name in classes and name not in found:
-                found[name] = classes[name]
+            if name in classes and name not in by_name:
+                by_name[name] = classes[name]
                 todo.append(classes[name])
-    return list(reversed(found.values()))
+    return list(reversed(by_name.values()))
 
 
 def _is_made_inside(value: ast.expr | None) -> bool:
@@ -364,8 +372,8 @@ def _type_alias(hint: ast.expr, value: ast.expr | None) -> str:
     for note in notes:
         match note:
             case ast.Call(func=func, keywords=words) if last_name(func) == "Field":
-                said = {word.arg: literal(word.value)[1] for word in words}
-                alias = said.get("validation_alias") or said.get("alias")
+                words_given = {word.arg: literal(word.value)[1] for word in words}
+                alias = words_given.get("validation_alias") or words_given.get("alias")
                 return alias if isinstance(alias, str) else ""
     return ""
 
@@ -450,8 +458,8 @@ class Function:
 
 def tools(source: str, file: str = "") -> Iterator[ImportedTool]:
     """Every function of `source`; `file` is the absolute path it stands at, where that is known."""
-    found = functions(source)
-    for function in found:
+    read = functions(source)
+    for function in read:
         notes = list(function.notes)
         pieces = ToolParts(function.name, function.description, function.parameters, notes=notes)
         if file.startswith("/") and function.line:
@@ -484,24 +492,24 @@ def functions(source: str) -> list[Function]:
             ):
                 if last_name(hint) == "TypeAlias":
                     aliases[name] = value
-    found = []
+    result = []
     for node in tree.body:
         if isinstance(node, Def) and _is_tool(node):
-            found.append(_function(node, Types(classes, aliases)))
-    if not found:
-        found = [
+            result.append(_function(node, Types(classes, aliases)))
+    if not result:
+        result = [
             _model(node, Types(classes, aliases))
             for node in tree.body
             if isinstance(node, ast.ClassDef) and is_record(node, classes)
         ]
-    if not found and any(
+    if not result and any(
         isinstance(line, Def) for class_ in classes.values() for line in class_.body
     ):
         raise Unreadable(
             "Its functions are methods of a class, which are not read: a tool is called without "
             "an object. Put functions that call them at the top of the file."
         )
-    return found
+    return result
 
 
 def _is_tool(node: Def) -> bool:
@@ -523,8 +531,8 @@ def parse_module(source: str) -> ast.Module:
             return ast.parse(source)
     except SyntaxError as error:
         what = "a number has too many digits" if "digits" in error.msg else error.msg
-        said = f"Line {error.lineno or 1}: this is not valid Python: {what}."
-        raise Unreadable(said) from None
+        line = error.lineno or 1
+        raise Unreadable(f"Line {line}: this is not valid Python: {what}.", line) from None
     except (RecursionError, MemoryError):
         raise Unreadable("The Python is nested too deep to be read.") from None
     except ValueError:
@@ -541,25 +549,27 @@ def _alias(value: ast.expr) -> ast.expr:
 
 def _function(node: Def, types: Types) -> Function:
     decorator, named = _decorator(node)
-    told = _Docstring(ast.get_docstring(node) or "")
+    documented = _Docstring(ast.get_docstring(node) or "")
     name, description = str(named.get("name") or node.name), named.get("description")
-    found = Function(name, node.name, "", {}, node.lineno, decorator)
+    unread = Function(name, node.name, "", {}, node.lineno, decorator)
     try:
         model = named.get("args_schema")
         if isinstance(model, str) and model in types.classes:
             parameters = types.members(types.classes[model])
             parameters.pop("description", None)
         else:
-            parameters = _arguments(node, types, told)
+            parameters = _arguments(node, types, documented)
     except (TooLarge, RecursionError) as error:
-        said = str(error) if isinstance(error, TooLarge) else "Its types are nested too deep."
-        return replace(found, problem=said)
+        problem_text = (
+            str(error) if isinstance(error, TooLarge) else "Its types are nested too deep."
+        )
+        return replace(unread, problem=problem_text)
     problem = ""
     if node.args.posonlyargs:
         problem = "It has arguments that go by position only; a tool is called by their names."
     return replace(
-        found,
-        description=str(description or told.description),
+        unread,
+        description=str(description or documented.description),
         parameters=parameters,
         notes=tuple(dict.fromkeys(types.notes)),
         problem=problem,
@@ -583,15 +593,15 @@ def _decorator(node: Def) -> tuple[str, Mapping[str, Any]]:
         func = mark.func if isinstance(mark, ast.Call) else mark
         if last_name(func) not in _TOOLS:
             continue
-        said: dict[str, Any] = {}
+        given_words: dict[str, Any] = {}
         if isinstance(mark, ast.Call):
             for argument in mark.args[:1]:
-                said["name"] = literal(argument)[1]
+                given_words["name"] = literal(argument)[1]
             for word in mark.keywords:
                 key = str(word.arg).removesuffix("_override")
                 value = last_name(word.value) if key == "args_schema" else literal(word.value)[1]
-                said[key] = value
-        texts = {key: value for key, value in said.items() if isinstance(value, str)}
+                given_words[key] = value
+        texts = {key: value for key, value in given_words.items() if isinstance(value, str)}
         return ast.unparse(func)[:60], texts
     return "", {}
 
@@ -621,8 +631,8 @@ def _arguments(node: Def, types: Types, docstring: _Docstring) -> Schema:
     for more in (node.args.vararg, node.args.kwarg if unpacked is None else None):
         if more is not None:
             types.notes.append(f"*{more.arg} takes any number of arguments and was left out.")
-    made: Schema = {"type": "object", "properties": properties}
-    return {**made, "required": required} if required else made
+    parameters_schema: Schema = {"type": "object", "properties": properties}
+    return {**parameters_schema, "required": required} if required else parameters_schema
 
 
 def _keyword_schema(more: ast.arg | None, types: Types) -> Schema | None:
@@ -642,7 +652,7 @@ def _argument_schema(
         return types.schema(hint)
     if name in docstring.types:
         return types.schema(ast.Constant(value=docstring.types[name]))
-    types.notes.append(f"{name} has no type, so {ANYTHING}")
+    types.notes.append(OpenType(f"{name} has no type"))
     return {}
 
 

@@ -62,8 +62,10 @@ def list_tools(tree: ast.Module) -> ListedTools:
         try:
             tools.append((node.lineno, values.of(node)))
         except (_Unknown, TooLarge, RecursionError) as error:
-            said = str(error) if not isinstance(error, RecursionError) else "It is nested too deep."
-            notes.append(f"A tool in line {node.lineno} was left out: {said}")
+            reason = (
+                str(error) if not isinstance(error, RecursionError) else "It is nested too deep."
+            )
+            notes.append(f"A tool in line {node.lineno} was left out: {reason}")
     more = [f"{len(notes) - 10} more were left out."] if len(notes) > 10 else []
     return ListedTools(tuple(tools), (*notes[:10], *more))
 
@@ -183,25 +185,25 @@ class _Values:
         return text
 
     def _items(self, items: list[ast.expr], depth: int) -> list[Any]:
-        made: list[Any] = []
+        listed: list[Any] = []
         for item in items:
             if isinstance(item, ast.Starred):
                 several = self.of(item.value, depth + 1)
-                made += several if isinstance(several, list) else self._refuse(item)
+                listed += several if isinstance(several, list) else self._refuse(item)
             else:
-                made.append(self.of(item, depth + 1))
-        return made
+                listed.append(self.of(item, depth + 1))
+        return listed
 
     def _object(self, node: ast.Dict, depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             inner = self.of(value, depth + 1)
             if key is None:
-                made |= inner if isinstance(inner, dict) else self._refuse(value)
+                members |= inner if isinstance(inner, dict) else self._refuse(value)
                 continue
             name = self.of(key, depth + 1)
-            made[name if isinstance(name, str) else self._refuse(key)] = inner
-        return made
+            members[name if isinstance(name, str) else self._refuse(key)] = inner
+        return members
 
     def _named(self, name: str, node: ast.expr) -> Any:
         """What a name stands for, counted as often as it stands."""
@@ -210,13 +212,13 @@ class _Values:
             self._count += count
             self._chars += chars
             return value
-        told = self.names.get(name)
-        if told is None or name in self._open:
+        node_of_name = self.names.get(name)
+        if node_of_name is None or name in self._open:
             self._refuse(node)
         before = self._count, self._chars
         self._open.append(name)
         try:
-            value = self.of(told)
+            value = self.of(node_of_name)
         finally:
             self._open.pop()
         self._known[name] = value, self._count - before[0], self._chars - before[1]
@@ -235,8 +237,12 @@ class _Values:
     def _piece(self, node: ast.expr, depth: int) -> str:
         match node:
             case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
-                said = self.of(value, depth + 1)
-                return str(said) if isinstance(said, str | int) else self._refuse(node)
+                value_of_node = self.of(value, depth + 1)
+                return (
+                    str(value_of_node)
+                    if isinstance(value_of_node, str | int)
+                    else self._refuse(node)
+                )
         return str(self.of(node, depth + 1))
 
     def _call(self, node: ast.Call, depth: int) -> Any:
@@ -259,14 +265,14 @@ class _Values:
 
     def _keywords(self, node: ast.Call, depth: int) -> dict[str, Any]:
         """The arguments, each by its name."""
-        made: dict[str, Any] = {}
+        keywords: dict[str, Any] = {}
         for word in node.keywords:
             value = self.of(word.value, depth + 1)
             if word.arg is None:
-                made |= value if isinstance(value, dict) else self._refuse(node)
+                keywords |= value if isinstance(value, dict) else self._refuse(node)
             elif value is not None:
-                made[word.arg] = value
-        return made
+                keywords[word.arg] = value
+        return keywords
 
     def _text(self, change: Callable[[str], str], node: ast.expr, depth: int) -> str:
         text = self.of(node, depth + 1)
@@ -280,11 +286,11 @@ class _Values:
 
     def _schema(self, name: str, node: ast.expr) -> Any:
         """A model's schema, by its type hints."""
-        found = self.classes[name]
-        if not is_record(found, self.classes):
+        definition = self.classes[name]
+        if not is_record(definition, self.classes):
             self._refuse(node)
         aliases = {name: value for name, value in self.names.items() if value is not None}
-        return Types(self.classes, aliases).members(found)
+        return Types(self.classes, aliases).members(definition)
 
     def _refuse(self, node: ast.AST) -> NoReturn:
         written = " ".join(ast.unparse(node).split())
@@ -308,8 +314,8 @@ def _cells(value: Mapping[str, Any]) -> list[Any] | None:
     """The cells of a notebook; before version 4 they stood in worksheets."""
     sheets = value.get("worksheets")
     if isinstance(sheets, list) and "cells" not in value:
-        found = [sheet.get("cells") for sheet in sheets if isinstance(sheet, Mapping)]
-        return [cell for cells in found if isinstance(cells, list) for cell in cells]
+        sheets_cells = [sheet.get("cells") for sheet in sheets if isinstance(sheet, Mapping)]
+        return [cell for cells in sheets_cells if isinstance(cells, list) for cell in cells]
     cells = value.get("cells")
     return cells if isinstance(cells, list) else None
 

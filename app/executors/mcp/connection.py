@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.core.servers import tool_fingerprint
-from app.core.tools import Content
+from app.core.tools import IMAGES, Content
 
 if TYPE_CHECKING:
     from mcp import types
@@ -123,8 +123,8 @@ class Connection:
         except BaseException as error:  # cancelled, too: the list is not known
             self.stale = True
             if isinstance(error, TimeoutError):
-                said = f"The server did not list its tools within {limit_s:g} s."
-                raise Gone(said) from None
+                sentence = f"The server did not list its tools within {limit_s:g} s."
+                raise Gone(sentence) from None
             if isinstance(error, Refusal):
                 raise Gone(str(error)) from None
             raise
@@ -158,8 +158,8 @@ class Connection:
         except Refusal as error:
             return text_result(str(error), is_error=True, kind="failed")
         except Gone as gone:
-            said = f"The server did not finish this call, and its effect is unknown. {gone}"
-            return text_result(said, is_error=True, kind="failed")
+            sentence = f"The server did not finish this call, and its effect is unknown. {gone}"
+            return text_result(sentence, is_error=True, kind="failed")
         finally:
             self._calls.remove(teller)
             self._use()
@@ -176,17 +176,17 @@ class Connection:
     async def _tools(self) -> list[Tool]:
         from mcp.types import PaginatedRequestParams
 
-        found: list[Tool] = []
+        tools: list[Tool] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             params = PaginatedRequestParams(cursor=cursor) if cursor else None
             page = await self._live_client().session.list_tools(params=params)
-            found += page.tools
+            tools += page.tools
             cursor = page.next_cursor
-            if len(found) > MAX_TOOLS:
+            if len(tools) > MAX_TOOLS:
                 raise Gone(f"The server lists more than {MAX_TOOLS} tools; that is too many.")
             if not cursor:
-                return found
+                return tools
         raise Gone(f"The list of tools has more than {MAX_PAGES} pages; that is too many.")
 
     async def _first(self, work: Awaitable[T]) -> T:
@@ -206,12 +206,12 @@ class Connection:
                 self._closing.set()  # another one is made for the next call
             if self._closing.is_set() or self._task.done():
                 raise Gone(self.words.fault or f"The connection ended ({error}).") from None
-            said = f"The server answered with an error: {error} (code {error.code})."
+            sentence = f"The server answered with an error: {error} (code {error.code})."
             asks = asked_for(str(error))
-            raise Refusal(f"{asks} {said}" if asks else said) from None
+            raise Refusal(f"{asks} {sentence}" if asks else sentence) from None
         except ValueError as error:
-            told = f"Its answer is none that MCP knows: {str(error).splitlines()[0][:300]}"
-            raise Gone(input_wanted(error) or told) from None
+            misfit = f"Its answer is not valid MCP: {str(error).splitlines()[0][:300]}"
+            raise Gone(input_wanted(error) or misfit) from None
         finally:
             if not asked.done():
                 asked.cancel()
@@ -294,14 +294,13 @@ def reason_of(error: BaseException) -> str:
         return str(error)
     if isinstance(error, ModuleNotFoundError):
         return "MCP servers need the extra `mcp`; install it: pip install 'tool-playground[mcp]'."
-    told = str(error).strip().rstrip(".")
-    return f"The connection failed ({type(error).__name__}{': ' + told if told else ''})."
+    words = str(error).strip().rstrip(".")
+    return f"The connection failed ({type(error).__name__}{': ' + words if words else ''})."
 
 
 # -- tools and results of a server, as ours
 
 JSON = "application/json"
-IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 MAX_DESCRIPTION = 20_000
 MAX_SCHEMA = 512 * 1024
 _LEGAL = re.compile(r"[^A-Za-z0-9_-]+")
@@ -328,12 +327,12 @@ class ListedTool:
 
 def listed_tools(tools: Sequence[types.Tool]) -> tuple[ListedTool, ...]:
     """The tools of one listing; of two with one name the second cannot be taken."""
-    found: list[ListedTool] = []
+    listed: list[ListedTool] = []
     names: set[str] = set()
     for tool in tools:
-        found.append(_listed(tool, twice=tool.name in names))
+        listed.append(_listed(tool, twice=tool.name in names))
         names.add(tool.name)
-    return tuple(found)
+    return tuple(listed)
 
 
 def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
@@ -361,14 +360,14 @@ def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
     )
 
 
-def legal_name(name: str, server: str, taken: set[str]) -> str:
-    """A name for the library that every provider takes and that nothing in `taken` has."""
+def legal_name(name: str, server: str, names: set[str]) -> str:
+    """A name for the library that every provider takes and that nothing in `names` has."""
     plain = _LEGAL.sub("_", name).strip("_")[:_LONGEST] or "tool"
-    if plain not in taken:
+    if plain not in names:
         return plain
     whole = _LEGAL.sub("_", f"{server}_{plain}")[:_LONGEST]
     number, free = 2, whole
-    while free in taken:
+    while free in names:
         end = f"_{number}"
         free = whole[: _LONGEST - len(end)] + end
         number += 1
@@ -402,8 +401,8 @@ def _wraps(structured: Any, blocks: Sequence[types.ContentBlock], texts: Sequenc
             inner = next(iter(members.values()))
         case _:
             return False
-    told = [block.model_dump(by_alias=True, exclude_none=True, mode="json") for block in blocks]
-    if same_json(inner, told) or same_json([inner], told):
+    dumped = [block.model_dump(by_alias=True, exclude_none=True, mode="json") for block in blocks]
+    if same_json(inner, dumped) or same_json([inner], dumped):
         return True
     values = [_value(text) for text in texts]
     same = ("\n".join(texts), list(texts), values, *(values if len(values) == 1 else ()))
@@ -441,11 +440,11 @@ _REFUSED = re.compile(
 _MOST_SAID = 4_000
 
 
-def asked_for(said: str) -> str:
-    """A sentence where `said` tells, in words of the protocol, that a server's request to us was
+def asked_for(text: str) -> str:
+    """A sentence where `text` tells, in words of the protocol, that a server's request to us was
     refused; "" otherwise."""
-    found = _REFUSED.search(said[:_MOST_SAID])
-    word = found[0].lower() if found is not None else ""
+    match = _REFUSED.search(text[:_MOST_SAID])
+    word = match[0].lower() if match is not None else ""
     return next(
         (f"This tool {asks}; that is not offered here." for key, asks in _ASKS if key in word), ""
     )
@@ -453,9 +452,9 @@ def asked_for(said: str) -> str:
 
 def input_wanted(error: ValueError) -> str:
     """The same of an answer that is no result but asks by itself; `error` says that it is none."""
-    told = [detail.get("input") for detail in error.errors()] if hasattr(error, "errors") else []
+    inputs = [detail.get("input") for detail in error.errors()] if hasattr(error, "errors") else []
     requests = next(
-        (given.get("inputRequests") for given in told if isinstance(given, Mapping)), None
+        (given.get("inputRequests") for given in inputs if isinstance(given, Mapping)), None
     )
     if not isinstance(requests, Mapping):
         return ""

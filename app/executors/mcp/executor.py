@@ -34,7 +34,7 @@ FRESH_S = 1.0
 """A listing so old is taken as it is: the calls of one turn are checked together."""
 
 Known = Callable[[], Awaitable[Sequence[tuple[Server, Accepted]]]]
-"""The person's servers, and what of each was accepted."""
+"""The user's servers, and what of each was accepted."""
 
 
 @dataclass
@@ -112,8 +112,8 @@ class Mcp:
                     await self._relist(peer, connection)
         except Gone as gone:
             return _failed(f"Nothing was run. {gone}")
-        found = _listed_tool(peer, tool)
-        if invocation.code and _code(server, found) != invocation.code:
+        listed = _listed_tool(peer, tool)
+        if invocation.code and _code(server, listed) != invocation.code:
             return _failed(
                 "The tool has changed on its server since this call was decided; nothing was run."
             )
@@ -179,8 +179,8 @@ class Mcp:
         return None, Accepted(), f"There is no MCP server {name!r}; add it on the page Servers."
 
     async def _acceptance(self, name: str) -> Accepted:
-        found = (accepted for server, accepted in await self._known() if server.name == name)
-        return next(found, Accepted())
+        matching = (accepted for server, accepted in await self._known() if server.name == name)
+        return next(matching, Accepted())
 
     async def _asked(self, server: Server) -> str:
         """Ask for its tools; why they are not to be had, or "". What failed a moment ago is not
@@ -283,24 +283,24 @@ def _judged(
 ) -> CallCheck:
     """By the newest listing; `fault` says why there may be none."""
     if peer.listed is None:
-        said = f"The server {server.name} cannot be asked for its tools. {fault}"
-        return CallCheck(_code(server, None), (Problem("caution", said),))
-    found = _listed_tool(peer, tool)
-    problems = [Problem("note", said) for said in _inexact(arguments)]
-    if caution := doubt(tool, found, accepted):
+        sentence = f"The server {server.name} cannot be asked for its tools. {fault}"
+        return CallCheck(_code(server, None), (Problem("caution", sentence),))
+    listed = _listed_tool(peer, tool)
+    problems = [Problem("note", sentence) for sentence in _inexact(arguments)]
+    if caution := doubt(tool, listed, accepted):
         problems.append(Problem("caution", caution))
-    return CallCheck(_code(server, found), tuple(problems), tool.parallel_safe)
+    return CallCheck(_code(server, listed), tuple(problems), tool.parallel_safe)
 
 
-def doubt(tool: Tool, found: ListedTool | None, accepted: Accepted) -> str:
+def doubt(tool: Tool, listed: ListedTool | None, accepted: Accepted) -> str:
     """Why no rule may run the tool as its server lists it, or ""."""
     name, server = str(tool.config.get("tool", "")), str(tool.config.get("server", ""))
-    if found is None:
+    if listed is None:
         return f"The server {server} no longer lists a tool {name}."
     was = accepted.tools.get(name)
     if was is None:
         return f"The tool {name} of the server {server} was never accepted on its page."
-    if was != found.fingerprint:
+    if was != listed.fingerprint:
         return (
             f"This tool is not what was accepted: the server {server} changed its description or"
             " its schema. See what is new on the server's page, and accept it there."
@@ -322,9 +322,9 @@ def _listed_tool(peer: Peer, tool: Tool) -> ListedTool | None:
     )
 
 
-def _code(server: Server, found: ListedTool | None) -> str:
+def _code(server: Server, listed: ListedTool | None) -> str:
     """What would answer: the server, and its tool as it is listed."""
-    return _code_of(server, found.fingerprint if found is not None else "unlisted")
+    return _code_of(server, listed.fingerprint if listed is not None else "unlisted")
 
 
 def _code_of(server: Server, tool: str) -> str:
@@ -350,14 +350,14 @@ def _inexact(arguments: str) -> list[str]:
 
 def _endless(arguments: str) -> bool:
     """Whether a number is beyond all doubles."""
-    found: list[float] = []
+    numbers: list[float] = []
 
     def heard(word: str) -> float:
-        found.append(float(word))
-        return found[-1]
+        numbers.append(float(word))
+        return numbers[-1]
 
     json.loads(arguments, parse_float=heard)
-    return not all(map(math.isfinite, found))
+    return not all(map(math.isfinite, numbers))
 
 
 def _failed(text: str) -> ToolResult:

@@ -57,7 +57,7 @@ def become(command: list[str], lifeline: int, guard: int) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvp(command[0], command)  # noqa: S606 - what the person accepted
+        os.execvp(command[0], command)  # noqa: S606 - what the user accepted
     except OSError as error:
         os.write(2, f"{command[0]} cannot be started: {error.strerror}.\n".encode())
     os._exit(NOT_STARTED)

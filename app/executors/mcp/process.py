@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import anyio
 import anyio.lowlevel
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from app.core.errors import BadInput
 
 if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 import re
 from typing import Any
 
-from app.core.servers import Server
+from app.core.servers import VARIABLE, Server
 from app.net.mcp_http import streams
 
 MAX_LINE = 16 * 1024 * 1024
@@ -130,8 +130,8 @@ async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> Asyn
         lifeline.close()
         if not isinstance(error, OSError):
             raise
-        said = f"{launch.command[0]} cannot be started: {error.strerror}."
-        raise BadInput(said) from None
+        sentence = f"{launch.command[0]} cannot be started: {error.strerror}."
+        raise BadInput(sentence) from None
     finally:
         os.close(read)
     pipe = _Pipe(process, words)
@@ -303,7 +303,6 @@ async def _drain(stream: asyncio.StreamReader) -> None:
 # -- what is started for an accepted server
 
 REFERENCE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
 """What every server has of our environment, beside LC_...; no key is among it."""
 
@@ -317,20 +316,20 @@ def fill_references(text: str, lookup: Lookup, url: str = "") -> str:
 
     def value(match: re.Match[str]) -> str:
         name, falls_back, default = match.group(1).partition(":-")
-        if not NAME.fullmatch(name):
+        if not VARIABLE.fullmatch(name):
             raise BadInput(
                 f"{match.group(0)} cannot be filled in; write ${{NAME}} with the name of a"
                 " variable of the environment."
             )
-        found = lookup(name, url)
-        if falls_back and not found:
+        looked_up = lookup(name, url)
+        if falls_back and not looked_up:
             return default
-        if found is None:
+        if looked_up is None:
             raise BadInput(
                 f"There is no {name} in the environment, which this server needs; set it and"
                 " start the playground again."
             )
-        return found
+        return looked_up
 
     return REFERENCE.sub(value, text)
 

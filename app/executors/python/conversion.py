@@ -1,4 +1,4 @@
-"""Between JSON and the types of a person's function: its arguments as its hints say, its result as
+"""Between JSON and the types of a user's function: its arguments as its hints say, its result as
 JSON data.
 
 Arguments are converted by pydantic where the interpreter has it, else here; both refuse what does
@@ -38,7 +38,11 @@ GIVEN = ("RunContextWrapper", "ToolContext", "RunnableConfig")
 
 
 class Wrong(ValueError):
-    """A value does not fit its hint; the sentence says which and why."""
+    """Values that do not fit their hints; each of `faults` says which and why."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
 
 
 class TooMuch(Exception):
@@ -55,8 +59,8 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     except NameError:  # since Python 3.14 hints are evaluated when they are asked for
         lib: Any = importlib.import_module("annotationlib")
         signature: Any = inspect.signature
-        made: inspect.Signature = signature(function, annotation_format=lib.Format.FORWARDREF)
-        return made
+        read: inspect.Signature = signature(function, annotation_format=lib.Format.FORWARDREF)
+        return read
 
 
 def arguments_for(
@@ -81,28 +85,22 @@ def arguments_for(
     if model is not None:
         return {**given, **ours}
     faults: list[str] = []
-    made: dict[str, Any] = {}
-    rest = next(
-        (
-            parameter
-            for parameter in signature.parameters.values()
-            if parameter.kind is parameter.VAR_KEYWORD
-        ),
-        None,
-    )
+    fitted: dict[str, Any] = {}
+    known = signature.parameters.values()
+    rest = next((parameter for parameter in known if parameter.kind is parameter.VAR_KEYWORD), None)
     for name, value in given.items():
         parameter = signature.parameters.get(name)
         hint = hints.get(name, EMPTY)
         if parameter is None or parameter.kind is inspect.Parameter.VAR_KEYWORD:
             parameter, hint = None, hint_of_rest(hints, rest, name)
         try:
-            made[name] = one_argument(hint, parameter, value, name)
+            fitted[name] = one_argument(hint, parameter, value, name)
         except Wrong as error:
-            faults += str(error).split("\n")
+            faults += error.faults
     if faults:
-        more = f"\n… and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
-        raise Wrong("\n".join(faults[:MOST_FAULTS]) + more)
-    return {**made, **ours}
+        more = len(faults) - MOST_FAULTS
+        raise Wrong(*faults[:MOST_FAULTS], *([f"… and {more} more"] if more > 0 else []))
+    return {**fitted, **ours}
 
 
 def one_argument(hint: Any, parameter: inspect.Parameter | None, value: Any, name: str) -> Any:
@@ -116,13 +114,13 @@ def one_argument(hint: Any, parameter: inspect.Parameter | None, value: Any, nam
 
 def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) -> dict[str, Any]:
     """The arguments as the members of the tool's own class for them, defaults included."""
-    made = fit(model, given, "arguments")
+    model_object = fit(model, given, "arguments")
     fields = getattr(model, "model_fields", None) or getattr(model, "__fields__", {})
     takes_all = any(
         parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()
     )
     names = [name for name in fields if takes_all or name in signature.parameters]
-    return {name: getattr(made, name) for name in names}
+    return {name: getattr(model_object, name) for name in names}
 
 
 def filled(
@@ -130,20 +128,20 @@ def filled(
 ) -> dict[str, Any]:
     """What was not given and is no default of Python's own: a pydantic Field's default, and the
     context that a framework gives when its agent runs without one."""
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
         if name in given:
             continue
         if is_field(parameter.default):
             if not parameter.default.is_required():
-                made[name] = parameter.default.get_default(call_default_factory=True)
+                values[name] = parameter.default.get_default(call_default_factory=True)
             else:
                 raise Wrong(f"missing a required argument: {name!r}")
         else:
             context = context_of(hints.get(name), report, parameter.default is EMPTY)
             if context is not None:
-                made[name] = context
-    return made
+                values[name] = context
+    return values
 
 
 def context_of(hint: Any, report: Any, needed: bool) -> Any:
@@ -204,9 +202,9 @@ def unfilled(signature: inspect.Signature, given: dict[str, Any]) -> str:
     for name, parameter in signature.parameters.items():
         if name in given or parameter.default is not EMPTY or parameter.annotation is EMPTY:
             continue
-        said = str(getattr(parameter.annotation, "__name__", parameter.annotation))
-        if re.search(r"Context|Runtime|Injected|Config\b", said):
-            return f" ({said}, which its framework fills in while an agent runs; nobody does here)"
+        hint = str(getattr(parameter.annotation, "__name__", parameter.annotation))
+        if re.search(r"Context|Runtime|Injected|Config\b", hint):
+            return f" ({hint}, which its framework fills in while an agent runs; nobody does here)"
     return ""
 
 
@@ -228,7 +226,7 @@ def read_hints(owner: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(owner, **more)
     except Exception:
-        found: dict[str, Any] = {}
+        hints: dict[str, Any] = {}
     try:
         raw = dict(owner.__annotations__)
     except Exception:  # Python 3.14
@@ -238,8 +236,8 @@ def read_hints(owner: Any) -> dict[str, Any]:
     names = getattr(owner, "__globals__", None) or vars(holder or types)
     for name, hint in raw.items():
         with contextlib.suppress(Exception):
-            found[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
-    return found
+            hints[name] = eval(hint, dict(names)) if isinstance(hint, str) else hint
+    return hints
 
 
 def hint_of_rest(hints: dict[str, Any], rest: Any, name: str) -> Any:
@@ -300,16 +298,18 @@ def by_pydantic(adapter: Any, value: Any, where: str) -> Any:
     pydantic: Any = importlib.import_module("pydantic")
     try:
         try:
-            made = validated(adapter.validate_json, json_text(value), strict=True)
+            validated_value = validated(adapter.validate_json, json_text(value), strict=True)
         except pydantic.ValidationError as error:
             first = error
             whole = json_text(value, whole=True)  # 1.0 is an integer in JSON Schema
-            made = validated(adapter.validate_json, whole, strict=True)
+            validated_value = validated(adapter.validate_json, whole, strict=True)
         # It fits. Of a number with more digits than a float has, JSON as it is read there loses
         # some.
-        return validated(adapter.validate_python, value) if has_long_number(value) else made
+        return (
+            validated(adapter.validate_python, value) if has_long_number(value) else validated_value
+        )
     except pydantic.ValidationError:
-        raise Wrong("\n".join(faults_of(first, where))) from None
+        raise Wrong(*faults_of(first, where)) from None
     except (TypeError, RecursionError) as error:
         raise Wrong(f"{where}: {error}") from None
 
@@ -333,11 +333,11 @@ def has_long_number(value: Any) -> bool:
 
 
 def faults_of(error: Any, where: str) -> list[str]:
-    found = []
+    faults = []
     for problem in error.errors(include_url=False):
         place = ".".join([where, *(str(step) for step in problem["loc"])])
-        found.append(f"{place}: {problem['msg']}, not {shown(problem.get('input'))}")
-    return found
+        faults.append(f"{place}: {problem['msg']}, not {shown(problem.get('input'))}")
+    return faults
 
 
 def json_text(value: Any, whole: bool = False) -> str:
@@ -403,22 +403,22 @@ def one_of(inside: tuple[Any, ...], value: Any, where: str) -> Any:
     faults: list[str] = []
     for choice in inside:
         try:
-            made = by_hand(choice, value, where)
+            fitted = by_hand(choice, value, where)
         except Wrong as error:
-            faults.append(str(error))
+            faults += error.faults
             continue
-        if made is value and not isinstance(value, (dict, list)):
+        if fitted is value and not isinstance(value, (dict, list)):
             return value
-        fitting.append(made)
+        fitting.append(fitted)
     if fitting:
         return fitting[0]
-    raise Wrong("\n".join(dict.fromkeys(faults)))
+    raise Wrong(*dict.fromkeys(faults))
 
 
 def literal(inside: tuple[Any, ...], value: Any, where: str) -> Any:
     for choice in inside:
-        said = choice.value if isinstance(choice, enum.Enum) else choice
-        if said == value and isinstance(said, bool) == isinstance(value, bool):
+        allowed = choice.value if isinstance(choice, enum.Enum) else choice
+        if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
             return choice
     words = ", ".join(repr(getattr(choice, "value", choice)) for choice in inside)
     return refuse(where, f"one of {words}", value)
@@ -478,11 +478,11 @@ def from_text(what: str, read: Callable[[Any, str], Any]) -> Callable[..., Any]:
     return convert
 
 
-def moment(kind: Any, said: str) -> Any:
+def moment(kind: Any, text: str) -> Any:
     # Before Python 3.11 a Z is not read, nor a fraction of another length than 3 or 6.
-    said = re.sub(r"[zZ]$", "+00:00", said.strip())
-    said = re.sub(r"\.(\d{1,9})", lambda found: "." + (found[1] + "00000")[:6], said)
-    return kind.fromisoformat(said)
+    text = re.sub(r"[zZ]$", "+00:00", text.strip())
+    text = re.sub(r"\.(\d{1,9})", lambda match: "." + (match[1] + "00000")[:6], text)
+    return kind.fromisoformat(text)
 
 
 DURATION = re.compile(
@@ -492,18 +492,18 @@ DURATION = re.compile(
 CLOCK = re.compile(r"([+-])?(?:(\d+) days?,? ?)?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
 
 
-def duration(kind: Any, said: str) -> Any:
-    found = DURATION.fullmatch(said)
-    if found and said[-1] not in "PT":
-        weeks, days, hours, minutes, seconds = (float(group or 0) for group in found.groups()[1:])
-        made = datetime.timedelta(days, seconds, 0, 0, minutes, hours, weeks)
-        return -made if found[1] == "-" else made
-    found = CLOCK.fullmatch(said)
-    if not found:
-        raise ValueError(said)
-    days, hours, minutes, seconds = (float(group or 0) for group in found.groups()[1:])
-    made = datetime.timedelta(days, seconds, 0, 0, minutes, hours)
-    return -made if found[1] == "-" else made
+def duration(kind: Any, text: str) -> Any:
+    match = DURATION.fullmatch(text)
+    if match and text[-1] not in "PT":
+        weeks, days, hours, minutes, seconds = (float(group or 0) for group in match.groups()[1:])
+        delta = datetime.timedelta(days, seconds, 0, 0, minutes, hours, weeks)
+        return -delta if match[1] == "-" else delta
+    match = CLOCK.fullmatch(text)
+    if not match:
+        raise ValueError(text)
+    days, hours, minutes, seconds = (float(group or 0) for group in match.groups()[1:])
+    delta = datetime.timedelta(days, seconds, 0, 0, minutes, hours)
+    return -delta if match[1] == "-" else delta
 
 
 def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
@@ -514,11 +514,11 @@ def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
     items = [by_hand(hint, item, f"{where}[{place}]") for place, item in enumerate(value)]
     if issubclass(kind, collections.abc.Iterator):
         return iter(items)
-    made: Any = kind
+    builder: Any = kind
     if kind in ABSTRACT:
-        made = set if issubclass(kind, collections.abc.Set) else list
+        builder = set if issubclass(kind, collections.abc.Set) else list
     try:
-        return made(items)
+        return builder(items)
     except TypeError:
         return refuse(where, "an array of what a set can hold", value)
 
@@ -548,7 +548,7 @@ def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
     if is_typed_dict(kind):
         return typed_dict(kind, value, where)
     keys, values = inside if len(inside) == 2 else (EMPTY, EMPTY)
-    made = {}
+    items = {}
     for name, item in value.items():
         here = f"{where}.{name}"
         key = name
@@ -557,11 +557,11 @@ def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
                 key = json.loads(name)
             except ValueError:
                 pass
-        made[by_hand(keys, key, here)] = by_hand(values, item, here)
+        items[by_hand(keys, key, here)] = by_hand(values, item, here)
     if kind is collections.OrderedDict:
-        return collections.OrderedDict(made)
-    same = all(item is value.get(key, EMPTY) for key, item in made.items())
-    return value if same else made
+        return collections.OrderedDict(items)
+    same = all(item is value.get(key, EMPTY) for key, item in items.items())
+    return value if same else items
 
 
 def typed_dict(kind: Any, value: Any, where: str) -> Any:
@@ -569,12 +569,12 @@ def typed_dict(kind: Any, value: Any, where: str) -> Any:
     # What the class says of itself is wrong where its hints were written as texts.
     free = [name for name, hint in hints.items() if named(typing_origin(hint)) == "NotRequired"]
     total = hints if kind.__total__ else ()
-    told = getattr(kind, "__required_keys__", total)  # since Python 3.9
-    needed = [hint for hint in hints if hint in told and hint not in free]
+    required = getattr(kind, "__required_keys__", total)  # since Python 3.9
+    needed = [hint for hint in hints if hint in required and hint not in free]
     needed += [name for name, hint in hints.items() if named(typing_origin(hint)) == "Required"]
     lacking = [name for name in dict.fromkeys(needed) if name not in value]
     if lacking:
-        raise Wrong("\n".join(f"{where}.{name}: is missing" for name in lacking))
+        raise Wrong(*(f"{where}.{name}: is missing" for name in lacking))
     return {
         name: by_hand(hints.get(name, EMPTY), item, f"{where}.{name}")
         for name, item in value.items()
@@ -601,21 +601,21 @@ def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> A
         hints, known = read_hints(kind), inspect.signature(kind).parameters
         hints = {name: with_types(inner_hint, kind, inside) for name, inner_hint in hints.items()}
         faults = [f"{where}.{name}: is not known" for name in value if name not in known]
-        made = {}
+        members = {}
         for name, default in known.items():
             if name in value:
                 try:
-                    made[name] = by_hand(hints.get(name, EMPTY), value[name], f"{where}.{name}")
+                    members[name] = by_hand(hints.get(name, EMPTY), value[name], f"{where}.{name}")
                 except Wrong as error:
-                    faults.append(str(error))
+                    faults += error.faults
             elif default.default is EMPTY and default.kind not in (
                 default.VAR_KEYWORD,
                 default.VAR_POSITIONAL,
             ):
                 faults.append(f"{where}.{name}: is missing")
         if faults:
-            raise Wrong("\n".join(faults))
-        return kind(**made)
+            raise Wrong(*faults)
+        return kind(**members)
     except Wrong:
         raise
     except Exception as error:  # of the class itself, which judges its members
@@ -639,14 +639,14 @@ TABLE: tuple[tuple[Any, Callable[..., Any]], ...] = (
     (decimal.Decimal, exact_number),
     (str, text),
     (datetime.datetime, from_text("a date and time", moment)),
-    (datetime.date, from_text("a date", lambda kind, said: kind.fromisoformat(said))),
+    (datetime.date, from_text("a date", lambda kind, text: kind.fromisoformat(text))),
     (datetime.time, from_text("a time", moment)),
     (datetime.timedelta, from_text("a duration", duration)),
-    ((bytes, bytearray), from_text("a text", lambda kind, said: kind(said.encode("utf-8")))),
-    (uuid.UUID, from_text("a UUID", lambda kind, said: kind(said))),
-    (pathlib.PurePath, from_text("a path", lambda kind, said: kind(said))),
-    (ipaddress._IPAddressBase, from_text("an address", lambda kind, said: kind(said))),
-    (re.Pattern, from_text("a pattern", lambda kind, said: re.compile(said))),
+    ((bytes, bytearray), from_text("a text", lambda kind, text: kind(text.encode("utf-8")))),
+    (uuid.UUID, from_text("a UUID", lambda kind, text: kind(text))),
+    (pathlib.PurePath, from_text("a path", lambda kind, text: kind(text))),
+    (ipaddress._IPAddressBase, from_text("an address", lambda kind, text: kind(text))),
+    (re.Pattern, from_text("a pattern", lambda kind, text: re.compile(text))),
     (tuple, row),
     (dict, mapping),
     ((list, set, frozenset, collections.deque), several),
@@ -665,8 +665,8 @@ def refuse(where: str, what: str, value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    said = json.dumps(value, ensure_ascii=False, default=str)
-    return said if len(said) <= MOST_SHOWN else said[:MOST_SHOWN] + "…"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
 
 # -- results
@@ -754,8 +754,8 @@ def key_of(key: Any) -> str:
         return key
     if key is None or isinstance(key, (bool, int, float)):
         return json.dumps(key)
-    made = plain(key, [1000])
-    return made if isinstance(made, str) else json.dumps(made)
+    plain_key = plain(key, [1000])
+    return plain_key if isinstance(plain_key, str) else json.dumps(plain_key)
 
 
 def text_of(data: bytes) -> str:

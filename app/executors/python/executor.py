@@ -51,9 +51,9 @@ from app.executors.executor import (
     Invocation,
     Report,
     ThrottledProgress,
+    by_path,
     image_content,
 )
-from app.executors.script import by_path
 
 # A child process that runs functions of one Python file, one call at a time.
 #
@@ -354,26 +354,26 @@ class Python:
             str(_file(str(tool.config.get("file", "")))),
             str(tool.config.get("interpreter", "")),
         )
-        kept = self._kept.get(key)
-        if kept is not None and kept.busy:
+        held = self._kept.get(key)
+        if held is not None and held.busy:
             return await run_in_child(invocation, report)
-        kept = self._kept.pop(key, None) or _Kept()
-        self._kept[key] = kept
-        kept.busy = True
-        if kept.rest is not None:
-            kept.rest.cancel()
+        held = self._kept.pop(key, None) or _Kept()
+        self._kept[key] = held
+        held.busy = True
+        if held.rest is not None:
+            held.rest.cancel()
         try:
-            return await self._run_kept(key, kept, invocation, report)
+            return await self._run_kept(key, held, invocation, report)
         except BaseException:
-            kept.over = True
+            held.over = True
             raise
         finally:
-            kept.busy = False
-            if kept.over or kept.worker is None or not kept.worker.alive:
-                await asyncio.shield(self._end(key, kept))
+            held.busy = False
+            if held.over or held.worker is None or not held.worker.alive:
+                await asyncio.shield(self._end(key, held))
             else:
                 loop = asyncio.get_running_loop()
-                kept.rest = loop.call_later(REST_S, self._end, key, kept)
+                held.rest = loop.call_later(REST_S, self._end, key, held)
                 self._end_the_oldest()
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
@@ -386,66 +386,66 @@ class Python:
         await self._end_all([key for key in self._kept if key[0] == session])
 
     async def close(self) -> None:
-        for kept in self._kept.values():
-            kept.busy = False  # who has a call waits for nothing any more
+        for held in self._kept.values():
+            held.busy = False  # who has a call waits for nothing any more
         await self._end_all(list(self._kept))
         if self._ending:
             await asyncio.wait(list(self._ending))
 
     async def _run_kept(
-        self, key: Key, kept: _Kept, invocation: Invocation, report: Report
+        self, key: Key, held: _Kept, invocation: Invocation, report: Report
     ) -> ToolResult:
         while True:
-            fresh = kept.worker is None or not kept.worker.alive
+            fresh = held.worker is None or not held.worker.alive
             if fresh:
-                if kept.worker is not None:
-                    await _end_worker(kept.worker)
-                    kept.worker = None
+                if held.worker is not None:
+                    await _end_worker(held.worker)
+                    held.worker = None
                 started = await _start(invocation)
                 if isinstance(started, ToolResult):
                     return started
-                kept.worker = started
-                started.ended.add_done_callback(lambda _: self._gone(key, kept))
-            assert kept.worker is not None
+                held.worker = started
+                started.ended.add_done_callback(lambda _: self._gone(key, held))
+            assert held.worker is not None
             job = _job(invocation, keep=True)
-            answer = await kept.worker.call(job, invocation.max_output, report, last=False)
+            answer = await held.worker.call(job, invocation.max_output, report, last=False)
             match answer.message:
                 case {"changed": str(path)} if not fresh:  # it was handed back, and is not run yet
-                    await _end_worker(kept.worker)
-                    kept.worker = None
+                    await _end_worker(held.worker)
+                    held.worker = None
                     report(f"{Path(path).name} has changed. Its process was restarted.", None)
                     continue
                 case None | {"over": True}:
-                    kept.over = True
+                    held.over = True
             return _verdict(answer, invocation.max_output)
 
-    def _end(self, key: Key, kept: _Kept) -> asyncio.Task[None]:
-        if self._kept.get(key) is kept:
+    def _end(self, key: Key, held: _Kept) -> asyncio.Task[None]:
+        if self._kept.get(key) is held:
             del self._kept[key]
-        if kept.rest is not None:
-            kept.rest.cancel()
-        task = asyncio.ensure_future(_end_worker(kept.worker))
+        if held.rest is not None:
+            held.rest.cancel()
+        task = asyncio.ensure_future(_end_worker(held.worker))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
 
-    def _gone(self, key: Key, kept: _Kept) -> None:
+    def _gone(self, key: Key, held: _Kept) -> None:
         """A child has ended by itself, between calls."""
-        resting = not kept.busy and self._kept.get(key) is kept
-        if resting and kept.worker is not None and not kept.worker.alive:
-            self._end(key, kept)
+        resting = not held.busy and self._kept.get(key) is held
+        if resting and held.worker is not None and not held.worker.alive:
+            self._end(key, held)
 
     async def _end_all(self, keys: list[Key]) -> None:
         ending = []
         for key in keys:
-            kept = self._kept[key]
-            kept.over = True
-            if not kept.busy:
-                ending.append(self._end(key, kept))
+            held = self._kept[key]
+            held.over = True
+            if not held.busy:
+                ending.append(self._end(key, held))
         await asyncio.gather(*(asyncio.shield(task) for task in ending))
 
     def _end_the_oldest(self) -> None:
-        resting = [key for key, kept in self._kept.items() if not kept.busy]
+        resting = [key for key, held in self._kept.items() if not held.busy]
         for key in resting[: max(0, len(resting) - MOST_KEPT)]:
             self._end(key, self._kept[key])
 
@@ -480,11 +480,11 @@ async def check_file(session: str, tool: Tool, arguments: str) -> CallCheck:
 
 def _state_note(tool: Tool) -> Problem:
     name = Path(str(tool.config.get("file", ""))).name
-    said = (
+    sentence = (
         f"State is kept between calls: one process answers this session's calls of {name}, until "
         "Stop, a change of the file or a pause of 5 minutes. The tool's settings turn that off."
     )
-    return Problem("note", said)
+    return Problem("note", sentence)
 
 
 def code_of(tool: Tool) -> str:
@@ -581,11 +581,11 @@ def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
     why = f"exit code {code}"
     if code is not None and code > 128:
         why = signal.strsignal(code - 128) or why
-    said = (
+    sentence = (
         f"The tool's process ended without a result ({why}); what it had done by then is not "
         "undone."
     )
-    return _failed(f"{said}\n{answer.tail}".strip())
+    return _failed(f"{sentence}\n{answer.tail}".strip())
 
 
 def _result(text: str, form: str) -> ToolResult:
@@ -593,9 +593,9 @@ def _result(text: str, form: str) -> ToolResult:
     if form == "bytes":
         data = base64.b64decode(text)
         picture = image_content(data)
-        said = f"The function returned {len(data):,} bytes that are not PNG, JPEG, WebP or GIF."
+        sentence = f"The function returned {len(data):,} bytes that are not PNG, JPEG, WebP or GIF."
         return (
-            _failed(f"{said} Return text, JSON or an image.")
+            _failed(f"{sentence} Return text, JSON or an image.")
             if not picture
             else ToolResult((picture,))
         )
@@ -665,15 +665,15 @@ async def check_typed_code(session: str, tool: Tool, arguments: str) -> CallChec
 
 def _function(tool: Tool) -> tuple[str, bool]:
     """The name of the function to call, and whether it is to be awaited. BadInput for none."""
-    found = {match[2]: bool(match[1]) for match in _FUNCTION.finditer(str(tool.config["code"]))}
+    functions = {match[2]: bool(match[1]) for match in _FUNCTION.finditer(str(tool.config["code"]))}
     wanted = str(tool.config.get("function", ""))
-    name = wanted or (tool.name if tool.name in found else next(iter(found), ""))
-    if name not in found or (not wanted and name != tool.name and len(found) > 1):
+    name = wanted or (tool.name if tool.name in functions else next(iter(functions), ""))
+    if name not in functions or (not wanted and name != tool.name and len(functions) > 1):
         raise BadInput(
-            f"The code has no function {wanted or tool.name}; it has: {', '.join(found)}. Name one "
-            "of them in config.function."
+            f"The code has no function {wanted or tool.name}; it has: {', '.join(functions)}. Name "
+            "one of them in config.function."
         )
-    return name, found[name]
+    return name, functions[name]
 
 
 def _binary() -> str:

@@ -1,4 +1,4 @@
-"""Runs functions of a person's file, in a process of its own. No sandbox: it runs as the user.
+"""Runs functions of a user's file, in a process of its own. No sandbox: it runs as the user.
 
 Started by path, by any Python from 3.8 on, and so imports nothing but the standard library. Two
 processes: the guard (this one) starts the worker, waits, and ends whatever the worker has left.
@@ -141,13 +141,13 @@ def descendants(root: int) -> list[tuple[int, int]]:
             except OSError:
                 continue
             parents.setdefault(int(fields[1]), []).append((int(name), int(fields[2])))
-    found: list[tuple[int, int]] = []
+    processes: list[tuple[int, int]] = []
     todo = [root]
     while todo:
         for pid, group in parents.get(todo.pop(), []):
-            found.append((pid, group))
+            processes.append((pid, group))
             todo.append(pid)
-    return found
+    return processes
 
 
 def signal_group(group: int, number: int) -> None:
@@ -307,10 +307,10 @@ def threads_of(uid: int) -> int:
 def exact(word: str) -> Any:
     """The very number that was shown: a float where one prints as it, else an int or a Decimal."""
     value = float(word)
-    said = decimal.Decimal(word)
-    if abs(value) < float("inf") and decimal.Decimal(repr(value)) == said:
+    number = decimal.Decimal(word)
+    if abs(value) < float("inf") and decimal.Decimal(repr(value)) == number:
         return value
-    return int(said) if 0 <= said.adjusted() <= MAX_DIGITS and said == int(said) else said
+    return int(number) if 0 <= number.adjusted() <= MAX_DIGITS and number == int(number) else number
 
 
 conversion: Any = None
@@ -394,12 +394,12 @@ LOOP: list[Any] = []
 
 async def collected(values: Any, most: int) -> list[Any]:
     """All that an asynchronous generator yields, and one more than the most, which is refused."""
-    found = []
+    items = []
     async for value in values:
-        found.append(value)
-        if len(found) > most:
+        items.append(value)
+        if len(items) > most:
             break
-    return found
+    return items
 
 
 class CallFailure(Exception):
@@ -411,7 +411,7 @@ async def awaited(value: Any) -> Any:
 
 
 class File:
-    """A person's file, imported once, and what it imported."""
+    """A user's file, imported once, and what it imported."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -461,48 +461,50 @@ class File:
             )
         if not self.loaded:
             self.load()
-        found = getattr(self.module, name, None)
-        if found is not None and is_function(found):
-            self.describe(name, found)
-            return found, None
+        value = getattr(self.module, name, None)
+        if value is not None and is_function(value):
+            self.describe(name, value)
+            return value, None
         # A framework's tool, which a decorator or a call made of a function.
-        model = getattr(found, "args_schema", None) if name in self.modelled else None
+        model = getattr(value, "args_schema", None) if name in self.modelled else None
         staged = self.staged.get(name, ())
-        inner = (getattr(found, holder, None) for holder in HOLDERS)
+        inner = (getattr(value, holder, None) for holder in HOLDERS)
         for function in (*reversed(staged), *inner):
             if is_function(function):
                 return function, model if isinstance(model, type) else None
-        if callable(found):
-            return found, None
-        if found is not None:
+        if callable(value):
+            return value, None
+        if value is not None:
             raise CallFailure(
-                f"{name} of {self.path} is not a function but a {type(found).__name__}."
+                f"{name} of {self.path} is not a function but a {type(value).__name__}."
             )
         known = ", ".join(sorted(self.names()))
         raise CallFailure(f"{self.path} has no function {name}; it has: {known}.")
 
-    def describe(self, name: str, found: Any) -> None:
+    def describe(self, name: str, function: Any) -> None:
         """Let a wrapper that takes anything have the signature of what it wraps, as functools.wraps
         does: the tool's schema was made of that one."""
         original = next(iter(self.staged.get(name, ())), None)
         if (
-            original is found
-            or hasattr(found, "__wrapped__")
-            or not isinstance(found, types.FunctionType)
+            original is function
+            or hasattr(function, "__wrapped__")
+            or not isinstance(function, types.FunctionType)
         ):
             return
-        taken = {parameter.kind for parameter in conversion.signature_of(found).parameters.values()}
+        kinds = {
+            parameter.kind for parameter in conversion.signature_of(function).parameters.values()
+        }
         anything = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
         if (
             isinstance(original, types.FunctionType)
-            and inspect.Parameter.VAR_KEYWORD in taken <= anything
+            and inspect.Parameter.VAR_KEYWORD in kinds <= anything
         ):
-            vars(found)["__wrapped__"] = original
+            vars(function)["__wrapped__"] = original
 
     def names(self) -> set[str]:
         there = vars(self.module)
-        made = {key for key, value in there.items() if isinstance(value, types.FunctionType)}
-        return made | (self.staged.keys() & there.keys())
+        functions = {key for key, value in there.items() if isinstance(value, types.FunctionType)}
+        return functions | (self.staged.keys() & there.keys())
 
     def load(self) -> None:
         """Import it. Compiled anew: a cached one may be stale. The bytes that are compiled are
@@ -516,7 +518,7 @@ class File:
         sys.modules["tool_file"] = self.module
         names = self.module.__dict__
         names[STAGE] = self.stage
-        exec(code, names)  # noqa: S102 - this is what the person asked for
+        exec(code, names)  # noqa: S102 - this is what the user asked for
         names.pop(STAGE, None)
         self.loaded = True
 
@@ -539,9 +541,9 @@ class File:
         return ast.fix_missing_locations(tree)
 
     def stage(self, name: str) -> Callable[[Any], Any]:
-        def keep(made: Any) -> Any:
-            self.staged.setdefault(name, []).append(made)
-            return made
+        def keep(thing: Any) -> Any:
+            self.staged.setdefault(name, []).append(thing)
+            return thing
 
         return keep
 
@@ -555,11 +557,11 @@ INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 STANDARD = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 
 
-def is_function(found: Any) -> bool:
+def is_function(thing: Any) -> bool:
     """Whether it is called as it is. What can be called and describes itself is a framework's."""
     kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
-    told = hasattr(found, "description") or hasattr(found, "metadata")
-    return isinstance(found, kinds) or (callable(found) and not told)
+    is_tool = hasattr(thing, "description") or hasattr(thing, "metadata")
+    return isinstance(thing, kinds) or (callable(thing) and not is_tool)
 
 
 def bytes_of(path: str) -> bytes:
@@ -593,10 +595,10 @@ def failure_of(error: BaseException, path: str) -> dict[str, Any]:
     if isinstance(error, CallFailure):
         return {"result": str(error), "is_error": True}
     try:
-        said = str(error)
+        text = str(error)
     except BaseException:  # its text is the tool's own code too
-        said = "(it has no text)"
-    lines = [f"{type(error).__name__}: {said}"]
+        text = "(it has no text)"
+    lines = [f"{type(error).__name__}: {text}"]
     if isinstance(error, SyntaxError) and error.filename == path:
         lines.append(f"  line {error.lineno}: {(error.text or '').strip()}")
     for frame in traceback.extract_tb(error.__traceback__):

@@ -1,6 +1,6 @@
 """Python typed in the page, run: the side of `executor.py` that is in a process of its own.
 
-Loaded by `runner.py` as if it was a person's file, so it may import nothing of this program. The
+Loaded by `runner.py` as if it was a user's file, so it may import nothing of this program. The
 interpreter brings values of any size; here, where memory has a limit, they become text.
 """
 
@@ -42,14 +42,14 @@ def call(
     sys.path.append(site)
     import pydantic_monty as monty
 
-    said = f"{name}(**{ARGUMENTS})"
+    expression = f"{name}(**{ARGUMENTS})"
     try:
         # The interpreter is started with an empty environment: no key can be read through it.
         pool = monty.Monty(max_processes=1, binary_path=binary)
         with pool, pool.checkout(limits=cast("Any", limits)) as session:
             session.feed_run(code, print_callback=printed)
             value = session.feed_run(
-                f"import asyncio\nasyncio.run({said})" if waits else said,
+                f"import asyncio\nasyncio.run({expression})" if waits else expression,
                 inputs={ARGUMENTS: json.loads(arguments, parse_int=integer)},
                 print_callback=printed,
             )
@@ -98,9 +98,9 @@ def lines(error: Any) -> str:
     if traceback is None:
         return ""
     frames = [frame for frame in traceback() if "-0>" in frame.filename][-20:]
-    said = [
+    parts = [
         f"\n  line {frame.line}, in {frame.function_name or 'the code'}: "
         f"{(frame.source_line or '').strip()}"
         for frame in frames
     ]
-    return "".join(said)[:20_000]
+    return "".join(parts)[:20_000]

@@ -22,7 +22,6 @@ import json
 import platform
 import resource
 import signal
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from app.executors.python import runner
@@ -64,8 +63,6 @@ ETC = (
 )
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """All of the system that a command sees, and it can write to none of it but the devices."""
-
-Work = Callable[[], NoReturn]
 
 
 def main() -> NoReturn:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.core.errors import NotFound
-from app.core.events import Problem
+from app.core.events import STOPPED_BY_MODEL, Problem
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors.executor import (
     LONGEST_S,
@@ -113,8 +113,8 @@ class Workspace:
         """Run the tool; trouble is a result."""
         does = self._does.get(str(invocation.tool.config.get("tool")))
         if does is None:
-            said = "There is no such workspace tool; correct the tool's config.tool."
-            return text_result(said, is_error=True, kind="failed")
+            sentence = "There is no such workspace tool; correct the tool's config.tool."
+            return text_result(sentence, is_error=True, kind="failed")
         try:
             return await does(invocation, CallArguments(invocation.arguments), report)
         except InvalidArgument as misfit:
@@ -135,11 +135,11 @@ class Workspace:
         missing = await self.sandbox()
         if not missing:
             return CallCheck("", (_CONFINED,), safe)
-        said = (
+        sentence = (
             f"This system offers no sandbox ({missing}): the command would run with all your "
             "rights, on your files and your network. It is never run without being asked for."
         )
-        return CallCheck(OPEN, (Problem("caution", said),), safe)
+        return CallCheck(OPEN, (Problem("caution", sentence),), safe)
 
     async def sandbox(self) -> str:
         """ "" where commands can be confined here, or why not; tried once."""
@@ -237,10 +237,10 @@ class Workspace:
         folder.make()
         stop = threading.Event()
         try:
-            told = await asyncio.to_thread(files.search_files, folder, wanted, stop.is_set)
+            hits = await asyncio.to_thread(files.search_files, folder, wanted, stop.is_set)
         finally:
             stop.set()  # cancelled, the thread goes no further than its file
-        return text_result(_sound(told))
+        return text_result(_sound(hits))
 
     async def _shell(
         self, invocation: Invocation, given: CallArguments, report: Report
@@ -262,11 +262,11 @@ class Workspace:
     async def _begin(self, invocation: Invocation, command: ShellCommand) -> ToolResult:
         call, attempt = invocation.call, invocation.attempt
         task = await self.tasks.start(invocation.session, call, attempt, command)
-        if task.how and not task.told:
+        if task.how and not task.announced:
             return text_result(task.how, is_error=True, kind="failed")
         where = "" if command.confine else ", without the sandbox"
-        said = f"It runs in the background as {task.id}{where}; read_task tells what it prints."
-        return text_result(said)
+        sentence = f"It runs in the background as {task.id}{where}; read_task tells what it prints."
+        return text_result(sentence)
 
     async def _read_task(
         self, invocation: Invocation, given: CallArguments, report: Report
@@ -281,7 +281,7 @@ class Workspace:
     ) -> ToolResult:
         task_id = given.text("task_id")
         try:
-            await self.tasks.stop(invocation.session, task_id, "stopped by the model")
+            await self.tasks.stop(invocation.session, task_id, STOPPED_BY_MODEL)
             return text_result(self.tasks.read(invocation.session, task_id))
         except NotFound as error:
             raise WorkspaceError("E12", str(error)) from None
@@ -304,7 +304,7 @@ class Workspace:
 async def _run_shell_command(
     command: ShellCommand, limit_s: float, deadline: Deadline, report: Report
 ) -> ToolResult:
-    """The command run to its end, or for `limit_s` seconds and what a person grants."""
+    """The command run to its end, or for `limit_s` seconds and what a user grants."""
     progress = ThrottledProgress(report)
     begun = time.monotonic()
     try:
@@ -314,12 +314,12 @@ async def _run_shell_command(
                     code = await running.follow(progress.printed)
             except TimeoutError:
                 after_s = limit_s + deadline.extended_s
-                said = f"{running.output.take()}\n[ended after {after_s:g} s, its limit]"
-                return text_result(said.lstrip(), is_error=True, kind="timeout")
+                printed = f"{running.output.take()}\n[ended after {after_s:g} s, its limit]"
+                return text_result(printed.lstrip(), is_error=True, kind="timeout")
             output = running.output.take()
             if running.flooded:
-                said = f"{output}\n[ended, for it printed more than {shell.MAX_OUTPUT:,} bytes]"
-                return text_result(said, is_error=True, kind="too_large")
+                printed = f"{output}\n[ended, for it printed more than {shell.MAX_OUTPUT:,} bytes]"
+                return text_result(printed, is_error=True, kind="too_large")
     except OSError as error:
         raise WorkspaceError("E13", f"The shell cannot be started: {error.strerror}.") from error
     finally:

@@ -10,15 +10,21 @@ import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from app.core.errors import BadInput, Refused
+from app.core.late import Late
 from app.core.tools import Content, ToolResult, text_result
 from app.executors.workspace.files import image_type, run_extractor
 from app.executors.workspace.folder import WorkspaceError
 from app.net.addresses import Resolve, resolve_host
 from app.net.client import NetworkError
-from app.net.fetch import FetchResponse, fetch
+
+if TYPE_CHECKING:
+    from app.net import fetch as net_fetch
+else:
+    net_fetch = Late("app.net.fetch")
 
 KEPT_S = 15 * 60.0
 MOST_KEPT = 50
@@ -55,22 +61,22 @@ class Pages:
     ) -> ToolResult:
         """The page as text, from the last 15 minutes of this session or fresh; within
         `timeout_s` seconds, or until whoever asked ends it."""
-        kept = self._kept.setdefault(session, {})
+        pages = self._kept.setdefault(session, {})
         now = self._clock()
-        if url in kept and kept[url].until_s > now:
-            return kept[url].result
+        if url in pages and pages[url].until_s > now:
+            return pages[url].result
         answer = await self._answer(url, timeout_s)
         result = await result_of_response(answer, most)
         if not result.is_error:
-            kept.pop(url, None)
-            kept[url] = CachedPage(now + KEPT_S, result)
-            while len(kept) > MOST_KEPT:
-                del kept[next(iter(kept))]
+            pages.pop(url, None)
+            pages[url] = CachedPage(now + KEPT_S, result)
+            while len(pages) > MOST_KEPT:
+                del pages[next(iter(pages))]
         return result
 
-    async def _answer(self, url: str, timeout_s: float | None) -> FetchResponse:
+    async def _answer(self, url: str, timeout_s: float | None) -> net_fetch.FetchResponse:
         try:
-            return await fetch(
+            return await net_fetch.fetch(
                 "GET",
                 url,
                 _HEADERS,
@@ -84,7 +90,7 @@ class Pages:
             raise WorkspaceError("E14", str(error)) from None
 
 
-async def result_of_response(answer: FetchResponse, most: int) -> ToolResult:
+async def result_of_response(answer: net_fetch.FetchResponse, most: int) -> ToolResult:
     """An answer as a result of at most `most` bytes."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if 300 <= answer.status < 400:
@@ -96,8 +102,10 @@ async def result_of_response(answer: FetchResponse, most: int) -> ToolResult:
         return ToolResult((Content(text=words), Content("image", media_type=picture, data=data)))
     text = _decoded(answer)
     if text is None:
-        said = f"{answer.url} is {kind or 'of no type'}, {len(answer.body):,} bytes, and no text."
-        raise WorkspaceError("E9", said)
+        sentence = (
+            f"{answer.url} is {kind or 'of no type'}, {len(answer.body):,} bytes, and no text."
+        )
+        raise WorkspaceError("E9", sentence)
     if kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
         ("<!doctype html", "<html")
     ):
@@ -106,33 +114,33 @@ async def result_of_response(answer: FetchResponse, most: int) -> ToolResult:
         more = len(text) - MAX_TEXT
         text = text[:MAX_TEXT] + f"\n(… {more:,} more characters are left out.)"
     if answer.status >= 400:
-        said = f"{answer.url} answers {answer.status} {answer.reason}."
-        return text_result(f"{said}\n{text}".strip(), is_error=True, kind="failed")
+        sentence = f"{answer.url} answers {answer.status} {answer.reason}."
+        return text_result(f"{sentence}\n{text}".strip(), is_error=True, kind="failed")
     media = "application/json" if kind == "application/json" else ""
     return ToolResult((Content(text=text or "(The page is empty.)", media_type=media),))
 
 
-def _redirect(answer: FetchResponse) -> ToolResult:
+def _redirect(answer: net_fetch.FetchResponse) -> ToolResult:
     location = answer.headers.get("location", "")
     try:
         target = urljoin(answer.url, location)
     except ValueError:
         target = location
-    said = f"{answer.url} answers {answer.status} and leads to {target or 'nowhere'}"
-    said += "; redirects are not followed, so ask again with that URL if you want it."
-    return text_result(said, is_error=True, kind="failed")
+    sentence = f"{answer.url} answers {answer.status} and leads to {target or 'nowhere'}"
+    sentence += "; redirects are not followed, so ask again with that URL if you want it."
+    return text_result(sentence, is_error=True, kind="failed")
 
 
-def _decoded(answer: FetchResponse) -> str | None:
+def _decoded(answer: net_fetch.FetchResponse) -> str | None:
     """The body as text in its own coding, or None where it is none."""
     if b"\0" in answer.body[:4096]:
         return None
     words = answer.headers.get("content-type", "")
-    said = re.search(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)", words)
+    match = re.search(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)", words)
     inside = re.search(
         rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)", answer.body[:4096]
     )
-    name = said[1] if said else inside[1].decode("ascii") if inside else "utf-8"
+    name = match[1] if match else inside[1].decode("ascii") if inside else "utf-8"
     try:
         coding = codecs.lookup(name)
     except LookupError:

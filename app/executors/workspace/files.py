@@ -22,7 +22,7 @@ from typing import Any
 import jsonschema_rs
 
 from app.core.tools import Content, ToolResult, text_result
-from app.executors.script import by_path
+from app.executors.executor import by_path
 from app.executors.workspace.folder import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError
 from app.executors.workspace.history import MAX_FILE, History
 
@@ -69,8 +69,8 @@ def text_of(path: str, data: bytes) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        said = f"{path} is not UTF-8 text (byte {error.start:,}); look at it with run_shell."
-        raise WorkspaceError("E9", said) from None
+        sentence = f"{path} is not UTF-8 text (byte {error.start:,}); look at it with run_shell."
+        raise WorkspaceError("E9", sentence) from None
     if "\0" in text:
         raise WorkspaceError(
             "E9", f"{path} has NUL bytes, so it is not text; look at it with run_shell."
@@ -87,20 +87,20 @@ def number_lines(text: str, offset: int = 1, limit: int = LINES) -> str:
     if not lines:
         return "(The file is empty.)"
     if offset > len(lines):
-        said = f"The file has {len(lines):,} lines; ask for an offset up to that."
-        raise WorkspaceError("E11", said)
-    told: list[str] = []
+        sentence = f"The file has {len(lines):,} lines; ask for an offset up to that."
+        raise WorkspaceError("E11", sentence)
+    numbered: list[str] = []
     size = 0
     for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], offset):
-        told.append(f"{number:6}→{_cut(line.removesuffix(chr(13)))}")
-        size += len(told[-1])
+        numbered.append(f"{number:6}→{_cut(line.removesuffix(chr(13)))}")
+        size += len(numbered[-1])
         if size > MAX_TEXT:
             break
-    last = offset + len(told) - 1
+    last = offset + len(numbered) - 1
     if last < len(lines):
         left = len(lines) - last
-        told.append(f"({left:,} more lines; go on with offset {last + 1}.)")
-    return "\n".join(told)
+        numbered.append(f"({left:,} more lines; go on with offset {last + 1}.)")
+    return "\n".join(numbered)
 
 
 def _cut(line: str) -> str:
@@ -111,8 +111,10 @@ def _cut(line: str) -> str:
 def _image(path: str, data: bytes, kind: str, most: int) -> ToolResult:
     if len(data) * 4 // 3 + 1_000 > most:
         allowed = (most - 1_000) * 3 // 4
-        said = f"{path} has {len(data):,} bytes; an image may have {allowed:,}. Make it smaller."
-        raise WorkspaceError("E8", said)
+        sentence = (
+            f"{path} has {len(data):,} bytes; an image may have {allowed:,}. Make it smaller."
+        )
+        raise WorkspaceError("E8", sentence)
     words = f"{path}: {kind}, {len(data):,} bytes."
     picture = Content("image", media_type=kind, data=base64.b64encode(data).decode("ascii"))
     return ToolResult((Content(text=words), picture))
@@ -127,8 +129,8 @@ def render_notebook(path: str, data: bytes, most: int) -> ToolResult:
         cells = json.loads(text_of(path, data))["cells"]
         pieces = [piece for number, cell in enumerate(cells, 1) for piece in _cell(number, cell)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        said = f"{path} is not a notebook of version 4; read it as text with run_shell."
-        raise WorkspaceError("E9", said) from None
+        sentence = f"{path} is not a notebook of version 4; read it as text with run_shell."
+        raise WorkspaceError("E9", sentence) from None
     content: list[Content] = []
     room = most - 1_000
     for piece in pieces:
@@ -178,11 +180,11 @@ def _joined(value: Any) -> str:
 
 def page_range(words: str) -> tuple[int, int]:
     """The first and last page of "3", "1-3" or "" (the first PAGES). E11 otherwise."""
-    found = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?|", words)
-    if found is None:
+    match = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?|", words)
+    if match is None:
         raise WorkspaceError("E11", f'{words!r} are not pages; say "3" or "1-3".')
-    first = int(found[1] or 1)
-    last = int(found[2] or found[1] or PAGES)
+    first = int(match[1] or 1)
+    last = int(match[2] or match[1] or PAGES)
     if not 1 <= first <= last:
         raise WorkspaceError("E11", f'{words!r} are not pages; say "3" or "1-3", from 1.')
     if last - first >= PAGES:
@@ -196,15 +198,15 @@ async def read_pdf(path: str, data: bytes, pages: str) -> ToolResult:
     first, last = page_range(pages)
     numbers = (str(first), str(last), str(MAX_TEXT))
     try:
-        found = await run_extractor("pdf", *numbers, data=data, limit_s=PDF_S)
+        extracted = await run_extractor("pdf", *numbers, data=data, limit_s=PDF_S)
     except TimeoutError:
-        said = f"{path} took longer than {PDF_S:g} s to read; ask for fewer pages."
-        raise WorkspaceError("E8", said) from None
+        sentence = f"{path} took longer than {PDF_S:g} s to read; ask for fewer pages."
+        raise WorkspaceError("E8", sentence) from None
     except ValueError:
         raise WorkspaceError("E9", f"{path} is damaged or too large to be read as a PDF.") from None
-    if "trouble" in found:
-        raise WorkspaceError("E9", f"{path} {found['trouble']}")
-    return text_result(str(found["text"]))
+    if "trouble" in extracted:
+        raise WorkspaceError("E9", f"{path} {extracted['trouble']}")
+    return text_result(str(extracted["text"]))
 
 
 # -- extraction in a child process
@@ -227,10 +229,10 @@ async def run_extractor(kind: str, *arguments: str, data: bytes, limit_s: float)
         if process.returncode is None:
             process.kill()
             await asyncio.shield(process.communicate())
-    found = json.loads(answer)
-    if not isinstance(found, dict):
+    extracted = json.loads(answer)
+    if not isinstance(extracted, dict):
         raise ValueError("The extractor printed no JSON object.")
-    return found
+    return extracted
 
 
 # -- write_file and edit_file
@@ -272,16 +274,18 @@ def edit_file(
         raise WorkspaceError("E10", "old and new are equal.")
     if not old:
         raise WorkspaceError("E3", "old is empty; give the text that is to be replaced.")
-    found = text.count(old)
-    if not found:
-        said = "Copy old from read_file, without line numbers, each space and line end as it is."
-        raise WorkspaceError("E3", said)
-    if found > 1 and not every:
-        said = f"It is there {found:,} times; give more lines around it, or set replace_all."
-        raise WorkspaceError("E4", said)
+    count = text.count(old)
+    if not count:
+        sentence = (
+            "Copy old from read_file, without line numbers, each space and line end as it is."
+        )
+        raise WorkspaceError("E3", sentence)
+    if count > 1 and not every:
+        sentence = f"It is there {count:,} times; give more lines around it, or set replace_all."
+        raise WorkspaceError("E4", sentence)
     changed = text.replace(old, new)
     history.write(path, before, _bytes(path, changed), by, at_ms)
-    places = f" in {found:,} places" if found > 1 else ""
+    places = f" in {count:,} places" if count > 1 else ""
     return f"Changed {path}{places}.\n{diff(text, changed)}"
 
 
@@ -306,17 +310,17 @@ def diff(before: str, after: str) -> str:
 
 def _hunks(old: Sequence[str], new: Sequence[str], first: int) -> list[str]:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    told: list[str] = []
+    hunk_lines: list[str] = []
     for group in matcher.get_grouped_opcodes(AROUND):
         (_, a, _, c, _), (_, _, b, _, d) = group[0], group[-1]
-        told.append(f"@@ -{first + a + 1},{b - a} +{first + c + 1},{d - c} @@")
+        hunk_lines.append(f"@@ -{first + a + 1},{b - a} +{first + c + 1},{d - c} @@")
         for tag, i, j, k, m in group:
             if tag == "equal":
-                told += [" " + line for line in old[i:j]]
+                hunk_lines += [" " + line for line in old[i:j]]
                 continue
-            told += ["-" + line for line in old[i:j]]
-            told += ["+" + line for line in new[k:m]]
-    return told
+            hunk_lines += ["-" + line for line in old[i:j]]
+            hunk_lines += ["+" + line for line in new[k:m]]
+    return hunk_lines
 
 
 def _bytes(path: str, text: str) -> bytes:
@@ -360,16 +364,16 @@ class FileSearch:
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a text has a match somewhere. WorkspaceError E11 where it is no pattern."""
     try:
-        found = jsonschema_rs.validator_for(
+        validator = jsonschema_rs.validator_for(
             {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
         )
     except (jsonschema_rs.ValidationError, ValueError):
-        said = (
+        sentence = (
             f"{pattern[:200]!r} is not a regular expression that can be used here: check its "
             "brackets; look-around and back-references are not known."
         )
-        raise WorkspaceError("E11", said) from None
-    return lambda text: bool(found.is_valid(text))
+        raise WorkspaceError("E11", sentence) from None
+    return lambda text: bool(validator.is_valid(text))
 
 
 def glob_matcher(glob: str) -> Callable[[str], bool]:
@@ -398,19 +402,19 @@ def glob_matcher(glob: str) -> Callable[[str], bool]:
 def list_files(folder: Folder, path: str, glob: str) -> str:
     """A line for each file and folder, with the size of files."""
     fits = glob_matcher(glob) if glob else None
-    told: list[str] = []
+    listed: list[str] = []
     left_out = looked = 0
     for entry in folder.walk(path):
         looked += 1
         if fits is not None and not (entry.kind == "file" and fits(entry.path)):
             continue
-        if len(told) < MAX_LISTED:
-            told.append(_line(entry))
+        if len(listed) < MAX_LISTED:
+            listed.append(_line(entry))
         else:
             left_out += 1
     if left_out:
-        told.append(f"({left_out:,} more; ask for a folder, or with a pattern.)")
-    return "\n".join((*told, *_cut_short(looked))) or "(nothing)"
+        listed.append(f"({left_out:,} more; ask for a folder, or with a pattern.)")
+    return "\n".join((*listed, *_cut_short(looked))) or "(nothing)"
 
 
 def _line(entry: FolderEntry) -> str:
@@ -435,31 +439,31 @@ def search_files(
     """What was found, in the form asked for. `stopped` is asked before each file."""
     fits = glob_matcher(search.glob) if search.glob else None
     hits = matcher(search.pattern)
-    told: list[str] = []
+    hit_lines: list[str] = []
     looked = skipped = read = files = 0
     for entry in _files(folder, search.path):
         looked += 1
         if entry.kind != "file" or (fits is not None and not fits(entry.path)):
             continue
-        if stopped() or len(told) >= search.head_limit or read > MAX_READ:
+        if stopped() or len(hit_lines) >= search.head_limit or read > MAX_READ:
             break
         lines = _lines(folder, entry)
         if lines is None:
             skipped += 1
             continue
         read += entry.size
-        found = [number for number, line in enumerate(lines) if hits(line)]
-        files += bool(found)
-        told += _hit_lines(search, entry.path, lines, found)
-    more = len(told) > search.head_limit
-    told = told[: search.head_limit]
-    if more or len(told) == search.head_limit:
-        told.append(f"(Cut after {search.head_limit:,} lines; narrow the search.)")
+        numbers = [number for number, line in enumerate(lines) if hits(line)]
+        files += bool(numbers)
+        hit_lines += _hit_lines(search, entry.path, lines, numbers)
+    more = len(hit_lines) > search.head_limit
+    hit_lines = hit_lines[: search.head_limit]
+    if more or len(hit_lines) == search.head_limit:
+        hit_lines.append(f"(Cut after {search.head_limit:,} lines; narrow the search.)")
     if read > MAX_READ:
-        told.append(f"(Only the first {MAX_READ:,} bytes were searched; name a folder.)")
+        hit_lines.append(f"(Only the first {MAX_READ:,} bytes were searched; name a folder.)")
     if skipped:
-        told.append(f"({skipped:,} files are not text or too large and were left out.)")
-    return "\n".join((*told, *_cut_short(looked))) if files or told else "No match."
+        hit_lines.append(f"({skipped:,} files are not text or too large and were left out.)")
+    return "\n".join((*hit_lines, *_cut_short(looked))) if files or hit_lines else "No match."
 
 
 def _files(folder: Folder, path: str) -> Iterator[FolderEntry]:
@@ -470,7 +474,7 @@ def _files(folder: Folder, path: str) -> Iterator[FolderEntry]:
         if trouble.code != "E7":
             raise
         with folder.file(path) as (_, status):
-            yield FolderEntry(path, "file", status.st_size, status.st_mtime_ns)
+            yield FolderEntry(path, "file", status.st_size)
 
 
 def _lines(folder: Folder, entry: FolderEntry) -> list[str] | None:
@@ -481,23 +485,23 @@ def _lines(folder: Folder, entry: FolderEntry) -> list[str] | None:
     return None if "\0" in text else text.split("\n")
 
 
-def _hit_lines(search: FileSearch, path: str, lines: list[str], found: list[int]) -> list[str]:
-    if not found:
+def _hit_lines(search: FileSearch, path: str, lines: list[str], numbers: list[int]) -> list[str]:
+    if not numbers:
         return []
     match search.output:
         case "files":
             return [path]
         case "count":
-            return [f"{path}: {len(found):,}"]
-    told: list[str] = []
+            return [f"{path}: {len(numbers):,}"]
+    hit_lines: list[str] = []
     last = -1
-    hits = set(found)
-    for hit in found[:MAX_LINES]:
+    hits = set(numbers)
+    for hit in numbers[:MAX_LINES]:
         first = max(hit - search.around, last + 1)
-        if search.around and told and first > last + 1:
-            told.append("--")
+        if search.around and hit_lines and first > last + 1:
+            hit_lines.append("--")
         for number in range(first, min(hit + search.around, len(lines) - 1) + 1):
             mark = ":" if number in hits else "-"
-            told.append(f"{path}{mark}{number + 1}{mark}{lines[number][:MAX_HIT_LINE]}")
+            hit_lines.append(f"{path}{mark}{number + 1}{mark}{lines[number][:MAX_HIT_LINE]}")
             last = number
-    return told
+    return hit_lines

@@ -67,7 +67,6 @@ class FolderEntry:
     path: str
     kind: str
     size: int
-    mtime_ns: int
 
 
 def parts_of(path: str) -> tuple[str, ...]:
@@ -108,8 +107,8 @@ class Folder:
         """Make the folder and those above it, each for this user alone."""
         self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.mkdir(mode=0o700, exist_ok=True)
-        found = self.root.lstat()
-        if stat.S_ISDIR(found.st_mode) and found.st_mode & 0o700 != 0o700:
+        status = self.root.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_mode & 0o700 != 0o700:
             self.root.chmod(0o700)  # a command shut it, which would shut out all that follow
 
     @contextmanager
@@ -163,6 +162,7 @@ class Folder:
                 descriptor = os.open(fresh, _NEW, mode, dir_fd=parent)
                 try:
                     with os.fdopen(descriptor, "wb") as file:
+                        os.fchmod(descriptor, mode)  # the umask of the server took some of it
                         file.write(data)
                         file.flush()
                         status = os.fstat(file.fileno())
@@ -250,8 +250,10 @@ def _check_plain(status: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise WorkspaceError("E7", f"{path} is a pipe, socket or device; name a plain file.")
     if status.st_nlink > 1:
-        said = f"{path} has a second name, which may lie outside (a hard link); use a copy of it."
-        raise WorkspaceError("E5", said)
+        sentence = (
+            f"{path} has a second name, which may lie outside (a hard link); use a copy of it."
+        )
+        raise WorkspaceError("E5", sentence)
 
 
 def _all(descriptor: int, status: os.stat_result, path: str, most: int) -> bytes:
@@ -263,8 +265,8 @@ def _all(descriptor: int, status: os.stat_result, path: str, most: int) -> bytes
             return b"".join(pieces)
         pieces.append(piece)
         size += len(piece)
-    said = f"{path} has {max(status.st_size, size):,} bytes, more than the {most:,} allowed."
-    raise WorkspaceError("E8", said + " Look at a part of it with run_shell.")
+    sentence = f"{path} has {max(status.st_size, size):,} bytes, more than the {most:,} allowed."
+    raise WorkspaceError("E8", sentence + " Look at a part of it with run_shell.")
 
 
 def _walk(here: int, above: str, depth: int, left: list[int]) -> Iterator[FolderEntry]:
@@ -277,7 +279,7 @@ def _walk(here: int, above: str, depth: int, left: list[int]) -> Iterator[Folder
             status = os.stat(name, dir_fd=here, follow_symlinks=False)
         except OSError:
             continue
-        yield FolderEntry(path, _kind(status), status.st_size, status.st_mtime_ns)
+        yield FolderEntry(path, _kind(status), status.st_size)
         if stat.S_ISDIR(status.st_mode) and depth > 0:
             try:
                 below = os.open(name, _FOLDER, dir_fd=here)

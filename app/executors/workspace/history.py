@@ -26,7 +26,7 @@ MAX_FILE = 10 * 1024 * 1024
 class FileChange:
     """`before` and `after` are the SHA-256 of the bytes, or "" where there was no file.
 
-    `by` is the call, or "undo N"; `undone` says that a person took it back.
+    `by` is the call, or "undo N"; `undone` says that a user took it back.
     """
 
     number: int
@@ -93,8 +93,8 @@ class History:
         change = self.change(number)
         now = self._now(change.path)
         if (_digest(now) if now is not None else "") != change.after:
-            said = f"{change.path} was changed after this; undo the newer change first."
-            raise WorkspaceError("E2", said)
+            sentence = f"{change.path} was changed after this; undo the newer change first."
+            raise WorkspaceError("E2", sentence)
         before = self.bytes_of(change.before) if change.before else None
         back = self._keep(change.path, now, before, f"undo {number}", at_ms)
         if before is None:

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.core.errors import NotFound
-from app.core.events import Event, TaskEnded, TaskStarted
+from app.core.events import ENDED_WITH_PROGRAM, STOPPED_WITH_RUN, Event, TaskEnded, TaskStarted
 from app.core.tools import ToolResult, text_result
-from app.executors.script import by_path
+from app.executors.executor import by_path
 from app.executors.workspace.folder import WorkspaceError
 
 HEAD = 16 * 1024
@@ -97,9 +97,9 @@ class RunningCommand:
             # Where a process got away it may hold the pipes open: do not wait for it.
             await asyncio.wait((reader, reason), timeout=_LAST_WORDS_S)
             if reason.done() and reason.result():
-                said = json.loads(reason.result())["broken"]
-                sentence = f"Nothing was run, for the sandbox was not made: {said}."
-                raise WorkspaceError("E13", sentence, reason=said)
+                reason_text = json.loads(reason.result())["broken"]
+                sentence = f"Nothing was run, for the sandbox was not made: {reason_text}."
+                raise WorkspaceError("E13", sentence, reason=reason_text)
             return code
         finally:
             reader.cancel()
@@ -265,11 +265,11 @@ def _split(command: str) -> list[str]:
         if text[place] == " ":
             place += 1
             continue
-        found = _WORD.match(text, place)
-        if found is None:
+        match = _WORD.match(text, place)
+        if match is None:
             return []
-        words.append(found[0])
-        place = found.end()
+        words.append(match[0])
+        place = match.end()
         if place < len(text) and text[place] != " ":
             return []
     return words
@@ -293,7 +293,7 @@ Tell = Callable[[str, Event], Awaitable[None]]
 @dataclass
 class BackgroundTask:
     """`output` is what was not read yet; `how` it ended, "" while it runs; `asked` is why it was
-    ended, `told` that its beginning was."""
+    ended, `announced` that its beginning was."""
 
     id: str
     call: str
@@ -301,7 +301,7 @@ class BackgroundTask:
     output: Output = field(default_factory=Output)
     how: str = ""
     asked: str = ""
-    told: bool = False
+    announced: bool = False
     work: asyncio.Task[None] | None = None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -348,13 +348,13 @@ class Tasks:
         await self._end(task, how)
         return task.how
 
-    async def forget(self, session: str, how: str = "stopped with the run") -> None:
+    async def forget(self, session: str, how: str = STOPPED_WITH_RUN) -> None:
         """End all tasks of a session; what they printed can still be read."""
         await asyncio.gather(*(self._end(task, how) for task in self._of(session)))
 
     async def close(self) -> None:
         """The program ends."""
-        ends = (self.forget(session, "ended with the program") for session in list(self._tasks))
+        ends = (self.forget(session, ENDED_WITH_PROGRAM) for session in list(self._tasks))
         await asyncio.gather(*ends)
 
     def _of(self, session: str) -> list[BackgroundTask]:
@@ -379,16 +379,16 @@ class Tasks:
         try:
             how = await self._followed(session, task, command)
         except asyncio.CancelledError:
-            how = task.asked or "stopped"
+            how = task.asked or ENDED_WITH_PROGRAM
         task.how = how
-        if task.told:
+        if task.announced:
             await self._tell(session, TaskEnded(task.id, how))
 
     async def _followed(self, session: str, task: BackgroundTask, command: ShellCommand) -> str:
         try:
             async with run_command(command) as running:
                 running.output = task.output
-                task.told = True
+                task.announced = True
                 await self._tell(session, TaskStarted(task.id, task.call, task.title))
                 task.begun.set()
                 code = await running.follow(lambda _: None)

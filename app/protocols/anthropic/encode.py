@@ -10,16 +10,15 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from app.core import provider_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
+from app.protocols.anthropic import limits
 from app.protocols.base import WireRequest
 from app.protocols.encoder import (
     CUT,
     Ids,
     Names,
     Notes,
-    ProviderSupport,
     exact_object,
     foretell,
     freeform_note,
@@ -74,12 +73,6 @@ LEAST_TOP_P = 0.95
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
-_TAKES = ProviderSupport(
-    "Anthropic",
-    limits.ANTHROPIC_NAME,
-    most_strict=limits.ANTHROPIC_MOST_STRICT,
-    strict="closed",
-)
 _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 
 
@@ -96,7 +89,7 @@ def encode(request: ModelRequest) -> WireRequest:
     body["messages"] = _messages(request, notes)
     if request.offered:
         body["tools"] = [_tool(tool, notes) for tool in request.offered]
-        foretell(request.offered, _TAKES, notes)
+        foretell(request.offered, limits.LIMITS, notes)
         if len(request.offered) < len(request.tools):
             notes.add("Only the allowed tools were sent: Anthropic has no word for a subset.")
         if (choice := _choice(request.choice)) is not None:

@@ -1,4 +1,5 @@
-"""Encodes replies as Anthropic Messages, streamed or whole. Requests are parsed in `request`.
+"""Takes requests as Anthropic Messages does and encodes replies, streamed or whole. What is refused
+stands in `refuse`.
 
 https://docs.anthropic.com/en/api/messages-streaming
 """
@@ -11,10 +12,15 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from app.protocols.anthropic.parse_request import count, parse, signature_of
+from app.core.tools import Tool
+from app.protocols.anthropic import FACTS
+from app.protocols.anthropic.refuse import answer_form, check, signature_of
+from app.protocols.anthropic.request import READER
+from app.protocols.request import dicts, member, model_request
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
+    Citation,
     IdSource,
     ModelReply,
     OutgoingFrame,
@@ -26,6 +32,7 @@ from app.protocols.server import (
     compact,
     delta_pause,
     encoded,
+    object_of,
     pieces,
     tokens,
 )
@@ -37,6 +44,54 @@ _DELTAS: dict[str, tuple[str, str, Tag]] = {
     "thinking": ("thinking_delta", "thinking", "text"),
     "call": ("input_json_delta", "partial_json", "args"),
 }
+_NOT_COUNTED = ("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences")
+_NO_LIMIT = 1 << 40
+_VERSIONS = Citation("Anthropic API reference: Versions")
+_COUNTS = Citation("Anthropic API reference: Count tokens in a Message", inferred=True)
+
+
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
+    """The request that `body` holds. Raises BadRequest in Anthropic's own words."""
+    return _parse_data(_data(body, headers), headers)
+
+
+def count(body: bytes, headers: Mapping[str, str], target: str = "", created: int = 0) -> bytes:
+    """The answer to a request for a count of tokens, which is read like a message."""
+    data = _data(body, headers)
+    for name in _NOT_COUNTED:
+        if name in data:
+            raise _COUNTS.refusal(f"{name}: Extra inputs are not permitted")
+    parsed = _parse_data({**data, "max_tokens": _NO_LIMIT}, headers)
+    return encoded({"input_tokens": parsed.input_tokens})
+
+
+def _data(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+    if not headers.get("anthropic-version"):
+        raise _VERSIONS.refusal("anthropic-version: header is required")
+    return object_of(body)
+
+
+def _parse_data(data: Mapping[str, Any], headers: Mapping[str, str]) -> ParsedRequest:
+    check(data, headers)
+    entries = (tool for tool in dicts(data.get("tools")) if tool.get("type", "custom") == "custom")
+    params = {
+        "max_tokens": data["max_tokens"],
+        "thinking": member(data, "thinking").get("type", "disabled") != "disabled",
+        "format": answer_form(data)[1],
+    }
+    request = model_request(READER, data, tuple(map(_tool, entries)), params)
+    spent = tokens(compact([data["messages"], data.get("tools"), request.system]))
+    return ParsedRequest(request, spent)
+
+
+def _tool(entry: Mapping[str, Any]) -> Tool:
+    return Tool(
+        entry["name"],
+        entry.get("description", ""),
+        entry["input_schema"],
+        strict=bool(entry.get("strict")),
+        eager=bool(entry.get("eager_input_streaming")),
+    )
 
 
 def _frame(event: Mapping[str, Any], pause: float = 0.0, tag: Tag = "other") -> OutgoingFrame:
@@ -240,7 +295,7 @@ _KINDS: Mapping[int, tuple[str, str | None]] = {
 
 END = ProviderServer(
     name="anthropic",
-    base="/anthropic",
+    base=FACTS.simulated,
     path="/v1/messages",
     takes=re.compile("/v1/messages"),
     models_path="/v1/models",

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from app.core import provider_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool
 from app.protocols.base import WireRequest
@@ -22,7 +21,6 @@ from app.protocols.encoder import (
     CUT,
     Names,
     Notes,
-    ProviderSupport,
     exact_object,
     foretell,
     input_object,
@@ -37,6 +35,8 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
+from app.protocols.gemini import limits
+from app.protocols.gemini.limits import SKIP_VALIDATOR
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "gemini"
@@ -47,18 +47,10 @@ QUIRKS: Mapping[str, str] = {
     " (Vertex)",
     "stream_arguments": "arguments are asked for piece by piece (Vertex with Gemini 3)",
 }
-SKIP_VALIDATOR = "skip_thought_signature_validator"
-"""What Google's server takes in place of a signature it never gave."""
 BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the words of Gemini 3, where a model before it is asked."""
 
 _MOST_NAME = 128
-_TAKES = ProviderSupport(
-    "Gemini",
-    limits.GEMINI_NAME,
-    most=limits.GEMINI_MOST_TOOLS,
-    most_items=limits.GEMINI_MOST_ITEMS,
-)
 _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
 _NUMBERED = re.compile(r"gemini-(\d+)")
 _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
@@ -112,7 +104,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     choice, allowed = request.choice, request.choice.allowed
     tools = request.tools if allowed is not None else request.offered
     body["tools"] = [{"functionDeclarations": [_tool(tool, notes) for tool in tools]}]
-    foretell(tools, _TAKES, notes)
+    foretell(tools, limits.LIMITS, notes, request.model)
     config: dict[str, Any] = {"mode": _MODES[choice.mode]}
     if choice.mode == "tool":
         config["allowedFunctionNames"] = [choice.name]

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from app.core import provider_limits as limits
-from app.protocols.gemini.lint import KNOWN, lint_form, too_many_items
+from app.protocols.gemini.limits import FORMATS, KNOWN, PLAIN, has_too_many_items
+from app.protocols.limits import SentTool
 from app.protocols.rewrite_parts import (
     UNJUDGED,
     Losses,
@@ -43,9 +43,9 @@ class Gemini:
                 self.losses.add(f"{key} at the top level is dropped", ())
                 del root[key]
         result = self.of({**root, "type": "object"}, ())
-        if too_many_items(result) is not None:
+        if has_too_many_items(result):
             result = without_items(result, self.losses)
-        for finding in lint_form({"parameters": result}, "x"):
+        for finding in PLAIN.findings(SentTool("x", "", result)):
             if finding.severity == "refused":
                 self.losses.refused.append(finding.message)
         return result
@@ -72,7 +72,7 @@ class Gemini:
     def format(self, node: dict[str, Any], dropped: dict[str, Any], place: Place) -> None:
         """A format that its type does not have is told in the description."""
         form = node.get("format")
-        formats = limits.GEMINI_FORMATS.get(str(node.get("type")), ())
+        formats = FORMATS.get(str(node.get("type")), ())
         if form is None or (form in formats and (form != "enum" or node.get("enum"))):
             return
         dropped["format"] = node.pop("format")

@@ -1,4 +1,5 @@
-"""Encodes replies as Gemini does, streamed or whole. Requests are parsed in `request`.
+"""Takes requests as Gemini does and encodes replies, streamed or whole. What is refused stands in
+`refuse`.
 
 Arguments travel as an object and whole. A call whose text is no JSON object cannot be said at all:
 as the real one does, the end gives up on it with MALFORMED_FUNCTION_CALL and no call.
@@ -11,9 +12,25 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
-from app.protocols.gemini.parse_request import COUNTING, SIGNED_BY, TAKES, count, is_three, parse
+from app.core.tools import Tool
+from app.protocols.gemini import FACTS, limits
+from app.protocols.gemini.refuse import (
+    COUNTED,
+    FORMED,
+    SIGNED_BY,
+    camel_members,
+    check,
+    check_message,
+    declared,
+    is_three,
+)
+from app.protocols.gemini.request import READER
+from app.protocols.limits import SentTool
+from app.protocols.request import Body, member, model_request
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
@@ -28,12 +45,119 @@ from app.protocols.server import (
     compact,
     delta_pause,
     encoded,
+    object_of,
     pieces,
+    tokens,
 )
+
+TAKES = re.compile(
+    r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"
+)
+COUNTING = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):countTokens")
 
 MODELS = ("gemini-3-simulated", "gemini-2.5-simulated")
 _STOP = {"stop": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
 _KEYS = "https://ai.google.dev/gemini-api/docs/troubleshooting"
+_LONG = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
+
+
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
+    """The request that `body` holds. Raises BadRequest in Gemini's own words.
+
+    Model and method stand in the path; without `alt=sse` a stream is one JSON array.
+    """
+    path, _, query = target.partition("?")
+    match = TAKES.fullmatch(path)
+    assert match is not None
+    model, stream = unquote(match[1]), match[2] == "streamGenerateContent"
+    as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
+    parsed = _parsed(object_of(body), model, stream)
+    return replace(parsed, stream_type="application/json" if as_array else "")
+
+
+def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0) -> bytes:
+    """The answer of countTokens: of contents alone, or of a whole request."""
+    match = COUNTING.fullmatch(target)
+    assert match is not None
+    data = camel_members(object_of(body), COUNTED)
+    check_message(data, COUNTED)
+    whole_request = data.get("generateContentRequest", data)
+    input_tokens = _parsed(whole_request, unquote(match[1]), stream=False).input_tokens
+    details = [{"modality": "TEXT", "tokenCount": input_tokens}]
+    return encoded({"totalTokens": input_tokens, "promptTokensDetails": details})
+
+
+def _parsed(data: Any, model: str, stream: bool) -> ParsedRequest:
+    body = camel_members(data)
+    check(body, model)
+    contents = [
+        {**content, "parts": list(map(_as_models_read, content["parts"]))}
+        for content in body["contents"]
+    ]
+    tools = tuple(map(_tool, declared(body)))
+    request = model_request(READER, {**body, "contents": contents}, tools, _params(body))
+    system_parts = member(body, "systemInstruction").get("parts", ())
+    system = "\n".join(part.get("text", "") for part in system_parts)
+    return ParsedRequest(
+        replace(request, model=model, system=system, stream=stream),
+        tokens(compact([data["contents"], data.get("tools"), system])),
+    )
+
+
+def _as_models_read(part: Body) -> Body:
+    """A part with what a function returned under the one name that the reader knows: libraries
+    have others, and an object may hold more."""
+    if (given := part.get("functionResponse")) is None:
+        return part
+    value, word = given["response"], "output"
+    if named := [name for name in ("output", "error") if name in value]:
+        value, word = value[named[0]], named[0]
+    elif len(value) == 1 and (name := next(iter(value))) in ("result", "return_value", "content"):
+        value = value[name]
+    text = value if isinstance(value, str) else compact(value)
+    return {**part, "functionResponse": {**given, "response": {word: text}}}
+
+
+def _tool(declared_tool: SentTool) -> Tool:
+    schema = declared_tool.schema
+    if "parameters" in declared_tool.members:
+        schema = _json_schema(schema)
+    return Tool(declared_tool.name, declared_tool.description, schema)
+
+
+def _json_schema(schema: Body) -> dict[str, Any]:
+    """A schema in OpenAPI's words, which breaks no limit, as the JSON Schema it means."""
+    node = limits.camel(schema)
+    if "type" in node:
+        node["type"] = limits.type_name(node["type"])
+    for name in _LONG:
+        if isinstance(node.get(name), str) and node[name].isdecimal():
+            node[name] = int(node[name])  # Google writes 64-bit numbers as texts
+    if "items" in node:
+        node["items"] = _json_schema(node["items"])
+    if "properties" in node:
+        properties = node["properties"].items()
+        node["properties"] = {name: _json_schema(below) for name, below in properties}
+    if "anyOf" in node:
+        node["anyOf"] = list(map(_json_schema, node["anyOf"]))
+    return node
+
+
+def _params(body: Body) -> dict[str, Any]:
+    """What the model reads of the settings. It thinks anyhow; whether thoughts are shown is said
+    here. `format` is the form that the answer is to have: None for words."""
+    config = member(body, "generationConfig")
+    thinking, kind, form = member(config, "thinkingConfig"), config.get("responseMimeType"), None
+    if kind in FORMED:
+        schema = config.get("responseJsonSchema")
+        if "responseSchema" in config:
+            schema = _json_schema(config["responseSchema"])
+        form = {"schema": schema, "bare": kind == "text/x.enum"}
+    return {
+        "max_tokens": config.get("maxOutputTokens"),
+        "thinking": bool(thinking.get("includeThoughts")) and thinking.get("thinkingBudget") != 0,
+        "format": form,
+    }
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
@@ -299,7 +423,7 @@ def _model_entry(name: str) -> dict[str, Any]:
 
 END = ProviderServer(
     name="gemini",
-    base="/gemini",
+    base=FACTS.simulated,
     path=f"/v1beta/models/{MODELS[0]}:generateContent",
     takes=TAKES,
     models_path="/v1beta/models",

@@ -18,6 +18,7 @@ from app.protocols.encoder import (
     Names,
     Notes,
     error_text,
+    foretell,
     freeform_note,
     input_object,
     message_members,
@@ -27,6 +28,7 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
+from app.protocols.ollama import limits
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "ollama"
@@ -47,6 +49,7 @@ def encode(request: ModelRequest) -> WireRequest:
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
     if tools := _tools_for_choice(request, notes):
         body["tools"] = [_tool(tool, notes) for tool in tools]
+        foretell(tools, limits.LIMITS, notes, request.model)
         if request.stream:
             notes.add("Ollama sends the arguments of a call whole: they are not seen growing.")
     _add_params(body, request.params, notes)

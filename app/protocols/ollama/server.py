@@ -1,4 +1,5 @@
-"""Encodes replies as Ollama's chat API does, streamed or whole. Requests are parsed in `request`.
+"""Takes requests as Ollama's chat API does and encodes replies, streamed or whole. What is refused
+stands in `limits`, but for what a model cannot do.
 
 https://docs.ollama.com/api/chat
 """
@@ -8,10 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.protocols.ollama.parse_request import NO_TOOLS, ROUTES, parse
+from app.core.tools import Tool
+from app.protocols.limits import SentTool
+from app.protocols.ollama import FACTS, limits
+from app.protocols.ollama.limits import ROUTES
+from app.protocols.ollama.request import READER
+from app.protocols.request import member, model_request
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
@@ -31,12 +38,68 @@ from app.protocols.server import (
     tokens,
 )
 
+NO_TOOLS, NO_THINKING = "-no-tools", "-no-thinking"
+"""How the models of the simulator are named that cannot do this."""
 MODELS = ("simulated:8b", "simulated-mini:1b", f"simulated{NO_TOOLS}")
 _STOP = {"calls": "stop", "refusal": "stop"}
 """Ollama has one word for an answer that came to its end, calls or not."""
 _FIELDS = {"text": "content", "thinking": "thinking"}
 _VERSION = "0.12.6"
 _NS = 1_000_000_000
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
+    """The request that `body` holds. Raises BadRequest in Ollama's own words.
+
+    A request without messages asks only that the model be loaded: its param `load` is set.
+    """
+    if not body.strip():
+        raise ROUTES.refusal("missing request body")
+    data = object_of(body)
+    limits.check(data)
+    if not (model := data.get("model")):
+        raise ROUTES.refusal("model is required")
+    tools = tuple(map(_tool, data.get("tools") or ()))
+    limits.LIMITS.check([SentTool.of(tool) for tool in tools])
+    if tools and model.endswith(NO_TOOLS):
+        raise ROUTES.refusal(f"registry.ollama.ai/library/{model} does not support tools")
+    if data.get("think") and model.endswith(NO_THINKING):
+        raise ROUTES.refusal(f'"{model}" does not support thinking')
+    messages = [_as_templates_read(message) for message in data.get("messages") or ()]
+    request = model_request(
+        READER, {**data, "messages": messages}, tools, _params(data), failures_in_text=True
+    )
+    return ParsedRequest(
+        replace(request, stream=request.stream and bool(messages)),
+        tokens(compact([data.get("messages"), data.get("tools")])),
+    )
+
+
+def _tool(entry: Mapping[str, Any]) -> Tool:
+    function = member(entry, "function")
+    schema = function.get("parameters")
+    return Tool(
+        function.get("name") or "",
+        function.get("description") or "",
+        _NO_PARAMETERS if schema is None else schema,
+    )
+
+
+def _as_templates_read(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message as templates read it: to them a role that they do not know is the user."""
+    role = str(message.get("role") or "").lower()
+    return {**message, "role": role if role in ("system", "assistant", "tool") else "user"}
+
+
+def _params(data: Mapping[str, Any]) -> dict[str, Any]:
+    most, form = member(data, "options").get("num_predict") or 0, data.get("format")
+    return {
+        "max_tokens": int(most) if most > 0 else None,
+        "thinking": bool(data.get("think")),
+        "format": None if form in (None, "") else {} if form == "json" else {"schema": form},
+        "load": not data.get("messages"),
+    }
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
@@ -161,7 +224,7 @@ def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -
     data = object_of(body)
     name = data.get("model") or data.get("name")
     if not isinstance(name, str) or not name:
-        raise BadRequest("model is required", source=ROUTES)
+        raise ROUTES.refusal("model is required")
     at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     entry = _model_entry(name, at)
     members = {key: entry[key] for key in ("details", "modified_at", "capabilities")}
@@ -193,7 +256,7 @@ _ANY: tuple[str, str | None] = ("", None)
 
 END = ProviderServer(
     name="ollama",
-    base="/ollama",
+    base=FACTS.simulated,
     path="/api/chat",
     takes=re.compile("/api/chat"),
     models_path="/api/tags",
@@ -205,7 +268,7 @@ END = ProviderServer(
     error_frame=error_frame,
     kinds={400: _ANY, 404: _ANY},
     no_key=None,
-    bad_key=lambda key: BadRequest("unauthorized", 401, source=ROUTES),
+    bad_key=lambda key: BadRequest("unauthorized", 401, source=ROUTES.words),
     headers=_headers,
     models=models,
     stream_type="application/x-ndjson",

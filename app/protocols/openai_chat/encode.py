@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
-from app.core import provider_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.protocols.base import WireRequest
@@ -19,7 +17,6 @@ from app.protocols.encoder import (
     Ids,
     Names,
     Notes,
-    ProviderSupport,
     error_text,
     foretell,
     freeform_note,
@@ -34,13 +31,14 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
+from app.protocols.openai_chat import limits
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "openai_chat"
 PATH = "/chat/completions"
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
-_MOST_NAME = limits.OPENAI_LONGEST_NAME[PROTOCOL]
+_MOST_NAME = limits.LONGEST_NAME
 _BRIDGE = "Understood."
 _SEALED = frozenset(("reasoning_details", "extra_content"))
 
@@ -316,15 +314,6 @@ def _result_pieces(part: MessagePart) -> list[Any]:
 # expressed is narrowed or left out and noted; nothing is changed unseen.
 
 
-_TAKES = ProviderSupport(
-    "OpenAI's format",
-    limits.OPENAI_NAME["openai_chat"],
-    most=limits.OPENAI_MOST_TOOLS,
-    strict="required",
-    patterns=True,
-    sure=False,
-)
-"""OpenAI's own rules. Other servers keep most of them."""
 QUIRKS: Mapping[str, str] = {
     "max_completion_tokens": "max_tokens is sent under this name (OpenAI's reasoning models)",
     "no_stream_options": "the server refuses stream_options (Mistral)",
@@ -355,8 +344,8 @@ def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None
         return
     tools, tool_choice = _tools_and_choice(request, notes)
     body["tools"] = [_tool(tool, quirks, notes) for tool in tools]
-    takes = replace(_TAKES, strict="") if "no_strict" in quirks else _TAKES
-    foretell(tools, takes, notes, request.model)
+    strict = "no_strict" not in quirks
+    foretell(tools, limits.LIMITS, notes, request.model, sure=False, strict=strict)
     if tool_choice is not None:
         body["tool_choice"] = tool_choice
     if not choice.parallel and "no_parallel" in quirks:

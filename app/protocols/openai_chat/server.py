@@ -1,5 +1,7 @@
-"""Encodes replies as Chat Completions, streamed or whole. Requests are parsed in `request`.
+"""Takes requests as Chat Completions does and encodes replies, streamed or whole. What is refused
+stands in `refuse`.
 
+https://platform.openai.com/docs/api-reference/chat/create
 https://platform.openai.com/docs/api-reference/chat-streaming
 """
 
@@ -10,7 +12,10 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from app.protocols.openai_chat.parse_request import parse
+from app.core.tools import FREEFORM, Tool
+from app.protocols.openai_chat import FACTS, refuse
+from app.protocols.openai_chat.request import READER
+from app.protocols.request import member, model_request
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
@@ -25,6 +30,7 @@ from app.protocols.server import (
     compact,
     delta_pause,
     encoded,
+    object_of,
     pieces,
     raw_input,
     tokens,
@@ -34,6 +40,74 @@ MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
 _STOP = {"calls": "tool_calls", "refusal": "content_filter"}
 _KEYS = "OpenAI guide: Error codes"
 _FINGERPRINT = "fp_simulator"
+
+
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
+    """The request that `body` holds. Raises BadRequest in OpenAI's own words.
+
+    Of `params` the end reads `choices` (how many answers), `logprobs` and `legacy` (the older
+    dialect of functions), beside what the model reads.
+    """
+    data = object_of(body)
+    refuse.check(data)
+    today = _in_todays_words(data)
+    tools = tuple(map(_tool, today.get("tools") or ()))
+    refuse.check_offer(data, tools)
+    request = model_request(READER, today, tools, _params(data), failures_in_text=True)
+    input_tokens = tokens(compact([data["messages"], data.get("tools")]))
+    return ParsedRequest(
+        request, input_tokens, bool(member(data, "stream_options").get("include_usage"))
+    )
+
+
+def _in_todays_words(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body with tools, where it is in the older dialect: that has functions, and one call in a
+    turn."""
+    if "functions" not in data:
+        return data
+    choice = data.get("function_call")
+    return {
+        **data,
+        "tools": [{"type": "function", "function": body} for body in data["functions"] or ()],
+        "tool_choice": {"type": "function", **choice} if isinstance(choice, dict) else choice,
+        "parallel_tool_calls": False,
+    }
+
+
+def _tool(entry: Mapping[str, Any]) -> Tool:
+    """The tool of an entry; the grammar of a free-form one stands one level deeper than with us."""
+    body = entry[entry["type"]]
+    if entry["type"] == "function":
+        return function_tool(body)
+    form = body.get("format", {"type": "text"})
+    return free_tool(body, {"type": form["type"], **member(form, "grammar")})
+
+
+def function_tool(body: Mapping[str, Any]) -> Tool:
+    schema, strict = body.get("parameters"), body.get("strict") is True
+    parameters = {} if schema is None else {"parameters": schema}
+    return Tool(body["name"], str(body.get("description") or ""), strict=strict, **parameters)
+
+
+def free_tool(body: Mapping[str, Any], form: Mapping[str, Any]) -> Tool:
+    return Tool(body["name"], str(body.get("description") or ""), FREEFORM, format=form)
+
+
+def _params(data: Mapping[str, Any]) -> dict[str, Any]:
+    most = data.get("max_completion_tokens")
+    form: Any = data.get("response_format") or {}
+    forms = {
+        "json_object": {},
+        "json_schema": {"schema": member(form, "json_schema").get("schema")},
+    }
+    return {
+        "max_tokens": data.get("max_tokens") if most is None else most,
+        "thinking": data.get("reasoning_effort") not in (None, "none"),
+        "legacy": "functions" in data,
+        "format": forms.get(form.get("type")),
+        "choices": data.get("n") or 1,
+        "logprobs": data.get("logprobs") is True,
+    }
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
@@ -288,7 +362,7 @@ KINDS: Mapping[int, tuple[str, str | None]] = {
 
 END = ProviderServer(
     name="openai_chat",
-    base="/openai/v1",
+    base=FACTS.simulated,
     path="/chat/completions",
     takes=re.compile("/chat/completions"),
     models_path="/models",

@@ -1,1 +1,27 @@
 """OpenAI Responses: the client's end (encode, decode) and the server's (request, server)."""
+
+from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts, words_of
+
+FACTS = ProtocolFacts(
+    "OpenAI Responses",
+    "/openai/v1",
+    ParameterWords(
+        same={
+            "max_tokens": "max_output_tokens",
+            "temperature": "temperature",
+            "top_p": "top_p",
+        },
+        own=words_of(
+            """context_management include max_output_tokens max_tool_calls metadata prompt
+            prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store
+            text top_logprobs truncation user"""
+        ),
+        thinking="reasoning",
+        off={"effort": "none"},
+        members=words_of("effort summary"),
+    ),
+    forced=Assessment("yes", "tool_choice names it."),
+    images=Assessment("yes", "A result may hold images."),
+    short="Responses",
+    key_name="OPENAI_API_KEY",
+)

@@ -578,13 +578,13 @@ class Items:
         text = self._answer.readable(text) if part.kind in PROSE else text
         half, part.half = part.half, ""
         streamed = joined(part.pieces) if part.pieces else ""
-        said = end_of(streamed, text, escaped=True)
-        if streamed and said != len(text) and not half:
+        common = end_of(streamed, text, escaped=True)
+        if streamed and common != len(text) and not half:
             kind = part.kind.replace("_", " ")
             self._answer.warn("item_differs", f"The pieces of a {kind} differ from its end.")
         # In one piece, so that the next comparison costs no more than this text.
-        part.pieces = [text[:said] if said >= 0 else text]
-        self._answer.delta(part, text[said:] if said >= 0 else "")
+        part.pieces = [text[:common] if common >= 0 else text]
+        self._answer.delta(part, text[common:] if common >= 0 else "")
 
 
 _NOT: Where = (Quoted("{}"),)

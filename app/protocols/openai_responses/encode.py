@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.core import provider_limits as limits
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
 from app.protocols.base import WireRequest
@@ -20,7 +19,6 @@ from app.protocols.encoder import (
     Ids,
     Names,
     Notes,
-    ProviderSupport,
     foretell,
     message_members,
     no_tools_note,
@@ -33,6 +31,7 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
+from app.protocols.openai_responses import limits
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "openai_responses"
@@ -48,15 +47,8 @@ QUIRKS: Mapping[str, str] = {
 }
 
 _ID = re.compile(r".{1,64}", re.DOTALL)
-_MOST_NAME = min(limits.OPENAI_LONGEST_NAME.values())
+_MOST_NAME = limits.SHORT_NAME
 """Of a name that the model invented: other servers of this protocol take no more."""
-_TAKES = ProviderSupport(
-    "OpenAI",
-    limits.OPENAI_NAME[PROTOCOL],
-    most=limits.OPENAI_MOST_TOOLS,
-    strict="required",
-    patterns=True,
-)
 _MOST_ID = 64
 _UNTHINKING = re.compile(r"(?:.*[/:])?(?:gpt-4|gpt-3\.5|chatgpt-4|gpt-5-chat)")
 """Models that refuse to be asked for reasoning: https://github.com/pydantic/pydantic-ai/issues/2865
@@ -97,7 +89,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     if choice.mode == "tool" and not any(tool.name == choice.name for tool in tools):
         tools = request.tools
     body["tools"] = _group_namespaces([_tool(tool, request, notes) for tool in tools])
-    foretell(tools, _TAKES, notes, request.model)
+    foretell(tools, limits.LIMITS, notes, request.model)
     tool_choice = _choice(choice, request, limited=native and choice.allowed is not None)
     if tool_choice != "auto":
         body["tool_choice"] = tool_choice

@@ -1,21 +1,24 @@
-"""Encodes replies as OpenAI Responses, streamed or whole. Requests are parsed in `request`.
+"""Takes requests as OpenAI Responses does and encodes replies, streamed or whole. What is refused
+stands in `refuse`.
 
+https://platform.openai.com/docs/api-reference/responses/create
 https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from typing import Any
 
-from app.core.messages import arguments_object
+from app.core.tools import Tool
 from app.protocols.openai_chat import server
-from app.protocols.openai_responses.parse_input import sealed
-from app.protocols.openai_responses.parse_request import parse
+from app.protocols.openai_responses import FACTS, refuse
+from app.protocols.openai_responses.request import READER
+from app.protocols.request import member, model_request
 from app.protocols.server import (
     FIRST_TOKEN_S,
     BadRequest,
@@ -27,9 +30,12 @@ from app.protocols.server import (
     ReplyBlock,
     SideEndpoint,
     Tag,
+    compact,
     delta_pause,
     encoded,
+    object_of,
     pieces,
+    raw_input,
     tokens,
 )
 
@@ -58,6 +64,61 @@ _DEFAULTS: Mapping[str, Any] = {
     "user": None,
     "metadata": {},
 }
+_ECHOED = (
+    *("instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls"),
+    *("previous_response_id", "reasoning", "store", "temperature", "text", "tool_choice"),
+    *("tools", "top_p", "truncation"),
+)
+"""What an answer repeats of its request."""
+
+
+def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
+    """The request that `body` holds. Raises BadRequest in OpenAI's own words."""
+    data = object_of(body)
+    listed = _with_items(data)
+    refuse.check(listed)
+    tools = tuple(_tools(data.get("tools") or ()))
+    refuse.check_offer(data, tools)
+    request = model_request(READER, listed, tools, _params(data), failures_in_text=True)
+    input_tokens = tokens(compact([data["input"], data.get("tools"), data.get("instructions")]))
+    return ParsedRequest(replace(request, tools=request.offered), input_tokens)
+
+
+def _with_items(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body with a list for its input, each item of which names its type if it can."""
+    given = data.get("input")
+    if isinstance(given, str):
+        given = [{"role": "user", "content": given}] if given else []
+    if not isinstance(given, list):
+        return data
+    typed = (
+        {"type": "message", **item} if isinstance(item, dict) and "role" in item else item
+        for item in given
+    )
+    return {**data, "input": list(typed)}
+
+
+def _tools(entries: Sequence[Mapping[str, Any]]) -> Iterator[Tool]:
+    """Those that are the client's to run."""
+    for entry in entries:
+        if entry["type"] == "function":
+            # Without a word on it the real one makes a schema strict, and refuses none.
+            yield server.function_tool(entry)
+        elif entry["type"] == "custom":
+            yield server.free_tool(entry, entry.get("format") or {"type": "text"})
+
+
+def _params(data: Mapping[str, Any]) -> dict[str, Any]:
+    reasoning, form = member(data, "reasoning"), member(member(data, "text"), "format")
+    summary, effort = reasoning.get("summary"), reasoning.get("effort")
+    forms = {"json_object": {}, "json_schema": {"schema": form.get("schema")}}
+    return {
+        "max_tokens": data.get("max_output_tokens"),
+        "thinking": summary is not None and effort != "none",
+        "format": forms.get(form.get("type", "")),
+        "encrypted": "reasoning.encrypted_content" in (data.get("include") or ()),
+        "echo": {name: data[name] for name in _ECHOED if data.get(name) is not None},
+    }
 
 
 @dataclass(frozen=True)
@@ -65,7 +126,7 @@ class _Kind:
     """How the words of an item stream: its deltas, and the event that tells them whole."""
 
     delta: str
-    told: str
+    whole: str
     member: str
     tag: Tag
 
@@ -134,24 +195,19 @@ def _items(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> list[_I
         match block.kind:
             case "thinking":
                 type_, prefix = "reasoning", "rs_"
-                encrypted = sealed(block.text) if parsed.request.params.get("encrypted") else ""
+                encrypted = (
+                    refuse.sealed(block.text) if parsed.request.params.get("encrypted") else ""
+                )
             case "text":
                 type_, prefix = "message", "msg_"
             case "call" if block.name in freeform:
                 type_, prefix, call_id = "custom_tool_call", "ctc_", stamp.id("call_", index)
-                block = _raw(block)
+                block = raw_input(block)
             case "call":
                 type_, prefix, call_id = "function_call", "fc_", stamp.id("call_", index)
         id_ = stamp.id(prefix, index, 32)
         items.append(_Item(index, type_, id_, block, call_id, encrypted, cut=index == cut))
     return items
-
-
-def _raw(block: ReplyBlock) -> ReplyBlock:
-    """The call of a free-form tool: its one argument is the text itself."""
-    value = (arguments_object(block.text) or {}).get("input")
-    text = value if isinstance(value, str) else block.text
-    return ReplyBlock(block.kind, text, block.name, block.piece)
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
@@ -196,7 +252,7 @@ def _growth(item: _Item, chance: Random) -> Iterator[tuple[str, float, Tag, dict
         }
         members = {**place, **logprobs, **noise, "delta": piece}
         yield kind.delta, delta_pause(item.block, chance), kind.tag, members
-    yield kind.told, 0.0, "other", {**place, **logprobs, kind.member: text}
+    yield kind.whole, 0.0, "other", {**place, **logprobs, kind.member: text}
     if opened:
         yield f"{opened}.done", 0.0, "other", {**place, "part": whole}
 
@@ -267,7 +323,7 @@ def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -
 
 END = ProviderServer(
     name="openai_responses",
-    base=server.END.base,
+    base=FACTS.simulated,
     path="/responses",
     takes=re.compile("/responses"),
     models_path=server.END.models_path,

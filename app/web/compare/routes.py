@@ -27,7 +27,6 @@ from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow
 from app.store.batch import Summary
 from app.store.log import Relative, family
-from app.web.compare.report import compared, markdown
 from app.web.compare.side_by_side import MOST, address, chosen, decided_here, live
 from app.web.compare.view import (
     MOST_ROWS,
@@ -39,7 +38,9 @@ from app.web.compare.view import (
     column,
     common_group,
     compare_page,
+    compared,
     groups,
+    markdown,
     models_page,
 )
 from app.web.forms import Body, answer, as_json, body_of, wants
@@ -77,9 +78,11 @@ async def show(request: Request) -> Response:
     if len(sides) < 2 or many or "choose" in query:
         if by_script:
             raise BadInput("Name two sessions at least: /compare?session=A&session=B.")
-        said = [f"At most {MOST} stand side by side; choose which."] if many else []
-        said += ["This session was named twice; choose another one."] * (len(sides) < 2 and twice)
-        return HTMLResponse(compare_page(site.env, await _picker(site, query, ids, said)))
+        notices = [f"At most {MOST} side by side; choose which."] if many else []
+        notices += ["This session was named twice; choose another one."] * (
+            len(sides) < 2 and twice
+        )
+        return HTMLResponse(compare_page(site.env, await _picker(site, query, ids, notices)))
     at_work = any(side.state in ("running", "waiting") for side in sides)
     if not wanted and at_work and kind == "page" and "as" not in query:
         return await live(request)
@@ -89,8 +92,8 @@ async def show(request: Request) -> Response:
         return PlainTextResponse(text.encode("utf-8", "replace"))
     if kind == "json":
         return as_json(await asyncio.to_thread(compared, sides, alignments))
-    said = ["A session that was named twice stands here once."] if twice else []
-    page = replace(await _picker(site, query, ids, said), start=_start(query))
+    notices = ["A session that was named twice is shown once."] if twice else []
+    page = replace(await _picker(site, query, ids, notices), start=_start(query))
     shown = shown_from(query.get("shown", ""))
     return HTMLResponse(
         await asyncio.to_thread(_drawn, site, page, sides, alignments, notes, shown)
@@ -145,7 +148,7 @@ def _drawn(
 
 
 async def _picker(
-    site: Site, query: QueryParams, ids: Sequence[str], said: Sequence[str]
+    site: Site, query: QueryParams, ids: Sequence[str], notices: Sequence[str]
 ) -> ComparePage:
     """What can be chosen: those that are named, the others of the first one's family, the last
     sessions. A search narrows the latter two down."""
@@ -162,9 +165,9 @@ async def _picker(
     last = await log.summaries(words, limit=LISTED)
     choices += [CompareChoice(row_of(summary), "", False) for summary in last]
     once = {choice.row.id: choice for choice in reversed(choices)}
-    kept = dict.fromkeys(choice.row.id for choice in choices)
-    listed = [once[session_id] for session_id in kept][: len(named) + LISTED]
-    return ComparePage(said=said, choices=listed, query=words, most=MOST)
+    newest = dict.fromkeys(choice.row.id for choice in choices)
+    listed = [once[session_id] for session_id in newest][: len(named) + LISTED]
+    return ComparePage(notices=notices, choices=listed, query=words, most=MOST)
 
 
 def _kinship(first: Summary, other: Relative) -> str:
@@ -216,13 +219,13 @@ def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> s
     """A profile to compare `first` with: one that can be asked now, of its own kind at best."""
     kinds = ("Simulator", "Ready") if first.simulated else ("Ready", "Simulator")
     ready = {title: rows for title, rows in groups if title in kinds}
-    found = [
+    named = [
         profile.name
         for kind in kinds
         for profile in ready.get(kind, ())
         if profile.name != first.name
     ]
-    return found[0] if found else first.name
+    return named[0] if named else first.name
 
 
 async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Settings | None]:
@@ -275,7 +278,7 @@ def _rows(body: Body) -> list[Mapping[str, Any]]:
         rows = [_model_row(*texts) for texts in zip_longest(*fields, fillvalue="") if texts[0]]
     most = MOST - 1 if body.flag("beside") else MOST
     if not 1 <= len(rows) <= most:
-        raise BadInput(f"Choose one to {most} models; {MOST} sessions stand side by side at most.")
+        raise BadInput(f"Choose one to {most} models; {MOST} sessions side by side at most.")
     return rows
 
 

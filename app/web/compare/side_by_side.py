@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -108,15 +108,15 @@ async def _answer(
 
 
 async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
-    """`2 sessions took it. Not gpt-5 (profile mine): decide its waiting calls first.`"""
+    """`2 sessions received it. Not gpt-5 (profile mine): decide its waiting calls first.`"""
     refused = [outcome for outcome in outcomes if not outcome["ok"]]
-    taken = len(outcomes) - len(refused)
+    received = len(outcomes) - len(refused)
     reasons = []
     for refusal in refused:
         summary = await site.engine.log.summary(refusal["session"])
         name = _name(summary) if summary is not None else refusal["session"]
         reasons.append(f"Not {name}: {refusal['error']}")
-    head = f"{plural(taken, 'session')} took it. " if taken else ""
+    head = f"{plural(received, 'session')} received it. " if received else ""
     return head + " ".join(reasons)
 
 
@@ -135,8 +135,6 @@ def _name(summary: Summary) -> str:
 
 MOST = 4
 """Sessions that stand side by side."""
-
-WHOLE = tuple(touch for touch in SNAPSHOT if touch.id != "wire")
 
 
 @dataclass
@@ -191,7 +189,7 @@ def chosen(ids: Sequence[str]) -> list[str]:
     """Each of them once, as they stand; BadInput where they are too many for one page."""
     once = [session_id for session_id in dict.fromkeys(ids) if session_id]
     if len(once) > MOST:
-        raise BadInput(f"At most {MOST} sessions stand side by side; leave some out.")
+        raise BadInput(f"At most {MOST} sessions side by side; leave some out.")
     return once
 
 
@@ -252,12 +250,12 @@ async def _step(site: Site, beside: SideBySide, column: Follower) -> PageFrame:
         column.position = sessions.position
         view = await site.view(live, wired=False, framed=True)
         if seen is None:
-            made = PageFrame(frame_html(env, view, WHOLE), [])
+            next_frame = PageFrame(frame_html(env, view, SNAPSHOT), [])
         else:
-            made = frame(env, view, seen)
+            next_frame = frame(env, view, seen)
         extra = frame_html(env, view, _unlogged(view, column))
         beside.lanes[column.id] = lane(view, column.number, deleted=live.deleted)
-    return PageFrame(made.html + extra, made.grow)
+    return PageFrame(next_frame.html + extra, next_frame.grow)
 
 
 def _unlogged(view: View, column: Follower) -> list[Touch]:
@@ -320,7 +318,7 @@ class Lane:
 
 def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -> Lane:
     """What is said of the session of `view`. `open` is whether it takes a prompt now, and `busy`
-    why it does not. Nothing of one that is `deleted` waits for a person."""
+    why it does not. Nothing of one that is `deleted` waits for a user."""
     session = view.session
     busy = "deleted" if deleted else _busy(session, own=view.own)
     return Lane(
@@ -377,11 +375,14 @@ def measures(session: Session) -> Sequence[Measure]:
     """Of the run that the last prompt began: first token, tokens a second, tokens, cost, calls and
     the time at which the model was at work. What is not known is no number."""
     run = session.run
+    closed = [turn for turn in run if not turn.open]
+    tokens = _known([turn_tokens(turn) for turn in closed], "{:,}".format)
+    cost = _known([turn_cost(turn) for turn in closed], money)
     return (
         ("first token", _first(run), "from the request to the first part of the answer"),
         ("speed", _speed(run), "output tokens a second, from the first part to the end"),
-        ("tokens", _run_tokens(run), "read and written, as the provider counted"),
-        ("cost", _run_cost(run), "in US dollars, by the provider's word or the list of prices"),
+        ("tokens", tokens, "read and written, as the provider counted"),
+        ("cost", cost, "in US dollars, by the provider's word or the list of prices"),
         ("calls", str(sum(len(turn.calls) for turn in run)), "tool calls the model made"),
         ("model", _worked(run), "the time the model was at work, over all its answers"),
     )
@@ -409,20 +410,12 @@ def _speed(run: Sequence[Turn]) -> str:
     return f"{round(1000 * total / took_ms):,}/s" if took_ms else NONE
 
 
-def _run_tokens(run: Sequence[Turn]) -> str:
-    used = [turn_tokens(turn) for turn in run if not turn.open]
-    total = sum(tokens or 0 for tokens in used)
-    if None in used:
-        return f"≥ {total:,}" if total else "unknown"
-    return f"{total:,}" if used else NONE
-
-
-def _run_cost(run: Sequence[Turn]) -> str:
-    costs = [turn_cost(turn) for turn in run if not turn.open]
-    paid = sum(cost or 0.0 for cost in costs)
-    if None in costs:
-        return f"≥ {money(paid)}" if paid else "unknown"
-    return money(paid) if costs else NONE
+def _known(amounts: Sequence[float | None], spelled: Callable[[float], str]) -> str:
+    """Their sum, of which those that are not known are no part."""
+    total = sum(amount or 0 for amount in amounts)
+    if None in amounts:
+        return f"≥ {spelled(total)}" if total else "unknown"
+    return spelled(total) if amounts else NONE
 
 
 def _worked(run: Sequence[Turn]) -> str:
@@ -449,7 +442,7 @@ def _status_words(lanes: Sequence[Lane]) -> Iterator[str]:
 
 def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
     """What is said around the frames, by the id of the element that says it."""
-    made = {
+    blocks = {
         "besidehead": env.get_template("_besidehead.html").render(
             lanes=lanes, words=status_line(lanes)
         ),
@@ -459,8 +452,8 @@ def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
     for shown_lane, called in zip(lanes, told_apart, strict=True):
         for name in ("lane", "pick"):
             html = env.get_template(f"_{name}.html").render(lane=shown_lane, called=called)
-            made[f"{name}-{shown_lane.number}"] = html
-    return {id: html.strip() for id, html in made.items()}
+            blocks[f"{name}-{shown_lane.number}"] = html
+    return {id: html.strip() for id, html in blocks.items()}
 
 
 def beside_page(env: Environment, lanes: Sequence[Lane], gone: Sequence[str], at: str) -> str:

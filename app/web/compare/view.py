@@ -1,12 +1,15 @@
-"""The comparison of sessions as a page: a column each, the first being the reference, and a row for
-each prompt and turn. Long texts are cut; docs/contract.md says where all of them are.
+"""The comparison of sessions as a page, as JSON and as Markdown, from one alignment.
+
+The page has a column for each, the first being the reference, and a row for each prompt and turn.
+Long texts are cut there and in Markdown; JSON is complete.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from jinja2 import Environment
 
@@ -15,7 +18,6 @@ from app.core.session_diff import (
     CallPair,
     Counts,
     DiffCall,
-    DiffPrompt,
     DiffRow,
     DiffTurn,
     Item,
@@ -25,7 +27,8 @@ from app.core.session_diff import (
 from app.core.settings import Profile, Settings
 from app.core.tools import ToolResult
 from app.core.value_diff import JsonChange, TextPiece, json_changes, text_changes
-from app.render.filters import clip, duration, plural
+from app.render.call_status import call_block
+from app.render.filters import clip, duration, one_line, plural
 from app.render.filters import number as grouped_number
 from app.render.paging import CARDS, Shown, query_of, spelled, with_more
 from app.render.view import SessionRow
@@ -108,7 +111,7 @@ class ComparePage:
     columns: Sequence[ComparedSession] = ()
     common: Group | None = None
     groups: Sequence[Group] = ()
-    said: Sequence[str] = ()
+    notices: Sequence[str] = ()
     rows: int = 0
     start: int = 0
     rest: str = ""
@@ -142,13 +145,13 @@ class Across:
 def across(alignments: Sequence[Alignment]) -> list[Across]:
     """The rows of all alignments, whose left side is the same, joined by what is on the left."""
     left = [list(_by_left(alignment.rows)) for alignment in alignments]
-    found: list[Across] = []
+    lines: list[Across] = []
     for steps in zip(*left, strict=True):
-        found += _extras([extra for extra, _ in steps])
+        lines += _extras([extra for extra, _ in steps])
         rows = [row for _, row in steps]
         if rows[0] is not None:
-            found.append(Across(rows[0].left, rows))
-    return found
+            lines.append(Across(rows[0].left, rows))
+    return lines
 
 
 def _by_left(rows: Sequence[DiffRow]) -> Iterator[tuple[list[DiffRow], DiffRow | None]]:
@@ -168,13 +171,13 @@ def _extras(queues: Sequence[list[DiffRow]]) -> Iterator[Across]:
     places = [0] * len(queues)
     while heads := [q[at] for q, at in zip(queues, places, strict=True) if at < len(q)]:
         kind = type(heads[0].right)
-        taken: list[DiffRow | None] = []
+        rows: list[DiffRow | None] = []
         for number, queue in enumerate(queues):
             at = places[number]
             fits = at < len(queue) and isinstance(queue[at].right, kind)
-            taken.append(queue[at] if fits else None)
+            rows.append(queue[at] if fits else None)
             places[number] += fits
-        yield Across(None, taken)
+        yield Across(None, rows)
 
 
 def column(
@@ -200,9 +203,14 @@ def common_group(side: Side, count: int) -> Group | None:
     items = side.items[:count]
     if not items:
         return None
-    turns = sum(isinstance(item, DiffTurn) for item in items)
-    words = plural(turns, "turn") if turns else plural(len(items), "prompt")
-    return Group(True, f"{words} in common", [_brief_line(side.id, item) for item in items])
+    lines = [_brief_line(side.id, item) for item in items]
+    return Group(True, f"{_counted(lines)} in common", lines)
+
+
+def _counted(lines: Sequence[ComparedLine]) -> str:
+    """How many turns they are, or prompts where there is no turn."""
+    turns = sum(line.kind == "turn" for line in lines)
+    return plural(turns, "turn") if turns else plural(len(lines), "prompt")
 
 
 def groups(
@@ -211,7 +219,7 @@ def groups(
     """`rows` drawn, those that are equal folded together. `shown` says of how many calls of a row,
     by its number, where these are not CARDS; `here` is the address of the page without that, and
     `start` how many rows are before."""
-    found: list[Group] = []
+    all_groups: list[Group] = []
     lines: list[ComparedLine] = []
     before = ""
     for place, row in enumerate(rows):
@@ -226,50 +234,44 @@ def groups(
         before = settings if isinstance(row.left, DiffTurn) else before
         lines.append(line)
         if place + 1 == len(rows) or rows[place + 1].equal != row.equal:
-            turns = sum(line.kind == "turn" for line in lines)
-            words = plural(turns, "turn") if turns else plural(len(lines), "prompt")
-            found.append(Group(row.equal, f"{words} equal", lines))
+            all_groups.append(Group(row.equal, f"{_counted(lines)} equal", lines))
             lines = []
-    return found
+    return all_groups
 
 
 def _brief_line(session_id: str, item: Item | None) -> ComparedLine:
     assert item is not None, "What is equal is on both sides."
-    match item:
-        case DiffPrompt(text=text):
-            return ComparedLine("prompt", True, [_reference(session_id, item)], (), clip(text, 120))
-        case DiffTurn(text=text, calls=calls):
-            brief = ", ".join(call.name for call in calls) or text
-            return ComparedLine("turn", True, [_reference(session_id, item)], (), clip(brief, 120))
+    brief = ", ".join(call.name for call in item.calls) or item.text
+    return ComparedLine(item.kind, True, [_reference(session_id, item)], (), clip(brief, 120))
 
 
 def _line(
     row: Across, ids: Sequence[str], settings_new: bool, number: int, most: int
 ) -> ComparedLine:
-    some = row.left or next(other.right for other in row.rows if other is not None)
+    item = row.left or next(other.item for other in row.rows if other is not None)
     cells = [_reference(ids[0], row.left) if row.left is not None else None]
     for compared, session_id in zip(row.rows, ids[1:], strict=True):
         cells.append(_other(session_id, compared, settings_new) if compared is not None else None)
-    kind: Literal["prompt", "turn"] = "prompt" if isinstance(some, DiffPrompt) else "turn"
     calls, hidden = call_lines(row.left, row.rows, ids, most)
-    return ComparedLine(kind, False, cells, calls, number=number, hidden=hidden)
+    return ComparedLine(item.kind, False, cells, calls, number=number, hidden=hidden)
 
 
-def _reference(session_id: str, item: Item) -> ComparedTurn:
+def _reference(
+    session_id: str, item: Item, how: Literal["reference", "extra"] = "reference"
+) -> ComparedTurn:
     href, label = place_of(session_id, item)
     words = turn_measures(item.took) if isinstance(item, DiffTurn) else ()
     text, more = cut(item.text)
-    return ComparedTurn("reference", href, label, words, _ended(item), text, more)
+    return ComparedTurn(how, href, label, words, _ended(item), text, more)
 
 
 def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
     if row.right is None:
         return ComparedTurn("missing")
+    if row.left is None:
+        return _reference(session_id, row.right, "extra")
     href, label = place_of(session_id, row.right)
     text, more = cut(row.right.text)
-    if row.left is None:
-        words = turn_measures(row.right.took) if isinstance(row.right, DiffTurn) else ()
-        return ComparedTurn("extra", href, label, words, _ended(row.right), text, more)
     words, notes = [], []
     if isinstance(row.left, DiffTurn) and isinstance(row.right, DiffTurn):
         words = deltas(row.left.took, row.right.took)
@@ -287,7 +289,7 @@ def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
 
 
 def _ended(item: Item) -> list[str]:
-    if isinstance(item, DiffPrompt):
+    if not isinstance(item, DiffTurn):
         return ["with images"] if item.images else []
     notes = [f"ended by {item.ended}"] if item.ended not in ("stop", "calls", "failed") else []
     if not item.ended:
@@ -297,9 +299,8 @@ def _ended(item: Item) -> list[str]:
 
 def place_of(session_id: str, item: Item) -> tuple[str, str]:
     """Its address and its name."""
-    kind = "prompt" if isinstance(item, DiffPrompt) else "turn"
-    label = f"{kind.capitalize()} {item.number}"
-    return f"/sessions/{session_id}#{kind}-{item.number}", label
+    label = f"{item.kind.capitalize()} {item.number}"
+    return f"/sessions/{session_id}#{item.kind}-{item.number}", label
 
 
 # The calls of a comparison: a cell for each session, and how much of a difference is shown.
@@ -316,9 +317,17 @@ AROUND = 60
 
 
 @dataclass(frozen=True)
+class FieldDifference:
+    """`changes` of JSON, and how many more there are, or else `pieces` of text."""
+
+    changes: Sequence[JsonChange] = ()
+    more: int = 0
+    pieces: Sequence[TextPiece] = ()
+
+
+@dataclass(frozen=True)
 class CallCell:
-    """A call in one session. `changes` are of its arguments, `pieces` where these are no JSON;
-    `result_changes` and `result_pieces` of its result; `more` changes are not shown."""
+    """A call in one session: all of it, or what is different in its arguments and its result."""
 
     how: Literal["reference", "same", "other", "missing", "extra"]
     href: str = ""
@@ -327,12 +336,8 @@ class CallCell:
     words: Sequence[str] = ()
     arguments: str = ""
     result: str = ""
-    changes: Sequence[JsonChange] = ()
-    more: int = 0
-    pieces: Sequence[TextPiece] = ()
-    result_changes: Sequence[JsonChange] = ()
-    result_more: int = 0
-    result_pieces: Sequence[TextPiece] = ()
+    changed: FieldDifference = FieldDifference()
+    result_changed: FieldDifference = FieldDifference()
 
 
 def call_lines(
@@ -341,17 +346,17 @@ def call_lines(
     """A line for each call of the first session, then those that only others have: `most` of them,
     and how many more there are."""
     lines: list[list[CallCell | None]] = []
-    found: list[Mapping[str, CallPair]] = []
+    matching: list[Mapping[str, CallPair]] = []
     extras: list[list[CallPair]] = []
     for row in rows:
         pairs = row.calls if row is not None else ()
-        found.append({pair.left.id: pair for pair in pairs if pair.left is not None})
+        matching.append({pair.left.id: pair for pair in pairs if pair.left is not None})
         extras.append([pair for pair in pairs if pair.left is None])
-    calls = left.calls if isinstance(left, DiffTurn) else ()
+    calls = left.calls if left is not None else ()
     count = max((len(call_pair) for call_pair in extras), default=0)
     for call in calls[:most]:
         line: list[CallCell | None] = [_reference_call(ids[0], call)]
-        line += [_other_call(s, by[call.id]) for s, by in zip(ids[1:], found, strict=True)]
+        line += [_other_call(s, by[call.id]) for s, by in zip(ids[1:], matching, strict=True)]
         lines.append(line)
     for at in range(min(count, most - len(lines))):
         more = [_other_call(s, extra[at]) if at < len(extra) else None
@@ -361,7 +366,7 @@ def call_lines(
 
 
 def call_address(session_id: str, call: DiffCall) -> str:
-    block_id = f"call-{call.id.replace('.', '-')}"
+    block_id = call_block(call.id)
     return f"/sessions/{session_id}{query_of(block_id)}#{block_id}"
 
 
@@ -383,35 +388,24 @@ def _other_call(session_id: str, pair: CallPair) -> CallCell:
         return CallCell("missing", words=call_words(pair))
     own = _reference_call(session_id, right)
     if left is None:
-        return CallCell("extra", own.href, own.id, own.name, call_words(pair), own.arguments,
-                        own.result)  # fmt: skip
-    words = call_words(pair) + (["edited"] if right.edited and not left.edited else [])
-    changes, pieces = _changes("arguments" in pair.ways, left.arguments, right.arguments)
-    told = "result" in pair.ways
-    results, words_of = _changes(told, came_to(left), came_to(right))
+        return replace(own, how="extra", words=call_words(pair))
     return CallCell(
         "other" if pair.ways else "same",
         own.href,
         own.id,
         own.name,
-        words,
-        changes=changes[:MOST_CHANGES],
-        more=max(len(changes) - MOST_CHANGES, 0),
-        pieces=pieces,
-        result_changes=results[:MOST_CHANGES],
-        result_more=max(len(results) - MOST_CHANGES, 0),
-        result_pieces=words_of,
+        call_words(pair) + (["edited"] if right.edited and not left.edited else []),
+        changed=_changed("arguments" in pair.ways, left.arguments, right.arguments),
+        result_changed=_changed("result" in pair.ways, came_to(left), came_to(right)),
     )
 
 
-def _changes(differ: bool, old: str, new: str) -> tuple[Sequence[JsonChange], Sequence[TextPiece]]:
+def _changed(differ: bool, old: str, new: str) -> FieldDifference:
     """By pointer where both are JSON with something inside, else by words."""
-    if not differ:
-        return (), ()
-    changes = json_changes(old, new)
+    changes = json_changes(old, new) if differ else ()
     if changes and all(change.pointer for change in changes):
-        return changes, ()
-    return (), in_sight(text_changes(old, new))
+        return FieldDifference(changes[:MOST_CHANGES], max(len(changes) - MOST_CHANGES, 0))
+    return FieldDifference(pieces=in_sight(text_changes(old, new)) if differ else ())
 
 
 def came_to(call: DiffCall) -> str:
@@ -437,18 +431,18 @@ def cut(text: str) -> tuple[str, int]:
 def in_sight(pieces: Sequence[TextPiece]) -> list[TextPiece]:
     """What is the same is cut in its middle, what differs after SHOWN_TEXT characters, and the
     whole after MOST_PIECES pieces; each cut says how much is left out."""
-    told: list[TextPiece] = []
+    cut: list[TextPiece] = []
     for place, piece in enumerate(pieces[:MOST_PIECES]):
         if piece.how != "same":
-            told.append(TextPiece(piece.how, _short(piece.text, SHOWN_TEXT, 0)))
+            cut.append(TextPiece(piece.how, _short(piece.text, SHOWN_TEXT, 0)))
             continue
         head = AROUND if place else 0
         tail = AROUND if place + 1 < len(pieces) else 0
-        told.append(TextPiece("same", _short(piece.text, head, tail)))
+        cut.append(TextPiece("same", _short(piece.text, head, tail)))
     if len(pieces) > MOST_PIECES:
         left = len(pieces) - MOST_PIECES
-        told.append(TextPiece("same", f" … {plural(left, 'more piece')} …"))
-    return told
+        cut.append(TextPiece("same", f" … {plural(left, 'more piece')} …"))
+    return cut
 
 
 def _short(text: str, head: int, tail: int) -> str:
@@ -473,88 +467,90 @@ WAYS = {
 
 def summary(alignment: Alignment) -> list[str]:
     """How the right session differs, the gravest first; what it took more or less comes last."""
-    found = list(_differences(alignment.counts))
+    differences = _differences(alignment.counts)
     settings = dict.fromkeys(setting for row in alignment.rows for setting in row.settings)
     if settings:
-        found = [*(found or ["the same answers"]), f"asked with another {', '.join(settings)}"]
-    return (found or ["no difference"]) + deltas(alignment.left.took, alignment.right.took)
+        differences = [
+            *(differences or ["the same answers"]),
+            f"asked with another {', '.join(settings)}",
+        ]
+    return (differences or ["no difference"]) + deltas(alignment.left.took, alignment.right.took)
 
 
-def _differences(counts: Counts) -> Iterator[str]:
-    if counts.prompts:
-        yield plural(counts.prompts, "other prompt")
-    if counts.missing_prompts:
-        yield f"{plural(counts.missing_prompts, 'prompt')} missing"
-    if counts.extra_prompts:
-        yield plural(counts.extra_prompts, "extra prompt")
-    if counts.missing:
-        yield f"{plural(counts.missing, 'call')} missing"
-    if counts.extra:
-        yield plural(counts.extra, "extra call")
-    if counts.arguments:
-        yield f"{counts.arguments} with other arguments"
-    if counts.order:
-        yield f"{counts.order} out of order"
-    if counts.turn:
-        yield f"{counts.turn} in another turn"
-    if counts.results:
-        yield f"{counts.results} with another result"
-    if counts.missing_turns:
-        yield f"{plural(counts.missing_turns, 'turn')} missing"
-    if counts.extra_turns:
-        yield plural(counts.extra_turns, "extra turn")
-    if counts.ends:
-        yield plural(counts.ends, "other end", "other ends")
-    if counts.texts:
-        yield plural(counts.texts, "answer in other words", "answers in other words")
+_DIFFERENCES: Sequence[tuple[str, str, str]] = (
+    ("prompts", "{} other prompt", "{} other prompts"),
+    ("missing_prompts", "{} prompt missing", "{} prompts missing"),
+    ("extra_prompts", "{} extra prompt", "{} extra prompts"),
+    ("missing", "{} call missing", "{} calls missing"),
+    ("extra", "{} extra call", "{} extra calls"),
+    ("arguments", "{} with other arguments", "{} with other arguments"),
+    ("order", "{} out of order", "{} out of order"),
+    ("turn", "{} in another turn", "{} in another turn"),
+    ("results", "{} with another result", "{} with another result"),
+    ("missing_turns", "{} turn missing", "{} turns missing"),
+    ("extra_turns", "{} extra turn", "{} extra turns"),
+    ("ends", "{} other end", "{} other ends"),
+    ("texts", "{} answer in other words", "{} answers in other words"),
+)
+"""By a name of Counts: the words for one, and for several. The gravest first."""
+
+
+def _differences(counts: Counts) -> list[str]:
+    return [
+        (singular if count == 1 else several).format(count)
+        for name, singular, several in _DIFFERENCES
+        if (count := getattr(counts, name))
+    ]
 
 
 def deltas(left: Measure, right: Measure) -> list[str]:
     """What the right one took more or less; nothing of what is unknown on either side."""
-    told: list[str] = []
+    changes: list[str] = []
     if more := right.busy_ms - left.busy_ms:
-        told.append(f"{_sign(more)}{duration(abs(more))}")
+        changes.append(f"{_sign(more)}{duration(abs(more))}")
     if not (left.uncounted or right.uncounted):
         more = right.read + right.written - left.read - left.written
         if more:
-            told.append(f"{_sign(more)}{grouped_number(abs(more))} tokens")
+            changes.append(f"{_sign(more)}{grouped_number(abs(more))} tokens")
     if not (left.unpriced or right.unpriced):
         dear = right.cost - left.cost
         if abs(dear) >= 0.00005:
-            told.append(f"{_sign(dear)}${abs(dear):.4f}")
-    return told
+            changes.append(f"{_sign(dear)}${abs(dear):.4f}")
+    return changes
 
 
 def measures(took: Measure) -> list[str]:
     """All of it: `4 turns`, `3 calls`, `2.1 s at work`, `1 234 → 96 tokens`, a cost."""
-    told = [plural(took.turns, "turn"), plural(took.calls, "call")]
+    words = [plural(took.turns, "turn"), plural(took.calls, "call")]
     if not took.turns:
-        return told
-    return [*told, f"{duration(took.busy_ms)} at work", _tokens(took), _cost(took)]
+        return words
+    return [*words, f"{duration(took.busy_ms)} at work", _tokens(took), _cost(took)]
 
 
 def turn_measures(took: Measure) -> list[str]:
     """Those of one turn; what is unknown is left to the sum."""
-    told = [duration(took.busy_ms)]
+    words = [duration(took.busy_ms)]
     if not took.uncounted:
-        told.append(f"{grouped_number(took.read)} → {grouped_number(took.written)} tokens")
+        words.append(f"{grouped_number(took.read)} → {grouped_number(took.written)} tokens")
     if not took.unpriced and took.cost:
-        told.append(f"${took.cost:.4f}")
-    return told
+        words.append(f"${took.cost:.4f}")
+    return words
 
 
 def _tokens(took: Measure) -> str:
-    if took.uncounted == took.turns:
-        return "tokens unknown"
     known = f"{grouped_number(took.read)} → {grouped_number(took.written)} tokens"
-    return f"{known}, {plural(took.uncounted, 'turn')} unknown" if took.uncounted else known
+    return _known(known, "tokens", took.turns, took.uncounted)
 
 
 def _cost(took: Measure) -> str:
-    if took.unpriced == took.turns:
-        return "cost unknown"
     known = f"${took.cost:.4f}" if took.cost >= 0.00005 or not took.cost else "under $0.0001"
-    return f"{known}, {plural(took.unpriced, 'turn')} unknown" if took.unpriced else known
+    return _known(known, "cost", took.turns, took.unpriced)
+
+
+def _known(known: str, what: str, turns: int, unknown: int) -> str:
+    if unknown == turns:
+        return f"{what} unknown"
+    return f"{known}, {plural(unknown, 'turn')} unknown" if unknown else known
 
 
 def call_words(pair: CallPair) -> list[str]:
@@ -567,6 +563,156 @@ def call_words(pair: CallPair) -> list[str]:
 
 def _sign(more: float) -> str:
     return "+" if more > 0 else "−"
+
+
+# The same as JSON data, which is complete.
+
+
+def compared(sides: Sequence[Side], alignments: Sequence[Alignment]) -> Mapping[str, Any]:
+    """All of it; `rows` are those after what is in common."""
+    return {
+        "sessions": [_side_data(side) for side in sides],
+        "against": [
+            {
+                "session": alignment.right.id,
+                "common": alignment.common,
+                "counts": asdict(alignment.counts),
+                "summary": summary(alignment),
+                "rows": [_row_data(row) for row in alignment.rows],
+            }
+            for alignment in alignments
+        ],
+    }
+
+
+def _side_data(side: Side) -> dict[str, Any]:
+    return {
+        "id": side.id,
+        "title": side.title,
+        "state": side.state,
+        "model": side.model,
+        "profile": side.profile,
+        "dropped": side.dropped,
+        **_measure_data(side.took),
+    }
+
+
+def _measure_data(took: Measure) -> dict[str, Any]:
+    """Sums are null where one of their turns is unknown."""
+    return {
+        "turns": took.turns,
+        "calls": took.calls,
+        "busy_ms": took.busy_ms,
+        "input_tokens": None if took.uncounted else took.read,
+        "output_tokens": None if took.uncounted else took.written,
+        "cost": None if took.unpriced else took.cost,
+    }
+
+
+def _row_data(row: DiffRow) -> dict[str, Any]:
+    return {
+        "kind": row.item.kind,
+        "left": _item_data(row.left),
+        "right": _item_data(row.right),
+        "ways": list(row.ways),
+        "settings": list(row.settings),
+        "calls": [_pair_data(pair) for pair in row.calls],
+    }
+
+
+def _item_data(item: Item | None) -> dict[str, Any] | None:
+    if not isinstance(item, DiffTurn):
+        return None if item is None else {"number": item.number, "text": item.text}
+    return {
+        "number": item.number,
+        "model": item.model,
+        "text": item.text,
+        "ended": item.ended,
+        "error": item.error,
+        **_measure_data(item.took),
+    }
+
+
+def _pair_data(pair: CallPair) -> dict[str, Any]:
+    left, right, changes = pair.left, pair.right, pair.changes
+    return {
+        "left": left.id if left is not None else None,
+        "right": right.id if right is not None else None,
+        "name": pair.call.name,
+        "ways": list(pair.ways),
+        "changes": None if changes is None else [
+            {"pointer": c.pointer, "how": c.how, "old": c.old, "new": c.new} for c in changes
+        ],
+    }  # fmt: skip
+
+
+# Markdown --------------------------------------------------------------------------------------
+
+
+CUT = 200
+"""Characters of a value in Markdown."""
+
+
+def markdown(sides: Sequence[Side], alignments: Sequence[Alignment]) -> str:
+    """A heading, a line for each session, and what differs, turn by turn."""
+    first = sides[0]
+    lines = ["# Comparison", "", f"- Reference: {_name(first)}: {', '.join(measures(first.took))}"]
+    for alignment in alignments:
+        took = ", ".join(measures(alignment.right.took))
+        lines.append(f"- {_name(alignment.right)}: **{', '.join(summary(alignment))}** ({took})")
+    for alignment in alignments:
+        lines += ["", f"## {_name(alignment.right)}", ""]
+        if alignment.common:
+            lines.append(f"- {alignment.common} prompts and turns in common")
+        different = [line for row in alignment.rows if not row.equal for line in _row_lines(row)]
+        lines += different or ["- No difference."]
+    return "\n".join(lines) + "\n"
+
+
+def _row_lines(row: DiffRow) -> Iterator[str]:
+    numbers = " / ".join(str(side.number) if side is not None else "none"
+                         for side in (row.left, row.right))  # fmt: skip
+    ways = [*row.ways, *(f"another {setting}" for setting in row.settings)]
+    yield f"- {row.item.kind.capitalize()} {numbers}" + (f": {', '.join(ways)}" if ways else "")
+    if "text" in row.ways and row.left is not None and row.right is not None:
+        yield f"  - was: {_code(row.left.text)}"
+        yield f"  - is: {_code(row.right.text)}"
+    for pair in row.calls:
+        if pair.ways:
+            yield from _pair_lines(pair)
+
+
+def _pair_lines(pair: CallPair) -> Iterator[str]:
+    left, right = pair.left, pair.right
+    yield f"  - {_code(pair.call.name)} ({pair.call.id}): {', '.join(call_words(pair))}"
+    if left is None or right is None:
+        yield f"    - {_code(pair.call.arguments)}"
+        return
+    if "arguments" in pair.ways:
+        changes = pair.changes
+        if changes is None:
+            yield f"    - {_code(left.arguments)} → {_code(right.arguments)}"
+        for change in changes or ():
+            old, new = (_code(text) if text else "nothing" for text in (change.old, change.new))
+            yield f"    - {_code(change.pointer or '(all)')}: {old} → {new}"
+    if "result" in pair.ways:
+        yield f"    - result: {_code(came_to(left))} → {_code(came_to(right))}"
+
+
+def _name(side: Side) -> str:
+    asked = _code(side.model) + (f" by {_code(side.profile)}" if side.profile != side.model else "")
+    return f"{_code(side.title or 'New session')} ({asked}, {side.id})"
+
+
+def _code(text: str) -> str:
+    """`text` in one line of code, cut: whatever is in it is no Markdown."""
+    shown = one_line(clip(text, CUT))
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    ticks, gap = "`" * (longest + 1), " " if longest or not shown.strip() else ""
+    return f"{ticks}{gap}{shown}{gap}{ticks}" if shown else "(empty)"
+
+
+# The form that asks several models.
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ async def make(request: Request) -> Response:
     }
     async with site.changing:  # Settings that are being saved hold for the fork after them.
         if plan.answers is None:
-            made = [
+            fork_ids = [
                 await fork(
                     site.engine,
                     session_id,
@@ -81,9 +81,9 @@ async def make(request: Request) -> Response:
                 )
             ]
         else:
-            made = await what_if(site.engine, session_id, plan.place.call, plan.answers, **more)
-    data = {"id": made[0]} if plan.answers is None else {"ids": made}
-    return answer(request, data, status=201, location=_to(made))
+            fork_ids = await what_if(site.engine, session_id, plan.place.call, plan.answers, **more)
+    data = {"id": fork_ids[0]} if plan.answers is None else {"ids": fork_ids}
+    return answer(request, data, status=201, location=_to(fork_ids))
 
 
 async def form(request: Request) -> Response:
@@ -142,16 +142,18 @@ async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
     """The name of the session that it was forked from after event `parent_seq` of that one. What
     came from somebody else may name any session as its parent, so it names none of ours."""
     async with site.engine.sessions.holding(session_id) as live:
-        told = [fork_event.parent_seq for _, fork_event in live.session.forks if fork_event.foreign]
+        foreign_seqs = [
+            fork_event.parent_seq for _, fork_event in live.session.forks if fork_event.foreign
+        ]
         forks = [
             event.parent
             for seq, event in live.session.forks
             if str(event.parent_seq) == parent_seq
             and live.own
-            and not any(seq <= at for at in told)
+            and not any(seq <= at for at in foreign_seqs)
         ]
-    found = await site.engine.log.summary(storable(forks[-1])) if forks else None
-    return GONE if found is None or found.deleted else parent_name(found.id, found.title)
+    summary = await site.engine.log.summary(storable(forks[-1])) if forks else None
+    return GONE if summary is None or summary.deleted else parent_name(summary.id, summary.title)
 
 
 def _relative_data(relative: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
@@ -211,11 +213,13 @@ async def _with_past(site: Site, body: Body, request: Wanted) -> Wanted:
     return replace(request, answers=answers)
 
 
-def _to(made: Sequence[str]) -> str:
+def _to(fork_ids: Sequence[str]) -> str:
     """The fork, or the alternatives side by side."""
-    if len(made) == 1:
-        return f"/sessions/{quote(made[0], safe='')}"
-    return "/compare?" + "&".join(f"session={quote(session_id, safe='')}" for session_id in made)
+    if len(fork_ids) == 1:
+        return f"/sessions/{quote(fork_ids[0], safe='')}"
+    return "/compare?" + "&".join(
+        f"session={quote(session_id, safe='')}" for session_id in fork_ids
+    )
 
 
 def wanted(body: Body) -> Wanted:
@@ -229,20 +233,22 @@ def wanted(body: Body) -> Wanted:
         raise BadInput(f"{empty[0]} names no place; say which, or leave it out to fork at the end.")
     place = place_of(body.data)
     answers = _answers(body)
-    said = [name for name in ("arguments", "answer", "deny") if _given(body, name)]
+    answered_by = [name for name in ("arguments", "answer", "deny") if _given(body, name)]
     if answers is not None:
-        said.append("results")
-    if len(said) > 1:
-        raise BadInput(f"Of a call only one thing becomes: leave out {said[0]} or {said[1]}.")
-    if said and not place.call:
-        raise BadInput(f"{said[0]} is of a call; name the call.")
+        answered_by.append("results")
+    if len(answered_by) > 1:
+        raise BadInput(
+            f"Of a call only one thing becomes: leave out {answered_by[0]} or {answered_by[1]}."
+        )
+    if answered_by and not place.call:
+        raise BadInput(f"{answered_by[0]} is of a call; name the call.")
     text = _text(body, "text") if _given(body, "text") else None
     if not body.is_json and not place.prompt and not (text or "").strip():
         text = None  # an empty field at the end is no prompt
     if text is not None and (place.turn or place.call):
         raise BadInput("text goes with a prompt, or at the end; a turn or a call takes none.")
     title, go = body.text("title"), body.flag("go") if "go" in body.data else not body.flag("hold")
-    asked = _asked(body, said[0]) if said and answers is None else None
+    asked = _asked(body, answered_by[0]) if answered_by and answers is None else None
     return Wanted(place, text, asked, answers, _change(body), title, go)
 
 
@@ -288,22 +294,13 @@ def _text(body: Body, name: str) -> str:
 
 def _asked(body: Body, name: str) -> DecisionRequest:
     if name == "arguments":
-        return DecisionRequest("run", arguments=_arguments(body), anyway=body.flag("anyway"))
+        return DecisionRequest(
+            "run", arguments=body.arguments(default="{}"), anyway=body.flag("anyway")
+        )
     if name == "deny":
         reason = "" if body.data["deny"] is True else _text(body, "deny")
         return DecisionRequest("deny", text=reason)
     return DecisionRequest("answer", text=_text(body, "answer"), is_error=body.flag("is_error"))
-
-
-def _arguments(body: Body) -> str:
-    """An object counts as it was written, digits and order."""
-    arguments = body.data["arguments"]
-    if isinstance(arguments, Mapping):
-        assert body.quoted is not None
-        return body.quoted.member("arguments")
-    if not isinstance(arguments, str):
-        raise BadInput("arguments must be an object, or its JSON as a text.")
-    return arguments
 
 
 def _answers(body: Body) -> list[DecisionRequest] | None:

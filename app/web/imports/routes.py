@@ -21,10 +21,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, BadTool, Conflict
 from app.core.serialization import to_data
-from app.core.servers import Server
+from app.core.servers import NAME, Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.exchange.mcp_config import NAME, with_values
+from app.exchange.mcp_config import with_values
 from app.exchange.tool_dialects import OWN_FORM
 from app.exchange.tool_entry import MOST_TOOLS, ImportedServer, ImportedTool, ImportedTools
 from app.exchange.tool_import import import_tools
@@ -51,11 +51,11 @@ MOST_SHOWN = 500
 MOST_UPLOADS = 4
 """Texts of which somebody is choosing; at most MAX_BODY each."""
 MOST_SENTENCES = 40
-_HOLDS_KEY = "It holds the value of a key; take it out and name its variable instead."
+_HOLDS_KEY = "It holds the value of a key; remove it and name its variable instead."
 
 
 async def start(request: Request) -> Response:
-    """GET /import: the door; after taking, what was taken; with `upload`, the page to choose
+    """GET /import: the form; after an import, what was imported; with `upload`, the page to choose
     from."""
     asked = request.query_params
     if "upload" in asked:
@@ -63,7 +63,7 @@ async def start(request: Request) -> Response:
         return HTMLResponse(choice_page(site.env, _upload(site, asked["upload"]).page))
     counts = [asked.get(name, "") for name in ("tools", "servers")]
     done = [
-        f"{plural(int(count), noun)} taken."
+        f"{plural(int(count), noun)} imported."
         for count, noun in zip(counts, ("tool", "server"), strict=True)
         if count.isascii() and count.isdigit() and int(count[:6])
     ]
@@ -89,15 +89,15 @@ async def look(request: Request) -> Response:
         raise BadInput(f"{len(picks):,} tools are chosen; choose at most {MOST_SHOWN} at once.")
     if given is not None and not picks:
         raise BadInput("Nothing is chosen; go back and choose the tools you want to see.")
-    brought = await _read_uploads(sources, picks, _beside(body))
+    imported = await _read_uploads(sources, picks, _beside(body))
     if wants(request) == "json":
-        whole = [_import_data(item) for _, item in brought]
+        whole = [_import_data(item) for _, item in imported]
         return as_json(whole[0] if len(whole) == 1 else whole)
-    if not picks and any(item.choices for _, item in brought):
+    if not picks and any(item.choices for _, item in imported):
         # By an address of its own, so that a reload and the way back find it.
-        return RedirectResponse(f"/import?upload={_choosing(site, sources, brought)}", 303)
-    rows = await _rows(site, brought)
-    page = ImportPage(rows, _text_notes(brought), "" if rows else body.text("text"))
+        return RedirectResponse(f"/import?upload={_choosing(site, sources, imported)}", 303)
+    rows = await _rows(site, imported)
+    page = ImportPage(rows, _text_notes(imported), "" if rows else body.text("text"))
     return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
 
 
@@ -108,24 +108,24 @@ async def _read_uploads(
     are files that a script sends for that alone, None in a form: there a pick begins with the
     number of its text."""
     texts = {name: text for name, text, wrong in sources if name and not wrong} | (beside or {})
-    brought = []
+    imported = []
     for number, (name, text, wrong) in enumerate(sources):
         start = f"{number} " if beside is None else ""
         chosen = {pick.removeprefix(start) for pick in picks if pick.startswith(start)}
         if wrong:
-            brought.append((name, ImportedTools(problem=wrong)))
+            imported.append((name, ImportedTools(problem=wrong)))
         elif chosen or not picks:
             others = {key: value for key, value in texts.items() if key != name}
-            found = await asyncio.to_thread(
+            source_items = await asyncio.to_thread(
                 import_tools, text, name, MOST_SHOWN, files=others, pick=chosen or None
             )
-            brought.append((name, found))
-    parts = {part for _, item in brought for part in item.parts}
-    return [(name, item) for name, item in brought if name not in parts]
+            imported.append((name, source_items))
+    parts = {part for _, item in imported for part in item.parts}
+    return [(name, item) for name, item in imported if name not in parts]
 
 
 def _choosing(
-    site: Site, sources: Sequence[Source], brought: Sequence[tuple[str, ImportedTools]]
+    site: Site, sources: Sequence[Source], imported: Sequence[tuple[str, ImportedTools]]
 ) -> str:
     """The word for a page to choose from, which is kept with the texts, in place of the oldest."""
     while len(site.uploads) >= MOST_UPLOADS:
@@ -133,8 +133,8 @@ def _choosing(
     word = secrets.token_urlsafe(12)
     numbers = {name: number for number, (name, _, _) in enumerate(sources)}
     listed = []
-    said = []
-    for name, item in brought:
+    sentences = []
+    for name, item in imported:
         groups: dict[str, list[ChoiceRow]] = {}
         for choice in item.choices:
             pick = f"{numbers[name]} {choice.key}"
@@ -143,10 +143,10 @@ def _choosing(
         if groups:
             listed.append((name, groups))
         elif item.tools or item.servers:
-            said.append((name, "This file is not listed here. Import it alone.", False))
+            sentences.append((name, "This file is not listed here. Import it alone.", False))
         elif item.problem:
-            said.append((name, item.problem, True))
-    site.uploads[word] = Upload(tuple(sources), ChoicePage(word, listed, MOST_SHOWN, said))
+            sentences.append((name, item.problem, True))
+    site.uploads[word] = Upload(tuple(sources), ChoicePage(word, listed, MOST_SHOWN, sentences))
     return word
 
 
@@ -157,18 +157,18 @@ def _upload(site: Site, word: str) -> Upload:
     return upload
 
 
-def _text_notes(brought: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str, str, bool]]:
+def _text_notes(imported: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str, str, bool]]:
     """The sentences about whole texts; of a folder with many others, a part of them."""
-    said = [
+    text_notes = [
         (name, sentence, sentence == item.problem)
-        for name, item in brought
+        for name, item in imported
         for sentence in (item.problem, *item.notes)
         if sentence
     ]
-    if len(said) > MOST_SENTENCES:
-        more = len(said) - MOST_SENTENCES
-        said[MOST_SENTENCES:] = [("", f"And {more:,} more sentences of this kind.", False)]
-    return said
+    if len(text_notes) > MOST_SENTENCES:
+        more = len(text_notes) - MOST_SENTENCES
+        text_notes[MOST_SENTENCES:] = [("", f"And {more:,} more sentences of this kind.", False)]
+    return text_notes
 
 
 async def take(request: Request) -> Response:
@@ -176,7 +176,7 @@ async def take(request: Request) -> Response:
     site, body = site_of(request), await body_of(request)
     rows, ticked = _posted(site, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
-        raise BadInput("Nothing is ticked; go back and tick what you want to take.")
+        raise BadInput("Nothing is selected; go back and select what to import.")
     taking = await _taking(site.engine, rows, ticked, body)
     if any(row.error for row in taking.rows):
         return HTMLResponse(import_page(site.env, ImportPage(taking.rows)), 422)
@@ -201,8 +201,8 @@ async def switch(request: Request) -> Response:
         raise BadInput("A shipped example is always on; duplicate it to make your own.")
     await site.engine.library.switch(name, enabled=enabled)
     tool = (await site.engine.library.entry(name)).tool
-    told = await site.engine.confirm_keys_of(tool) if enabled else []
-    data = {"name": name, "enabled": enabled, **({"keys": told} if told else {})}
+    confirmed = await site.engine.confirm_keys_of(tool) if enabled else []
+    data = {"name": name, "enabled": enabled, **({"keys": confirmed} if confirmed else {})}
     return answer(request, data, location=f"/tools/{quote(name, safe='')}")
 
 
@@ -212,31 +212,31 @@ async def save(request: Request) -> Response:
 
 
 async def _foreign(request: Request) -> Response | None:
-    """The answer where a script brings another form than ours, saved and switched off, or a list.
+    """The answer where a script sends another form than ours, saved and switched off, or a list.
     None where the body is one tool in our own form, or in none that is known, which the editor's
     own checks tell."""
     body = await body_of(request, list_as="tools")
     if not body.is_json or not body.data:
         return None
     site = site_of(request)
-    brought = await asyncio.to_thread(import_tools, json.dumps(body.data))
-    if brought.servers:
+    imported = await asyncio.to_thread(import_tools, json.dumps(body.data))
+    if imported.servers:
         raise BadInput("It holds MCP servers; import them at /import. Nothing was saved.")
-    if brought.more:
+    if imported.more:
         raise BadInput(
-            f"At most {MOST_TOOLS:,} tools are taken at once; send the rest by themselves. "
+            f"At most {MOST_TOOLS:,} tools are imported at once; send the rest separately. "
             "Nothing was saved."
         )
     listed = "tools" in body.data
-    if listed and not brought.tools:
-        raise BadInput(brought.problem)
-    if not listed and all(tool.kind in ("", OWN_FORM) for tool in brought.tools):
+    if listed and not imported.tools:
+        raise BadInput(imported.problem)
+    if not listed and all(tool.kind in ("", OWN_FORM) for tool in imported.tools):
         return None
     brings: list[Tool] = []
     there = {entry.tool.name for entry in await site.engine.library.entries()}
     names: set[str] = set()
     redactor = site.engine.keys.redactor()
-    for item in brought.tools:
+    for item in imported.tools:
         if item.tool is None:
             raise BadInput(f"{item.name or 'A tool'}: {item.problem} Nothing was saved.")
         if redactor.holds(to_data(item.tool)):
@@ -244,11 +244,11 @@ async def _foreign(request: Request) -> Response | None:
         if item.tool.name in names:
             raise Conflict(f"The list has two tools named {item.tool.name!r}. Nothing was saved.")
         if item.tool.name in there:
-            said = f"There is a tool {item.tool.name!r} already; give it another name."
-            raise Conflict(f"{said} Nothing was saved.")
+            sentence = f"There is a tool {item.tool.name!r} already; give it another name."
+            raise Conflict(f"{sentence} Nothing was saved.")
         names.add(item.tool.name)
         brings.append(item.tool)
-    enabled = all(tool.kind == OWN_FORM for tool in brought.tools)
+    enabled = all(tool.kind == OWN_FORM for tool in imported.tools)
     await site.engine.library.save_all(brings, site.engine.sessions.clock(), enabled=enabled)
     for tool in brings if enabled else ():
         await site.engine.confirm_keys_of(tool)
@@ -256,7 +256,7 @@ async def _foreign(request: Request) -> Response | None:
     return as_json(answers[0] if len(answers) == 1 else answers, 201)
 
 
-# -- what was brought
+# -- what is to be imported
 
 
 def _beside(body: Body) -> dict[str, str] | None:
@@ -284,32 +284,32 @@ def _free(name: str, names: Collection[str]) -> str:
 
 async def _sources(body: Body) -> list[Source]:
     """What was typed, and each file."""
-    found: list[Source] = []
+    sources: list[Source] = []
     if body.text("text").strip() or body.is_json:
-        found.append((body.text("name") if body.is_json else "", body.text("text"), ""))
+        sources.append((body.text("name") if body.is_json else "", body.text("text"), ""))
     files = body.form.getlist("file") if body.form is not None else []
     uploads = [
         path for path in files if isinstance(path, UploadFile) and (path.filename or path.size)
     ]
     if len(uploads) > MOST_FILES:
         raise BadInput(f"At most {MOST_FILES} files at once. Import the rest afterwards.")
-    names = {name for name, _, _ in found}
+    names = {name for name, _, _ in sources}
     for upload in uploads:
         name = _free(_relative(upload.filename or ""), names)
         names.add(name)
         raw = await upload.read()
         try:
             coding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-            found.append((name, raw.decode(coding), ""))
+            sources.append((name, raw.decode(coding), ""))
         except UnicodeDecodeError:
             wrong = "It is not UTF-8 text. Archives and images contain no tools."
-            found.append((name, "", wrong))
-    if not found:
+            sources.append((name, "", wrong))
+    if not sources:
         raise BadInput("Paste a text, or choose a file.")
-    return found
+    return sources
 
 
-async def _rows(site: Site, brought: Sequence[tuple[str, ImportedTools]]) -> list[ImportRow]:
+async def _rows(site: Site, imported: Sequence[tuple[str, ImportedTools]]) -> list[ImportRow]:
     """A row for each tool and server, with a name that is free."""
     engine = site.engine
     redactor = engine.keys.redactor()
@@ -317,9 +317,9 @@ async def _rows(site: Site, brought: Sequence[tuple[str, ImportedTools]]) -> lis
     servers = {server.name for server, _ in await engine.library.servers()}
     there, servers_there = frozenset(names), frozenset(servers)
     rows: list[ImportRow] = []
-    for source, item in brought:
-        for found in item.tools:
-            row = _tool_row(len(rows), source, _without_keys(found, redactor))
+    for source, item in imported:
+        for imported_item in item.tools:
+            row = _tool_row(len(rows), source, _without_keys(imported_item, redactor))
             rows.append(_named(row, names, there) if row.tool else row)
         for server in item.servers:
             row = _server_row(len(rows), source, _keepable(engine, server))
@@ -329,47 +329,47 @@ async def _rows(site: Site, brought: Sequence[tuple[str, ImportedTools]]) -> lis
     return rows
 
 
-def _tool_row(number: int, source: str, found: ImportedTool) -> ImportRow:
+def _tool_row(number: int, source: str, imported: ImportedTool) -> ImportRow:
     return ImportRow(
         number,
         source,
-        found.name,
-        found.kind,
-        found.notes,
-        found.problem,
-        tool=found.tool,
-        name=found.name,
+        imported.name,
+        imported.kind,
+        imported.notes,
+        imported.problem,
+        tool=imported.tool,
+        name=imported.name,
     )
 
 
-def _server_row(number: int, source: str, found: ImportedServer) -> ImportRow:
+def _server_row(number: int, source: str, imported: ImportedServer) -> ImportRow:
     return ImportRow(
         number,
         source,
-        found.name,
-        notes=found.notes,
-        problem=found.problem,
-        server=found.server,
+        imported.name,
+        notes=imported.notes,
+        problem=imported.problem,
+        server=imported.server,
         is_server=True,
-        name=found.name,
-        replaced=found.replaced,
+        name=imported.name,
+        replaced=imported.replaced,
     )
 
 
-def _without_keys(found: ImportedTool, redactor: Redactor) -> ImportedTool:
-    if found.tool is None or not redactor.holds(to_data(found.tool)):
-        return found
-    return replace(found, tool=None, problem=_HOLDS_KEY, notes=())
+def _without_keys(imported: ImportedTool, redactor: Redactor) -> ImportedTool:
+    if imported.tool is None or not redactor.holds(to_data(imported.tool)):
+        return imported
+    return replace(imported, tool=None, problem=_HOLDS_KEY, notes=())
 
 
-def _keepable(engine: Engine, found: ImportedServer) -> ImportedServer:
+def _keepable(engine: Engine, imported: ImportedServer) -> ImportedServer:
     """A server with what keeps the library from taking it, if anything does."""
     try:
-        if found.server is not None:
-            engine.servers.checked(to_data(found.server))
+        if imported.server is not None:
+            engine.servers.checked(to_data(imported.server))
     except BadInput as error:
-        return replace(found, server=None, problem=str(error))
-    return found
+        return replace(imported, server=None, problem=str(error))
+    return imported
 
 
 def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
@@ -378,15 +378,15 @@ def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
     while free in names:
         free, number = f"{row.called[:56]}_{number}", number + 1
     names.add(free)
-    return replace(row, name=free, taken=row.called if row.called in there else "")
+    return replace(row, name=free, existing=row.called if row.called in there else "")
 
 
-def _import_data(brought: ImportedTools) -> dict[str, Any]:
+def _import_data(imported: ImportedTools) -> dict[str, Any]:
     """For scripts."""
     return {
-        "kind": brought.kind,
-        "problem": brought.problem,
-        "notes": list(brought.notes),
+        "kind": imported.kind,
+        "problem": imported.problem,
+        "notes": list(imported.notes),
         "choices": [
             {
                 "key": choice.key,
@@ -394,7 +394,7 @@ def _import_data(brought: ImportedTools) -> dict[str, Any]:
                 "summary": choice.summary,
                 "group": choice.group,
             }
-            for choice in brought.choices
+            for choice in imported.choices
         ],
         "tools": [
             {
@@ -405,7 +405,7 @@ def _import_data(brought: ImportedTools) -> dict[str, Any]:
                 "notes": list(tool.notes),
                 "problem": tool.problem,
             }
-            for tool in brought.tools
+            for tool in imported.tools
         ],
         "servers": [
             {
@@ -418,7 +418,7 @@ def _import_data(brought: ImportedTools) -> dict[str, Any]:
                     for value in server.replaced
                 ],
             }
-            for server in brought.servers
+            for server in imported.servers
         ],
     }
 
@@ -457,8 +457,8 @@ def _row(site: Site, number: int, carried: str) -> ImportRow:
         source, notes = str(data["source"]), tuple(str(note) for note in data["notes"])
         if "tool" in data:
             tool = check_tool(data["tool"])
-            found = ImportedTool(tool, tool.name, kind=str(data["kind"]), notes=notes)
-            return _tool_row(number, source, found)
+            previous = ImportedTool(tool, tool.name, kind=str(data["kind"]), notes=notes)
+            return _tool_row(number, source, previous)
         server = site.engine.servers.checked(data["server"])
         held = str(data.get("held", ""))
         imported = ImportedServer(server, server.name, notes, replaced=site.values.get(held, ()))
@@ -478,7 +478,7 @@ async def _taking(
     tools: list[Tool] = []
     servers: list[Server] = []
     switched = []
-    made = []
+    tools_made = []
     for row in rows:
         number = str(row.number)
         row = replace(
@@ -492,9 +492,9 @@ async def _taking(
                 if re.fullmatch("[0-9]{1,5}", shown)
             ),
             name=body.text(f"as:{number}", row.name).strip(),
-            taken=row.called if row.called in _those(row, there, servers_there) else "",
+            existing=row.called if row.called in _those(row, there, servers_there) else "",
         )
-        name = row.called if row.replace and row.taken else row.name
+        name = row.called if row.replace and row.existing else row.name
         before = {server.name for server in (servers if row.is_server else tools)}
         row = replace(row, error=_wrong(row, name, before, _those(row, there, servers_there)))
         if row.take and not row.error:
@@ -509,12 +509,12 @@ async def _taking(
                     servers[-1] = _with_back(engine, servers[-1], row)
                 except BadInput as error:
                     row = replace(row, error=str(error))
-        made.append(row)
-    return _Taking(made, tools, servers, switched, servers_there)
+        tools_made.append(row)
+    return _Taking(tools_made, tools, servers, switched, servers_there)
 
 
 def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
-    """`server` with the values that the person put back. BadInput where it may not be kept so."""
+    """`server` with the values that the user put back. BadInput where it may not be kept so."""
     if row.back and max(row.back) >= len(row.replaced):
         raise BadInput("The replaced values are no longer known. Import the file again.")
     back = [row.replaced[place] for place in sorted(row.back)]
@@ -530,7 +530,7 @@ def _those(row: ImportRow, tools: set[str], servers: set[str]) -> set[str]:
 
 
 def _wrong(row: ImportRow, name: str, before: set[str], there: set[str]) -> str:
-    """Why a row cannot be taken under `name`, or ""."""
+    """Why a row cannot be imported under `name`, or ""."""
     if not row.take:
         return ""
     legal = NAME.fullmatch(name) if row.is_server else _is_legal(name)
@@ -538,7 +538,7 @@ def _wrong(row: ImportRow, name: str, before: set[str], there: set[str]) -> str:
         return f"{name[:80]!a} is not a name; use letters, digits, underscores, dots and hyphens."
     if name in before:
         return f"Two of these would be called {name!r}; give one of them another name."
-    if name in there and not (row.replace and row.taken):
+    if name in there and not (row.replace and row.existing):
         return f"There is a {name!r} already; choose another name, or tick that it is replaced."
     return ""
 

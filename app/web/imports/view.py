@@ -1,6 +1,6 @@
-"""The import page: what was found in what somebody brought, before anything of it is taken.
+"""The import page: the tools and servers of a pasted text or of files, before any is imported.
 
-Each row carries what would be taken as JSON, so that what is taken is what was shown.
+Each row carries what would be saved as JSON, so that what is imported is what was shown.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class ImportRow:
-    """One tool or server. `called` is its name in what was brought, `kind` the format, `problem`
-    why it cannot be taken. `name` is the one it would get, `taken` that of one that is there
-    already ("" where there is none). `replaced` are the values of a server that may be keys, kept
-    in memory under `held`; `back` are the places of those among them that the person wants to have
-    back. `error` is about the person's own choice."""
+    """One tool or server. `called` is its name in the source, `kind` the format, `problem` why
+    it cannot be imported. `name` is the one it would get, `existing` that of the one there, or "".
+    `replaced` are the values of a server that may be keys, kept in memory under `held`; `back` are
+    the places of those among them that the user wants to have back. `error` is about the user's
+    own choice."""
 
     number: int
     source: str
@@ -44,7 +44,7 @@ class ImportRow:
     server: Server | None = None
     is_server: bool = False
     name: str = ""
-    taken: str = ""
+    existing: str = ""
     replace: bool = False
     take: bool = True
     on: bool = False
@@ -73,11 +73,11 @@ class ImportRow:
 
 @dataclass(frozen=True)
 class ImportPage:
-    """`said` are sentences about whole texts: (source, sentence, whether it is a problem).
-    `done` says what was taken, with links (label, address)."""
+    """`notices` are sentences about whole texts: (source, sentence, whether it is a problem).
+    `done` says what was imported, with links (label, address)."""
 
     rows: Sequence[ImportRow] = ()
-    said: Sequence[tuple[str, str, bool]] = ()
+    notices: Sequence[tuple[str, str, bool]] = ()
     typed: str = ""
     done: str = ""
     links: Sequence[tuple[str, str]] = ()
@@ -96,12 +96,12 @@ class ChoiceRow:
 @dataclass(frozen=True)
 class ChoicePage:
     """`upload` names what is kept in memory; `listed` are (file, group -> its rows), of which
-    `most` may be chosen at once; `said` is as in ImportPage."""
+    `most` may be chosen at once; `notices` is as in ImportPage."""
 
     upload: str
     listed: Sequence[tuple[str, Mapping[str, Sequence[ChoiceRow]]]]
     most: int
-    said: Sequence[tuple[str, str, bool]] = ()
+    notices: Sequence[tuple[str, str, bool]] = ()
 
     @property
     def count(self) -> int:
@@ -114,7 +114,7 @@ def choice_page(env: Environment, page: ChoicePage) -> str:
 
 
 def import_page(env: Environment, page: ImportPage) -> str:
-    """The whole page: the door, or what was found."""
+    """The whole page: the form, or what can be imported."""
     tools = [row for row in page.rows if not row.is_server]
     servers = [row for row in page.rows if row.is_server]
     ready = [row for row in page.rows if not row.problem]

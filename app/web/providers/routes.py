@@ -63,7 +63,7 @@ async def provider(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /providers: a profile of the person's own, from a script or the editor."""
+    """POST /providers: a profile of the user's own, from a script or the editor."""
     site, body = site_of(request), await body_of(request)
     engine, original = site.engine, "" if body.is_json else body.text("original")
     mask = engine.keys.redactor().redact_text
@@ -91,7 +91,7 @@ async def save(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """POST /providers/NAME/delete: the person's own is gone; a shipped one is as it came."""
+    """POST /providers/NAME/delete: the user's own is gone; a shipped one is as it came."""
     await site_of(request).engine.delete_profile(request.path_params["name"])
     return answer(request, {"ok": True}, location="/providers")
 
@@ -130,7 +130,7 @@ def row_of(engine: Engine, profile: Profile) -> ProviderRow:
             group = "Local"
         case _:
             group = "Ready" if state == "ready" else "Needs a key"
-    found, place = keys.where(profile.key_name) if profile.key_name else ("", "")
+    variable, place = keys.where(profile.key_name) if profile.key_name else ("", "")
     listed = () if profile.model else engine.providers.known_models(profile)
     known = CODECS[profile.protocol].quirks if profile.protocol in CODECS else {}
     return ProviderRow(
@@ -141,7 +141,7 @@ def row_of(engine: Engine, profile: Profile) -> ProviderRow:
         state,
         missing,
         keys.unconfirmed(profile) if profile.base_url else "",
-        found,
+        variable,
         place,
         vendor.key_place if vendor is not None else "",
         vendor.start if vendor is not None else "",
@@ -161,7 +161,7 @@ def data_of(row: ProviderRow) -> Mapping[str, Any]:
         "state": row.state,
         "missing": row.missing,
         "unconfirmed": row.unconfirmed,
-        "key_found": row.found,
+        "key_found": row.variable,
         "key_from": row.place,
         "local": row.group == "Local",
         "own": row.own,
@@ -179,7 +179,7 @@ def _row(request: Request) -> ProviderRow:
 async def _respond_when_done(
     request: Request, row: ProviderRow, asked: Coroutine[Any, Any, Tested | Listing]
 ) -> Response:
-    """What the provider said, for whoever asked; given up when they have left."""
+    """Message of the provider, for whoever asked; given up when they have left."""
     came = await _while_there(request, asked)
     if came is None:
         return Response(status_code=GONE)
@@ -233,18 +233,7 @@ def _quirks() -> Mapping[str, Mapping[str, str]]:
 
 def _typed(body: Body) -> ProfileForm:
     """What was typed, as it was typed."""
-    return ProfileForm(
-        body.text("name"),
-        body.text("protocol"),
-        body.text("base_url"),
-        body.text("key_name"),
-        body.text("model"),
-        body.text("headers"),
-        _chosen(body),
-        body.text("connect_s"),
-        body.text("first_byte_s"),
-        body.text("idle_s"),
-    )
+    return ProfileForm(**body.typed(ProfileForm), quirks=_chosen(body))
 
 
 def _from_form(body: Body) -> dict[str, Any]:

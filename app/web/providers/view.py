@@ -21,8 +21,8 @@ class ProviderRow:
     """A profile with all that the page says of it.
 
     `missing` says why its key is not sent, `unconfirmed` is the origin it may be confirmed for;
-    `found` and `place` tell under which name it was found, and where. `state` is one of "ready",
-    "key", "address". `own` is whether the person made or changed it, `shipped` whether it came with
+    `variable` and `place` are its name and where it was found. `state` is one of "ready",
+    "key", "address". `own` is whether the user made or changed it, `shipped` whether it came with
     the program. `quirks` are (name, reason). `first` is the first model that was listed, where the
     profile names none.
     """
@@ -34,7 +34,7 @@ class ProviderRow:
     state: str
     missing: str = ""
     unconfirmed: str = ""
-    found: str = ""
+    variable: str = ""
     place: str = ""
     key_place: str = ""
     start: str = ""
@@ -122,9 +122,9 @@ def tested(env: Environment, row: ProviderRow, test: Any) -> str:
     return env.get_template("_provider_test.html").render(row=row, test=test)
 
 
-def listing(env: Environment, row: ProviderRow, found: Any) -> str:
+def listing(env: Environment, row: ProviderRow, models: Any) -> str:
     """The models that a provider lists, for the place below its row."""
-    return env.get_template("_provider_models.html").render(row=row, found=found)
+    return env.get_template("_provider_models.html").render(row=row, found=models)
 
 
 def grouped(rows: Sequence[ProviderRow]) -> list[tuple[str, list[ProviderRow]]]:

@@ -1,39 +1,52 @@
 """The Rules page: rules for all sessions and those of one session, and changes by the user.
 
 One set of functions for both: a path without a session means those for all sessions.
+Also the rules of a card: the one that "Always…" would write, and the one about a call now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
-from app.core.rules import LETS_THROUGH, Rule, base_of
+from app.core.rule_proposals import proposal
+from app.core.rules import LETS_THROUGH, Rule, base_of, content, first_match, rule_text
+from app.core.session import Call
 from app.core.tools import Tool
+from app.engine.decisions import check_digest
 from app.engine.engine import Engine
-from app.engine.event_redaction import check_rule
-from app.engine.rules import ALWAYS, RuleStore, parse_rule
+from app.engine.redaction import check_rule
+from app.engine.rules import ALWAYS, MOST_WORDS, RuleStore, parse_rule
+from app.engine.sessions import LiveSession
 from app.render.fragments import partial, toast
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.rules.view import (
     TEMPLATES,
+    About,
+    RuleChoice,
     RuleForm,
     RuleList,
+    RulePanel,
     RulePreview,
     RulesPage,
     TestLine,
+    about,
+    drawn_about,
+    drawn_panel,
     form_data,
     fresh_form,
     places,
     preview_rule,
+    proposed_data,
     rule_data,
     rule_form,
+    rule_panel,
     rule_preview_html,
     rule_rows,
     rules_page,
@@ -58,9 +71,9 @@ async def rules(request: Request) -> Response:
             return await _gone(request, error)
     elif asked.get("template") in TEMPLATES:
         form = rule_form(TEMPLATES[asked["template"]][1])
-    told = await _form_preview(request, form) if form != RuleForm() else RulePreview()
+    preview = await _form_preview(request, form) if form != RuleForm() else RulePreview()
     return await _page(
-        request, form, told, deleted=asked.get("deleted", ""), moved="moved" in asked
+        request, form, preview, deleted=asked.get("deleted", ""), moved="moved" in asked
     )
 
 
@@ -72,17 +85,17 @@ async def add(request: Request) -> Response:
     if body.is_json:
         data = {name: value for name, value in body.data.items() if name != "place"}
         place = _place(body) if "place" in body.data else None
-        kept = await engine.rules.add(session_id, _read(request, data), tools, place)
+        added = await engine.rules.add(session_id, _read(request, data), tools, place)
     else:
         form = _typed(body)
         try:
             rule = _read(request, form_data(form))
             place = _place(body, "before") if "before" in body.data else None
             place = 0 if form.first else place
-            kept = await engine.rules.add(session_id, rule, tools, place)
+            added = await engine.rules.add(session_id, rule, tools, place)
         except PlaygroundError as error:
             return await _refused(request, form, error)
-    return await _done(request, body, kept, status=201, fresh=True)
+    return await _done(request, body, added, status=201, fresh=True)
 
 
 async def edit(request: Request) -> Response:
@@ -94,12 +107,12 @@ async def edit(request: Request) -> Response:
     if body.is_json:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "base"})
         on, base = body.data.get("enabled"), body.text("base")
-        kept = await engine.rules.edit(session_id, rule_id, rule, tools, base=base, enabled=on)
+        edited = await engine.rules.edit(session_id, rule_id, rule, tools, base=base, enabled=on)
     else:
         form = replace(_typed(body), id=rule_id)
         try:
             rule = _read(request, form_data(form))
-            kept = await engine.rules.edit(session_id, rule_id, rule, tools, base=form.base)
+            edited = await engine.rules.edit(session_id, rule_id, rule, tools, base=form.base)
         except BadInput as error:
             return await _refused(request, form, error)
         except NotFound as error:
@@ -107,7 +120,7 @@ async def edit(request: Request) -> Response:
         except Conflict as error:  # who saves again has read what stands there
             now = base_of(engine.rules.rule(session_id, rule_id))
             return await _refused(request, replace(form, base=now), error, 409)
-    return await _done(request, body, kept)
+    return await _done(request, body, edited)
 
 
 async def delete(request: Request) -> Response:
@@ -156,10 +169,10 @@ async def renew(request: Request) -> Response:
     async def renewed(body: Body) -> Rule:
         engine, session_id = site_of(request).engine, _list(request)
         tools = await tools_for(engine, session_id)
-        kept = await engine.rules.renew(*_which(request), tools)
+        bound_rule = await engine.rules.renew(*_which(request), tools)
         if session_id:
-            await engine.runner.checks.again(session_id, kept.id)
-        return kept
+            await engine.runner.checks.again(session_id, bound_rule.id)
+        return bound_rule
 
     return await _act(request, renewed)
 
@@ -182,13 +195,13 @@ async def preview(request: Request) -> Response:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "place"})
         page = await rules_shown(site.engine, _list(request))
         first = "place" in body.data and _place(body) == 0
-        told = await preview_now(site.engine, _list(request), page, rule, "", first)
-        return as_json({"said": told.said, "notes": list(told.notes)})
+        preview = await preview_now(site.engine, _list(request), page, rule, "", first)
+        return as_json({"said": preview.sentence, "notes": list(preview.notes)})
     form = replace(_typed(body), id=body.text("rule"))
-    told = await _form_preview(request, form)
+    preview = await _form_preview(request, form)
     if wants(request) == "htmx":
-        return HTMLResponse(partial("rule-look", "innerHTML", rule_preview_html(site.env, told)))
-    return await _page(request, form, told)
+        return HTMLResponse(partial("rule-look", "innerHTML", rule_preview_html(site.env, preview)))
+    return await _page(request, form, preview)
 
 
 def _list(request: Request) -> str:
@@ -253,8 +266,10 @@ async def _done(
                 html += toast(site.env, note, "")
             return HTMLResponse(html)
         case "htmx":  # a toast of a session's page, which stays where it is
-            said = note or ("The rule was deleted." if undo else f"From now on: {rule.sentence}.")
-            return HTMLResponse(toast(site.env, said, "", undo))
+            sentence = note or (
+                "The rule was deleted." if undo else f"From now on: {rule.sentence}."
+            )
+            return HTMLResponse(toast(site.env, sentence, "", undo))
     setup = session_id and "setup" in (body.data.get("at"), request.query_params.get("at"))
     back = f"/sessions/{session_id}?tab=setup" if setup else path_of(session_id)
     if note:
@@ -287,8 +302,10 @@ async def _form_preview(request: Request, form: RuleForm) -> RulePreview:
         rule = _read(request, form_data(form))
     except BadInput as error:
         named = await named_tool(site.engine, session_id, form.tool)
-        found = places(named.parameters) if named is not None else ()
-        return RulePreview(wrong=site.engine.keys.redactor().redact_text(str(error)), places=found)
+        pointers = places(named.parameters) if named is not None else ()
+        return RulePreview(
+            wrong=site.engine.keys.redactor().redact_text(str(error)), places=pointers
+        )
     page = await rules_shown(site.engine, session_id)
     return await preview_now(site.engine, session_id, page, rule, form.id, form.first)
 
@@ -296,7 +313,7 @@ async def _form_preview(request: Request, form: RuleForm) -> RulePreview:
 async def _page(
     request: Request,
     form: RuleForm,
-    told: RulePreview,
+    preview: RulePreview,
     *,
     status: int = 200,
     deleted: str = "",
@@ -306,7 +323,7 @@ async def _page(
     site, session_id = site_of(request), _list(request)
     page = await rules_shown(site.engine, session_id)
     undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
-    page = replace(page, form=form, looked=told, deleted=undo, moved=moved, notice=notice)
+    page = replace(page, form=form, looked=preview, deleted=undo, moved=moved, notice=notice)
     # What was typed and refused may be a key.
     return HTMLResponse(site.engine.keys.redactor().redact_text(rules_page(site.env, page)), status)
 
@@ -336,21 +353,7 @@ def _typed(body: Body) -> RuleForm:
     """What was typed, as it was typed."""
     lines = zip(body.all("pointer"), body.all("test"), body.all("value"), strict=False)
     tests = tuple(TestLine(*line) for line in lines if line[0].strip() or line[2])
-    return RuleForm(
-        body.text("tool"),
-        body.text("source"),
-        body.flag("read_only"),
-        tests,
-        body.text("does"),  # a field "action" would hide what the form itself calls so
-        body.text("reason"),
-        body.text("answer"),
-        body.flag("is_error"),
-        body.text("fault_run"),
-        body.text("fault_answer"),
-        body.text("words"),
-        first=body.flag("first"),
-        base=body.text("base"),
-    )
+    return RuleForm(**{**body.typed(RuleForm), "id": ""}, tests=tests)
 
 
 # What the page and the section in Setup show: the lists as they are now, and the tools.
@@ -413,8 +416,8 @@ async def preview_now(
         bound = await engine.rules.bound(rule, await tools_for(engine, session_id))
         covered = list(bound.bound or ())
     named = await named_tool(engine, session_id, rule.tool)
-    found = preview_rule(rule, place + 1, rows[:place], covered, named)
-    return replace(found, behind=None) if rule_id else found
+    preview = preview_rule(rule, place + 1, rows[:place], covered, named)
+    return replace(preview, behind=None) if rule_id else preview
 
 
 async def named_tool(engine: Engine, session_id: str, name: str) -> Tool | None:
@@ -431,3 +434,168 @@ async def rules_drawn(site: Site, session_id: str) -> str:
 async def drawn_rules(site: Site, session_id: str) -> str:
     """The same as the piece that takes its place."""
     return partial("session-rules", "innerMorph", await rules_drawn(site, session_id))
+
+
+# Rules from a card: "Always…" shows the rule, then writes it; and the rule about a call now.
+
+
+async def proposed(request: Request) -> Response:
+    """GET /sessions/ID/calls/CALL/always?decision=run|deny&exact=true|false&scope=session|always:
+    the rule that would be written, or why none is offered. Writes nothing."""
+    site, session_id = site_of(request), request.path_params["id"]
+    choice = _choice(request.query_params)
+    await _know(site, session_id, request.path_params["call"])
+    async with site.engine.sessions.holding(session_id) as live:
+        call = live.session.call(request.path_params["call"])
+        shown = _panel(site, live, call, choice)
+    if wants(request) == "json":
+        return as_json(shown.data)
+    return HTMLResponse(drawn_panel(site.env, shown, whole=wants(request) == "page"))
+
+
+async def write(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/always: writes the rule, which decides what it is about.
+
+    `digest` is the card's, `print` that of the rule as it was shown: another one is a 409 and
+    nothing is written. `text` is the reason of a denial.
+    """
+    body, site = await body_of(request), site_of(request)
+    session_id, call_id = request.path_params["id"], request.path_params["call"]
+    choice, reason = _choice(body.data), _reason(body)
+    await _know(site, session_id, call_id)
+    async with site.engine.sessions.holding(session_id) as live:
+        live.check_open()
+        call = live.session.call(call_id)
+        _check_card(call, body.text("digest"))
+        seen = {list_id: site.engine.rules.listed(list_id) for list_id in (session_id, ALWAYS)}
+        panel = _panel(site, live, call, choice)
+        offered = panel.proposal
+        if offered.rule is None:
+            raise BadInput(f"No such rule is written. {offered.why_not}")
+        if body.text("print", panel.print) != panel.print:
+            raise Conflict("The rules or the calls have changed meanwhile; look at the rule again.")
+        rule = _bound(replace(offered.rule, text=reason), call)
+        into = _into(choice, session_id)
+        # Inside the hold, and only by the lists as they were looked at: who writes a rule at the
+        # same moment does not hold the session.
+        rule = await site.engine.rules.add(into, rule, (), offered.place, seen)
+    await site.engine.runner.advance(session_id)
+    undo = f"/{'' if into == ALWAYS else f'sessions/{quote(session_id)}/'}rules/{rule.id}/delete"
+    if wants(request) == "htmx":
+        sentence = f"From now on: {rule_text(rule)}."
+        return HTMLResponse(toast(site.env, sentence, "", undo))
+    decided = list(offered.decides)
+    data = {"rule": proposed_data(rule), "said": rule_text(rule), "decides": decided, "undo": undo}
+    return answer(request, data, status=201, location=f"/sessions/{quote(session_id)}")
+
+
+async def rule_of_call(request: Request) -> Response:
+    """GET /sessions/ID/calls/CALL/rule: the rule that is about the call now, or that decided it,
+    as it stands."""
+    site, session_id = site_of(request), request.path_params["id"]
+    rules = site.engine.rules
+    async with site.engine.sessions.holding(session_id) as live:
+        call = live.session.call(request.path_params["call"])
+        own, always = rules.listed(session_id), rules.listed(ALWAYS)
+        rules_about = about(live.session, call, own, always)
+    if wants(request) == "json":
+        return as_json(_about(rules_about))
+    whole = wants(request) == "page"
+    return HTMLResponse(drawn_about(site.env, session_id, call, rules_about, whole=whole))
+
+
+async def renew_for_call(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/rule/renew?rule=RULE&base=BASE&digest=DIGEST: binds the rule to
+    the tool as the card shows it, too. 409 where one of them is another by now."""
+    site, session_id = site_of(request), request.path_params["id"]
+    call_id, asked = request.path_params["call"], request.query_params
+    rules, checks = site.engine.rules, site.engine.runner.checks
+    async with site.engine.sessions.holding(session_id) as live:
+        live.check_open()
+        call = live.session.call(call_id)
+        _check_card(call, asked.get("digest", ""))
+    checked = await checks.check(session_id, call)
+    async with site.engine.sessions.holding(session_id) as live:
+        live.check_open()
+        call = live.session.call(call_id)
+        _check_card(call, asked.get("digest", ""))
+        await checks.refuse_changed(live, call_id, checked)
+        rule = first_match(rules.of(session_id), call)
+        if call.tool is None or rule is None or rule.id != asked.get("rule"):
+            raise Conflict("Another rule is about this call by now; look at it again.")
+        into = session_id if rule in rules.listed(session_id) else ALWAYS
+        seen = content(call.tool, call.code)
+        renewed = await rules.renew_for(
+            into, rule.id, asked.get("base", ""), call.name, seen, session_id
+        )
+    await site.engine.runner.advance(session_id)
+    if wants(request) == "htmx":
+        return HTMLResponse(toast(site.env, f"Renewed for {call.name}: {rule_text(renewed)}.", ""))
+    data = {"rule": proposed_data(renewed), "said": rule_text(renewed)}
+    return answer(request, data, location=f"/sessions/{quote(session_id)}")
+
+
+def _about(rules_about: About) -> dict[str, Any]:
+    tests = [{"test": test, "value": value} for test, value in rules_about.tests]
+    return {
+        "said": rules_about.words,
+        "tests": tests,
+        "why": rules_about.why,
+        "renew": rules_about.renew,
+    }
+
+
+def _choice(data: Mapping[str, Any]) -> RuleChoice:
+    """BadInput where a field says none of what there is."""
+    exact = data.get("exact", False)
+    chosen = (data.get("decision", "run"), data.get("scope", "session"))
+    match chosen:
+        case (("run" | "deny") as action, ("session" | "always") as scope):
+            if exact in (True, False, "true", "false"):
+                return RuleChoice(action, exact in (True, "true"), scope)
+            raise BadInput("exact must be true (these arguments) or false (this tool).")
+        case (("run" | "deny"), _):
+            raise BadInput("scope must be session or always.")
+    raise BadInput("decision must be run or deny.")
+
+
+def _reason(body: Body) -> str:
+    text = body.text("text").strip()
+    if len(text) > MOST_WORDS:
+        raise BadInput(f"A reason has at most {MOST_WORDS} characters.")
+    return text
+
+
+async def _know(site: Site, session_id: str, call_id: str) -> None:
+    """Read what a user denied of this tool in any session: no proposal lets it through."""
+    async with site.engine.sessions.holding(session_id) as live:
+        name = live.session.call(call_id).name
+    await site.engine.policy.know(name)
+
+
+def _into(choice: RuleChoice, session_id: str) -> str:
+    return session_id if choice.scope == "session" else ALWAYS
+
+
+def _panel(site: Site, live: LiveSession, call: Call, choice: RuleChoice) -> RulePanel:
+    rules, always = site.engine.rules, choice.scope == "always"
+    held, there = rules.of(live.id), rules.listed(_into(choice, live.id))
+    denials = site.engine.policy.denials
+    offered = proposal(
+        live.session, call, held, choice.action, choice.exact, there, denials, always=always
+    )
+    return rule_panel(live.session, call, choice, offered, there)
+
+
+def _check_card(call: Call, digest: str) -> None:
+    if not digest:
+        raise BadInput("A rule from a card needs the digest of that card.")
+    check_digest(call, digest)
+
+
+def _bound(rule: Rule, call: Call) -> Rule:
+    """Bound to the tool that the card showed, not to what it may be by now."""
+    if rule.action != "run":
+        return rule
+    assert call.tool is not None  # no rule that runs is proposed for a tool there is not
+    return replace(rule, bound={call.name: content(call.tool, call.code)})

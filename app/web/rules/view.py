@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
 from jinja2 import Environment
 
-from app.core.arguments import ABSENT, TESTS, value_at
+from app.core.arguments import ABSENT, TESTS, pointer_step, steps_of, value_at
 from app.core.decide import obstacle
 from app.core.errors import BadInput
 from app.core.faults import FAULTS
@@ -29,6 +29,7 @@ from app.core.rules import (
     host_left_open,
     rule_text,
     target,
+    test_text,
     unbound,
 )
 from app.core.serialization import to_data
@@ -97,12 +98,12 @@ class RuleRow:
     def asks(self) -> str:
         """For which tools it asks although it is about them, and why."""
         changed, new, gone = (_listed(self._names(name)) for name in ("changed", "new", "gone"))
-        said = (
+        reasons = (
             f"changed since, needs approval: {changed}" if changed else "",
             f"added since, needs approval: {new}" if new else "",
             f"not available: {gone}" if gone else "",
         )
-        return "; ".join(words for words in said if words)
+        return "; ".join(words for words in reasons if words)
 
     @property
     def stale(self) -> bool:
@@ -171,15 +172,15 @@ class TestLine:
 
 @dataclass(frozen=True)
 class RuleForm:
-    """The fields as text. `reason` goes with deny, `answer` and `is_error` with answer; the two
-    faults with run and answer. `id` is the rule that is changed, "" for a new one, and `base` says
-    which it was when the form was drawn."""
+    """The fields as text; `does` is the action. `reason` goes with deny, `answer` and `is_error`
+    with answer; the two faults with run and answer. `id` is the rule that is changed, "" for a new
+    one, and `base` says which it was when the form was drawn."""
 
     tool: str = "*"
     source: str = ""
     read_only: bool = False
     tests: tuple[TestLine, ...] = ()
-    action: str = ""
+    does: str = ""
     reason: str = ""
     answer: str = ""
     is_error: bool = False
@@ -218,17 +219,17 @@ def rule_form(rule: Rule) -> RuleForm:
 def form_data(form: RuleForm) -> dict[str, Any]:
     """What the fields spell, as a script would send it; what belongs to another action is left
     out. BadInput where a test is half there, or nothing is said to be done."""
-    if not form.action:
+    if not form.does:
         raise BadInput("Choose what the rule does: run, answer, deny, ask, or stop the run.")
     data: dict[str, Any] = {
         "tool": form.tool.strip(),
-        "action": form.action,
+        "action": form.does,
         "source": form.source,
         "read_only": form.read_only,
         "when": _when(form.tests),
         "words": " ".join(form.words.split()),
     }
-    match form.action:
+    match form.does:
         case "run":
             data["fault"] = form.fault_run
         case "answer":
@@ -304,11 +305,11 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class RulePreview:
-    """What a form would write: `said` as a sentence with its number, `notes` what follows from it,
+    """What a form would write: `sentence`, the rule with its number, `notes` what follows from it,
     or `wrong`, why it cannot be written. `behind` is the rule that lets it never decide, where it
     can be written before that; `places` are those of the tool's arguments; `refused` was sent."""
 
-    said: str = ""
+    sentence: str = ""
     notes: Sequence[str] = ()
     wrong: str = ""
     behind: RuleRow | None = None
@@ -345,8 +346,8 @@ def preview_rule(
             break
     if rule.words:
         notes.append(f"Without the note: {rule_text(rule)}.")
-    found = places(named.parameters) if named is not None else ()
-    return RulePreview(f"Rule {number}: {rule.sentence}", tuple(notes), "", behind, found)
+    pointers = places(named.parameters) if named is not None else ()
+    return RulePreview(f"Rule {number}: {rule.sentence}", tuple(notes), "", behind, pointers)
 
 
 def _about_all_of(first: Rule, rule: Rule) -> bool:
@@ -425,7 +426,7 @@ Scope = Literal["session", "always"]
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """What a person chose on the panel."""
+    """What a user chose on the panel."""
 
     action: Literal["run", "deny"] = "run"
     exact: bool = False
@@ -436,32 +437,49 @@ class RuleChoice:
 class RulePanel:
     """The panel of a call: what is chosen, and the rule that would be written then.
 
-    `lines` are sentences about it; `why_not` stands in its place where none is offered. `print`
-    goes back with the form, so that what is written is what was shown.
+    `lines` are sentences about it; `print` goes back with the form, so that what is written is what
+    was shown. Both are empty where no rule is proposed.
     """
 
     session: str
     call: Call
     choice: RuleChoice
+    proposal: Proposal
     words: str = ""
     lines: tuple[str, ...] = ()
-    why_not: str = ""
     print: str = ""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The same for a script."""
+        rule = self.proposal.rule
+        return {
+            "rule": proposed_data(rule) if rule is not None else None,
+            "said": rule_text(rule) if rule is not None else "",
+            "place": self.proposal.place,
+            "decides": list(self.proposal.decides),
+            "why_not": self.proposal.why_not,
+            "digest": self.call.digest,
+            "print": self.print,
+        }
+
+
+def proposed_data(rule: Rule) -> dict[str, Any]:
+    """A rule that was proposed, for a script: what runs is bound to the tool as the card has it."""
+    return rule_data(rule, {rule.tool: "same"} if rule.action == "run" else None)
 
 
 def rule_panel(
     session: Session, call: Call, choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]
 ) -> RulePanel:
     """`there` are the rules of the list that it would be written into."""
+    panel = RulePanel(session.id, call, choice, proposal)
     if proposal.rule is None:
-        return RulePanel(session.id, call, choice, why_not=proposal.why_not)
-    words = f"{_numbered(proposal.place, choice.scope)}: {rule_text(proposal.rule)}"
-    return RulePanel(
-        session.id,
-        call,
-        choice,
-        words,
-        tuple(_rule_lines(session, call, choice, proposal, there)),
+        return panel
+    return replace(
+        panel,
+        words=f"{_numbered(proposal.place, choice.scope)}: {rule_text(proposal.rule)}",
+        lines=tuple(_rule_lines(session, call, choice, proposal, there)),
         print=print_of(choice, proposal, there),
     )
 
@@ -542,16 +560,15 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
     rule = first_match(rules, call)
     if rule is None:
         return About("No rule is about this call now.")
+    renew = ""
     if rule.action == "ask":
-        return About(
-            _standing(rule, own, always), _tests(rule, call), "The rule asks for approval."
-        )
-    if call.cut is not None:
-        said = "Rules do not apply to an interrupted call; it needs your decision."
-        return About(_standing(rule, own, always), _tests(rule, call), said)
-    hindrance = obstacle(session, session.turns[call.turn - 1], call, rule)
-    renew = _renewal(session, call, rule) if unbound(rule, call) else ""
-    return About(_standing(rule, own, always), _tests(rule, call), hindrance, renew)
+        why = "The rule asks for approval."
+    elif call.cut is not None:
+        why = "Rules do not apply to an interrupted call; it needs your decision."
+    else:
+        why = obstacle(session, session.turns[call.turn - 1], call, rule)
+        renew = _renewal(session, call, rule) if unbound(rule, call) else ""
+    return About(_standing(rule, own, always), _tests(rule, call), why, renew)
 
 
 def _renewal(session: Session, call: Call, rule: Rule) -> str:
@@ -563,8 +580,8 @@ def _renewal(session: Session, call: Call, rule: Rule) -> str:
 def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
     scope: Scope = "session" if rule in own else "always"
     place = (own if rule in own else always).index(rule)
-    said = rule_text(rule)
-    named = f"“{rule.words}”: {said}" if rule.words and rule.words != said else said
+    text = rule_text(rule)
+    named = f"“{rule.words}”: {text}" if rule.words and rule.words != text else text
     return f"{_numbered(place, scope)}, as it is now: {named}"
 
 
@@ -574,10 +591,9 @@ def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
     except (ValueError, RecursionError):
         return ()
     return tuple(
-        (target(Rule(call.name, when={pointer: test})).partition(" where ")[2],
-         _value(value_at(values, pointer)))
+        (test_text(pointer, test), _value(value_at(values, pointer)))
         for pointer, test in rule.when.items()
-    )  # fmt: skip
+    )
 
 
 def _value(value: Any) -> str:
@@ -598,7 +614,7 @@ def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
 
 def _wide(rule: Rule) -> str:
     done = {"run": "auto-run", "answer": "auto-answer"}[rule.action]
-    return f"{done} {target(rule).split(', staged')[0]}"
+    return f"{done} {target(replace(rule, fault=''))}"
 
 
 def _others(count: int, more: bool) -> tuple[str, ...]:
@@ -616,10 +632,12 @@ def drawn_panel(env: Environment, shown: RulePanel, *, whole: bool) -> str:
     return env.get_template("always.html" if whole else "_always.html").render(panel=shown)
 
 
-def drawn_about(env: Environment, session: str, call: Call, found: About, *, whole: bool) -> str:
+def drawn_about(
+    env: Environment, session: str, call: Call, about_rules: About, *, whole: bool
+) -> str:
     """What the rules say of a call now, for its "Why?" or as a page of its own."""
     template = "about.html" if whole else "_about.html"
-    return env.get_template(template).render(session_id=session, call=call, about=found)
+    return env.get_template(template).render(session_id=session, call=call, about=about_rules)
 
 
 # The places that a rule may look at: the JSON pointers of a tool's schema. A schema that leaves a
@@ -634,8 +652,8 @@ _OPEN = ("$ref", "anyOf", "oneOf", "allOf", "if", "patternProperties", "dependen
 
 def places(schema: Any) -> tuple[str, ...]:
     """The pointers to choose from, those further up first where they are many."""
-    found = sorted(_places(schema, "", 0), key=lambda pointer: pointer.count("/"))
-    return tuple(found[:MOST_PLACES])
+    pointers = sorted(_places(schema, "", 0), key=lambda pointer: pointer.count("/"))
+    return tuple(pointers[:MOST_PLACES])
 
 
 def _places(schema: Any, pointer: str, depth: int) -> Iterator[str]:
@@ -643,7 +661,7 @@ def _places(schema: Any, pointer: str, depth: int) -> Iterator[str]:
     if not isinstance(properties, Mapping) or depth == DEEPEST:
         return
     for name, below in properties.items():
-        place = f"{pointer}/{_pointer_step(name)}"
+        place = f"{pointer}/{pointer_step(name)}"
         yield place
         yield from _places(below, place, depth + 1)
 
@@ -652,8 +670,8 @@ def strange(tool: Tool, pointer: str) -> str:
     """Why no call of `tool` has anything at `pointer`, as a sentence; "" where one may."""
     schema: Any = tool.parameters
     walked = ""
-    for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+    for name in steps_of(pointer):
+        step = pointer_step(name)
         if not isinstance(schema, Mapping) or any(word in schema for word in _OPEN):
             return ""
         if schema.get("type") == "array":
@@ -668,7 +686,3 @@ def strange(tool: Tool, pointer: str) -> str:
             return f"{tool.name} has no {walked}/{step}; {walked or 'it'} has {has}."
         schema, walked = properties[name], f"{walked}/{step}"
     return ""
-
-
-def _pointer_step(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

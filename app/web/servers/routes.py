@@ -48,8 +48,8 @@ async def save(request: Request) -> Response:
     try:
         data = body.data if body.is_json else _from_form(body)
         honest = await engine.servers.honest(original or str(data.get("name", "")))
-        kept = engine.servers.checked(data, honest)
-        await engine.servers.save(kept, kept.name if body.is_json else original)
+        saved = engine.servers.checked(data, honest)
+        await engine.servers.save(saved, saved.name if body.is_json else original)
     except (BadInput, Conflict) as error:
         if wants(request) != "page":
             raise
@@ -57,10 +57,10 @@ async def save(request: Request) -> Response:
         rows = await engine.servers.all()
         html = server_editor(site.env, rows, _typed(body), original, mask(str(error)))
         return HTMLResponse(mask(html), 422)
-    here = _place(kept.name)
+    here = _place(saved.name)
     if wants(request) == "json":
-        return as_json(data_of(await engine.servers.get(kept.name)), 201, {"Location": here})
-    return answer(request, {"name": kept.name}, location=here)
+        return as_json(data_of(await engine.servers.get(saved.name)), 201, {"Location": here})
+    return answer(request, {"name": saved.name}, location=here)
 
 
 async def accept(request: Request) -> Response:
@@ -97,9 +97,9 @@ async def take(request: Request) -> Response:
     for shown in body.all("tools"):
         print_, _, tool = shown.partition(" ")
         chosen.append((tool, print_))
-    taken = await site_of(request).engine.servers.take(name, chosen)
-    there = f"{_place(name)}?taken={len(taken)}#tools"
-    return answer(request, {"tools": taken}, location=there)
+    added = await site_of(request).engine.servers.take(name, chosen)
+    there = f"{_place(name)}?taken={len(added)}#tools"
+    return answer(request, {"tools": added}, location=there)
 
 
 async def stop(request: Request) -> Response:
@@ -141,10 +141,10 @@ def data_of(row: ShownServer) -> dict[str, Any]:
 
 async def _page(request: Request, row: ShownServer, wrong: str = "", status: int = 200) -> Response:
     site = site_of(request)
-    taken = request.query_params.get("taken", "")
-    told = f"{taken} in the library now." if taken.isascii() and taken.isdigit() else ""
+    added = request.query_params.get("taken", "")
+    notice = f"{added} in the library now." if added.isascii() and added.isdigit() else ""
     rows = await site.engine.servers.all()
-    return HTMLResponse(server_page(site.env, rows, row, wrong, told), status)
+    return HTMLResponse(server_page(site.env, rows, row, wrong, notice), status)
 
 
 def _place(name: str) -> str:
@@ -153,15 +153,7 @@ def _place(name: str) -> str:
 
 def _typed(body: Body) -> ServerForm:
     """What was typed, as it was typed."""
-    return ServerForm(
-        body.text("name"),
-        body.text("line"),
-        body.text("env"),
-        body.text("cwd"),
-        body.text("url"),
-        body.text("headers"),
-        body.flag("private"),
-    )
+    return ServerForm(**body.typed(ServerForm))
 
 
 def _from_form(body: Body) -> dict[str, Any]:
@@ -169,8 +161,8 @@ def _from_form(body: Body) -> dict[str, Any]:
     try:
         words = shlex.split(body.text("line"))
     except ValueError as error:
-        said = f"The command line cannot be read ({error}); close its quotes."
-        raise BadInput(said) from None
+        sentence = f"The command line cannot be read ({error}); close its quotes."
+        raise BadInput(sentence) from None
     url = body.text("url").strip()
     data: dict[str, Any] = {"name": body.text("name").strip(), "url": url}
     if words:
@@ -184,12 +176,12 @@ def _from_form(body: Body) -> dict[str, Any]:
     }
 
 
-def _pairs(text: str, sign: str, said: str) -> dict[str, str]:
+def _pairs(text: str, sign: str, sentence: str) -> dict[str, str]:
     pairs = {}
     for line in text.splitlines():
-        name, found, value = line.partition(sign)
-        if line.strip() and not found:
-            raise BadInput(said)
+        name, separator, value = line.partition(sign)
+        if line.strip() and not separator:
+            raise BadInput(sentence)
         if line.strip():
             pairs[name.strip()] = value.strip()
     return pairs

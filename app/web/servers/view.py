@@ -5,17 +5,17 @@ Knows a server by what it is handed; a value that looks like a key never comes h
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from jinja2 import Environment
 
 from app.core.servers import Accepted, Server
 from app.core.tools import Tool
+from app.core.value_diff import LineChange, line_changes
 from app.render.filters import exposed_count
 
 STATES: Mapping[str, tuple[str, str]] = {
@@ -32,7 +32,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "changed": ("changed", "waiting"),
     "same": ("taken", "ran"),
     "gone": ("gone", "failed"),
-    "refused": ("cannot be taken", "failed"),
+    "refused": ("cannot be added", "failed"),
 }
 
 
@@ -106,14 +106,6 @@ class ServerForm:
     private: bool = True
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a difference; `sign` is "+", "-" or " "."""
-
-    sign: Literal["+", "-", " "]
-    text: str
-
-
 def server_form(server: Server) -> ServerForm:
     """The editor's fields for a server."""
     return ServerForm(
@@ -137,7 +129,7 @@ def server_page(
     rows: Sequence[ServerDetails],
     row: ServerDetails,
     wrong: str = "",
-    told: str = "",
+    notice: str = "",
 ) -> str:
     """One server: what would be started or asked, its tools, its last words."""
     return env.get_template("server.html").render(
@@ -146,7 +138,7 @@ def server_page(
         states=STATES,
         marks=MARKS,
         wrong=wrong,
-        told=told,
+        told=notice,
         hidden=hidden(row.server),
         differences={
             offered.name: difference(offered)
@@ -179,19 +171,13 @@ def hidden(server: Server) -> int:
     return sum(exposed_count(text, lines=True) for text in (*texts, *pairs))
 
 
-def difference(offered: Offered) -> list[Line]:
+def difference(offered: Offered) -> list[LineChange]:
     """What a changed tool says now against what the library has of it, line by line."""
-    before = _lines(offered.own.description, offered.own.parameters) if offered.own else []
-    after = _lines(offered.listed.description, offered.listed.parameters) if offered.listed else []
-    lines = difflib.unified_diff(before, after, lineterm="", n=2)
-    found: list[Line] = []
-    for line in list(lines)[2:]:
-        match line[:1]:
-            case "+" | "-" | " " as sign:
-                found.append(Line(sign, line[1:]))
-    return found
+    before = _text(offered.own.description, offered.own.parameters) if offered.own else ""
+    after = _text(offered.listed.description, offered.listed.parameters) if offered.listed else ""
+    return [line for line in line_changes(before, after) if line[0] != "@"]
 
 
-def _lines(description: str, parameters: Mapping[str, Any]) -> list[str]:
+def _text(description: str, parameters: Mapping[str, Any]) -> str:
     schema = json.dumps(parameters, indent=2, ensure_ascii=False)
-    return [*description.splitlines(), "", *schema.splitlines()]
+    return "\n".join([*description.splitlines(), "", schema])

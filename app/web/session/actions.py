@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -72,16 +71,10 @@ def asked(body: Body, *path: int) -> DecisionRequest:
     An object counts as it was written, digits and order; an empty text is `{}`, and only a
     decision without the field runs what the model wrote.
     """
-    arguments = body.data.get("arguments")
-    if isinstance(arguments, Mapping):
-        assert body.quoted is not None
-        arguments = body.quoted.member(*path, "arguments")
-    if arguments is not None and not isinstance(arguments, str):
-        raise BadInput("arguments must be an object, or its JSON as a text.")
     return DecisionRequest(
         body.text("decision"),
         body.text("digest"),
-        arguments,
+        body.arguments(*path, default=None),
         body.flag("anyway"),
         body.text("text"),
         body.flag("is_error"),

@@ -11,7 +11,7 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core.arguments import ABSENT, value_at
+from app.core.arguments import ABSENT, name_of_step, value_at
 from app.core.errors import BadInput, Conflict, PlaygroundError, Refused
 from app.core.events import Problem
 from app.core.serialization import to_data
@@ -19,7 +19,7 @@ from app.core.session import Call
 from app.core.tools import ToolResult
 from app.engine.decisions import DecisionRequest
 from app.engine.suggestions import past_result, suggest_result
-from app.render.arguments import as_typed, flat, flat_rows, rows_of
+from app.render.arguments import as_typed, flat, flat_rows, indent_json, rows_of
 from app.render.fragments import partial
 from app.schema import strict_json
 from app.schema.form import Form, fields, value_of
@@ -34,7 +34,6 @@ from app.web.session.answers_view import (
     like_list,
     past_list,
     past_of,
-    tidied,
 )
 from app.web.site import Site, site_of
 
@@ -52,10 +51,10 @@ async def past(request: Request) -> Response:
         result = await past_result(site.engine.log, session, int(seq))
         return as_json(await asyncio.to_thread(_whole, call, result))
     rows = await site.engine.log.past_results(call.name, session_id)
-    found = await asyncio.to_thread(lambda: [past_of(row, session_id) for row in rows])
+    results = await asyncio.to_thread(lambda: [past_of(row, session_id) for row in rows])
     if wants(request) == "json":
-        return as_json({"past": [asdict(row) for row in found]})
-    return HTMLResponse(past_list(site.env, found, site.engine.sessions.clock()))
+        return as_json({"past": [asdict(row) for row in results]})
+    return HTMLResponse(past_list(site.env, results, site.engine.sessions.clock()))
 
 
 async def like(request: Request) -> Response:
@@ -84,12 +83,12 @@ async def drafted(request: Request) -> Response:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < MOST_DRAFTS:
         raise BadInput(f"number is a whole number from 0 to {MOST_DRAFTS - 1}.")
     call = await _call(request)
-    made = await asyncio.to_thread(suggest_result, call, number)
+    suggestion = await asyncio.to_thread(suggest_result, call, number)
     return as_json(
         {
-            "text": tidied(made.text),
-            "form": form_values(_schema(call), made.text),
-            "made_from": made.made_from,
+            "text": indent_json(suggestion.text),
+            "form": form_values(_schema(call), suggestion.text),
+            "made_from": suggestion.made_from,
             "number": number,
         }
     )
@@ -101,10 +100,10 @@ async def check(request: Request) -> Response:
     body = await body_of(request)
     call, text = await _call(request), body.text("text").replace("\r\n", "\n")
     schema = None if body.flag("is_error") else _schema(call)
-    told: dict[str, Any] = asdict(await asyncio.to_thread(_check_text, schema, text))
+    checked: dict[str, Any] = asdict(await asyncio.to_thread(_check_text, schema, text))
     if body.flag("lay_out"):
-        told["text"] = await asyncio.to_thread(tidied, text)
-    return as_json(told)
+        checked["text"] = await asyncio.to_thread(indent_json, text)
+    return as_json(checked)
 
 
 async def _call(request: Request) -> Call:
@@ -157,10 +156,10 @@ async def written(
     site: Site, session_id: str, call_id: str, asked: DecisionRequest, body: Body
 ) -> DecisionRequest:
     """`asked` with the text that the page's form spells. Refused where it does not fit the schema
-    and the person did not say that it should go all the same. A script's text goes as it is."""
+    and the user did not say that it should go all the same. A script's text goes as it is."""
     if body.form is None or asked.decision != "answer":
         return asked
-    # A browser sends a line's end as CR LF, whatever the person typed.
+    # A browser sends a line's end as CR LF, whatever the user typed.
     asked = replace(asked, text=asked.text.replace("\r\n", "\n"))
     async with site.engine.sessions.holding(session_id) as live:
         call = live.session.call(call_id)
@@ -198,8 +197,8 @@ def at_fields(env: Environment, misfit: ResultMisfit) -> str:
 def _text(schema: object, form: Form) -> str:
     filled = value_of(schema, form, _name_of)
     if filled.problems:
-        said = " ".join(problem.message for problem in filled.problems[:3])
-        raise ResultMisfit(said, filled.problems)
+        sentence = " ".join(problem.message for problem in filled.problems[:3])
+        raise ResultMisfit(sentence, filled.problems)
     return filled.text
 
 
@@ -207,11 +206,11 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
     try:
         value = strict_json.parse(text)
     except strict_json.InvalidJSON as error:
-        said = (
+        sentence = (
             "Nothing is answered yet." if not text.strip() else f"This is not valid JSON. {error}"
         )
         lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
-        raise ResultMisfit(f"{said} {ANYWAY}", lacking) from None
+        raise ResultMisfit(f"{sentence} {ANYWAY}", lacking) from None
     problems = schema_problems(schema, value, _name)
     if problems:
         if by_form:  # what is missing is said once, at its field, and not of the whole again
@@ -223,7 +222,7 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
 
 
 def misfits(schema: Mapping[str, Any], value: object) -> tuple[Problem, ...]:
-    """What keeps `value` from being a result by `schema`, as a person reads it."""
+    """What keeps `value` from being a result by `schema`, as a user reads it."""
     return schema_problems(schema, value, lambda place: pointer(place) or "The answer")
 
 
@@ -252,7 +251,7 @@ def _name_of(where: str) -> str:
 
 def _step(where: str) -> str:
     """The last name of a pointer."""
-    return where.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+    return name_of_step(where.rpartition("/")[2])
 
 
 ANYWAY = "Correct it, or tick that it may go although it does not fit."

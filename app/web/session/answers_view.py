@@ -15,7 +15,6 @@ from jinja2 import Environment
 from app.core.serialization import from_data
 from app.core.session import Call, Session
 from app.core.tools import ToolResult
-from app.render.arguments import lay_out
 from app.schema import strict_json
 from app.schema.form import fields, form_of
 from app.store.log import PastResult
@@ -79,7 +78,7 @@ def past_list(env: Environment, past: Sequence[PastResultRow], now_ms: int) -> s
 
 
 def alike(session: Session, call: Call) -> list[Call]:
-    """The other calls of the same tool that wait for a person now, as `call` does."""
+    """The other calls of the same tool that wait for a user now, as `call` does."""
     undecided = call.status in ("waiting", "interrupted")
     if session.stopped or not undecided or not session.current(call):
         return []
@@ -118,15 +117,12 @@ def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> 
     fits = False if wants_json else None
     if text.lstrip()[:1] in ("{", "["):
         line, column = strict_json.line_column(text, error.offset) if error.offset >= 0 else (0, 0)
-        return ResultCheck("broken", f"Begins like JSON, but is none. {error}", line, column, fits)
+        return ResultCheck(
+            "broken", f"Begins like JSON, but is not valid. {error}", line, column, fits
+        )
     if wants_json:
         return ResultCheck("text", "Text; the output schema wants JSON.", fits=False)
     return ResultCheck("text", "Text: the model reads it as it is.")
-
-
-def tidied(text: str) -> str:
-    """JSON laid out, with every digit as it was typed; what is none stays as it is."""
-    return "".join(token.text for token in lay_out(text))
 
 
 def form_values(schema: Any, text: str) -> Mapping[str, Sequence[str]] | None:

@@ -17,7 +17,7 @@ from app.core.settings import Profile
 from app.core.tools import Content
 from app.engine.engine import Engine
 from app.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_on
-from app.engine.responses import SIMULATED_PATHS, join_headers
+from app.engine.responses import join_headers
 from app.exchange import requests_export, sdk_script
 from app.exchange.requests_export import (
     SIMULATOR,
@@ -28,7 +28,7 @@ from app.exchange.requests_export import (
     sent_turns,
 )
 from app.protocols.base import join_url
-from app.protocols.registry import codec
+from app.protocols.registry import FACTS, codec
 from app.render.fragments import partial
 from app.web.forms import as_json, body_of, images_of, media_type, wants, wants_file
 from app.web.session.wire_view import (
@@ -175,14 +175,14 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
         raise BadInput(f"The form must be one of {', '.join(FORMS)}, not {form[:80]!r}.")
     turns = sent_turns(session)
     chosen_turn = _turn(turns, turn)
-    found, failed = _asked(site.engine, session, chosen_turn, wire, here)
+    export, failed = _asked(site.engine, session, chosen_turn, wire, here)
     results = {} if chosen_turn is None else sdk_script.recorded_results(session, chosen_turn)
-    text, notes = sdk_script.source(found, results)
+    text, notes = sdk_script.source(export, results)
     redactor = site.engine.keys.redactor()
-    sent = found.value is not None and not failed
+    sent = export.value is not None and not failed
     forms = [
         CodeOption(
-            "curl", "curl", redactor.redact_text(requests_export.curl_command(found) + "\n")
+            "curl", "curl", redactor.redact_text(requests_export.curl_command(export) + "\n")
         ),
         CodeOption("python", "Python", redactor.redact_text(text)),
     ]
@@ -193,10 +193,10 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
         [turn.number for turn in reversed(turns)],
         wire,
         WIRES,
-        found.protocol,
+        export.protocol,
         form,
         forms if sent else (),
-        tuple(dict.fromkeys((*found.notes, *notes))) if sent else (),
+        tuple(dict.fromkeys((*export.notes, *notes))) if sent else (),
         failed or ("" if sent else "There is no request to show: its body is empty."),
     )
 
@@ -230,8 +230,8 @@ def _asked(
         sent, notes = _sent(session, turn, profile)
     except BadInput as error:
         return export_request(turn.request, own, turn.number, here), str(error)
-    found = export_request(sent, profile, turn.number, here)
-    return replace(found, notes=(*found.notes, *notes)), ""
+    export = export_request(sent, profile, turn.number, here)
+    return replace(export, notes=(*export.notes, *notes)), ""
 
 
 def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, tuple[str, ...]]:
@@ -239,7 +239,7 @@ def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, 
     request = encode_request(session, profile.protocol, turn, profile)
     base = profile.base_url
     if profile.simulated:
-        base = SIMULATOR + SIMULATED_PATHS[profile.protocol]
+        base = SIMULATOR + FACTS[profile.protocol].simulated
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     key = codec(profile.protocol).key_header("$" + name, profile.quirks) if name else {}
     headers = join_headers(request.headers, profile.headers, key)

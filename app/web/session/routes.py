@@ -105,10 +105,10 @@ async def page(
     async with site.engine.sessions.holding(session_id) as live:
         turns, named = live.session.turns, tab in TABS
         tab = tab if named else "wire" if turns else "setup"
-        late = bool(turns) and (tab != "wire" or (not named and await _is_late(site, live)))
+        late = tab != "wire" or (not named and await _is_late(site, live))
         view = await site.view(live, rows, wired=not late, shown=cards, now=True)
         around = surroundings(site, live, library)
-        heard_ms, say = await _heard(site, live), await _say(site, live)
+        say = await _say(site, live)
     # Thousands of calls take seconds: others go on meanwhile, and nobody waits for the session.
     view = replace(view, upto=upto or {})
     shown = None
@@ -123,7 +123,6 @@ async def page(
         request=shown,
         code=code,
         raw=raw,
-        heard_ms=heard_ms,
         say=say,
         rules=rules,
         rules_version=version,
@@ -138,14 +137,6 @@ async def _is_late(site: Site, live: LiveSession) -> bool:
     if live.session.state == "running":
         return False
     return live.session.seq > LONG or await site.engine.log.recorded(live.id) > LONG_BYTES
-
-
-async def _heard(site: Site, live: LiveSession) -> int:
-    """When the last byte of an answer came that still streams; 0 where there is none."""
-    turn = live.session.turn
-    if turn is None or not turn.open:
-        return 0
-    return await site.engine.log.heard_ms(live.id, turn.number)
 
 
 async def _say(site: Site, live: LiveSession) -> str:
@@ -291,16 +282,18 @@ async def frames(request: Request) -> Response:
     chunks = await site.engine.log.chunks(session_id, number)
     span = _span(request, sum(len(chunk.data) for chunk in chunks))
     pieces = [(chunk.at_ms, chunk.data) for chunk in chunks]
-    found = await asyncio.to_thread(singles, pieces, span, sent_ms)
-    first = _place(request, "first", 0, len(found))
+    frames_found = await asyncio.to_thread(singles, pieces, span, sent_ms)
+    first = _place(request, "first", 0, len(frames_found))
     if wants(request) == "json":
         return as_json(
             [
                 {"start": frame.start, "end": frame.end, "at_ms": frame.at_ms, "text": frame.data}
-                for frame in found[first : first + FRAMES]
+                for frame in frames_found[first : first + FRAMES]
             ]
         )
-    return await _below(request, frames_html(site.env, session_id, number, span, found, first))
+    return await _below(
+        request, frames_html(site.env, session_id, number, span, frames_found, first)
+    )
 
 
 async def more_rows(request: Request) -> Response:
@@ -366,8 +359,10 @@ async def _below(request: Request, html: str) -> Response:
 def download(data: bytes, name: str) -> Response:
     """`data` as a file of that name, which may hold anything (RFC 5987 beside plain ASCII)."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "session"
-    told = quote(re.sub(r"[\x00-\x1f\x7f/\\:]+", " ", name).encode("utf-8", "replace"), safe="")
-    headers = {"Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{told}"}
+    quoted = quote(re.sub(r"[\x00-\x1f\x7f/\\:]+", " ", name).encode("utf-8", "replace"), safe="")
+    headers = {
+        "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quoted}"
+    }
     return Response(data, 200, headers, "application/octet-stream")
 
 

@@ -1,4 +1,4 @@
-"""What a person changed in the Setup form, told from what the form showed.
+"""What a user changed in the Setup form, told from what the form showed.
 
 The form carries the number of the settings it was drawn from. A field that still says what these
 say was not touched and stays as it is now, whoever changed it meanwhile; each of the others is
@@ -26,6 +26,7 @@ from app.render.fragments import partial
 from app.render.limits import LIFTED
 from app.render.view import View
 from app.web.forms import Body, json_of
+from app.web.providers.view import GROUPS
 from app.web.session.requests import drawable
 from app.web.session.view import (
     PARAMS,
@@ -266,25 +267,27 @@ class _SetupChange:
         return {"tools": tools, "tool_choice": choice} if self.tools else {"tool_choice": choice}
 
     def _choice(self, now: ToolChoice, tools: Sequence[str]) -> dict[str, Any]:
-        told = _choice_data(now)
+        choice_data = _choice_data(now)
         if self.of("tool_choice"):
-            told["mode"] = self.text("tool_choice")
+            choice_data["mode"] = self.text("tool_choice")
         if self.of("tool_choice_name") or now.mode != "tool":
-            told["name"] = self.text("tool_choice_name")
-        only = self.body.flag("allowed_only") if self.of("allowed_only") else "allowed" in told
-        before = told.pop("allowed", tools)
-        return told | ({"allowed": self._merged("allowed", before)} if only else {})
+            choice_data["name"] = self.text("tool_choice_name")
+        only = (
+            self.body.flag("allowed_only") if self.of("allowed_only") else "allowed" in choice_data
+        )
+        before = choice_data.pop("allowed", tools)
+        return choice_data | ({"allowed": self._merged("allowed", before)} if only else {})
 
     def _merged(self, name: str, now: Sequence[str]) -> list[str]:
         """The list of now with what was ticked put in and what was unticked left out."""
         posted, shown = self.body.all(name), self.form.lists[name]
-        kept = [name for name in posted if name in now or name not in shown]
-        return kept + [name for name in now if name not in posted and name not in shown]
+        names = [name for name in posted if name in now or name not in shown]
+        return names + [name for name in now if name not in posted and name not in shown]
 
 
 def _choice_data(choice: ToolChoice) -> dict[str, Any]:
-    told: dict[str, Any] = {"mode": choice.mode, "name": choice.name}
-    return told if choice.allowed is None else told | {"allowed": choice.allowed}
+    data: dict[str, Any] = {"mode": choice.mode, "name": choice.name}
+    return data if choice.allowed is None else data | {"allowed": choice.allowed}
 
 
 def _json(text: str, name: str) -> Any:
@@ -304,9 +307,6 @@ def _number(text: str, name: str, *, whole: bool) -> int | float:
 
 
 # What the Setup form shows, drawn for its page and for the streams of all tabs.
-
-
-GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
 
 
 async def drawn_setup(site: Site, live: LiveSession, view: View) -> str:
@@ -341,7 +341,7 @@ def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surr
 def grouped(
     profiles: Sequence[Profile], keys: Mapping[str, bool]
 ) -> list[tuple[str, Sequence[Profile]]]:
-    """The profiles as a person looks for them: what works at once stands first."""
+    """The profiles as a user looks for them: what works at once stands first."""
     groups: dict[str, list[Profile]] = {title: [] for title in GROUPS}
     for profile in profiles:
         vendor = SHIPPED.get(profile.name)

@@ -31,13 +31,12 @@ class Surroundings:
     """What stands around a session: `keys` tells by profile name whether its key is there.
 
     `groups` are (title, profiles) to choose from; `models` are the ids its provider listed.
-    `unconfirmed` is the origin that the session's key may not go to unless the person says so.
+    `unconfirmed` is the origin that the session's key may not go to unless the user says so.
     `after` is the cursor at which the page's stream begins. `request` is the next one and `wire`
     the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
     `unpriced` says why what the model answers has no price, "" where it has one.
-    `heard_ms` is when the last byte came of an answer that streams, in Unix ms, or 0; `say` the
-    message that a recording has an answer to. `rules` is
-    the section of the rules, as they were at their `rules_version`. `forked` is whether there are
+    `say` is the message that a recording has an answer to. `rules` is the section of the rules, as
+    they were at their `rules_version`. `forked` is whether there are
     forks of it. `code` is what the Code tab shows, None where another is open; `raw` is what stands
     below the wire's rows, as HTML. With `wire_late` these are no part of the page: it asks for
     them when they are looked at.
@@ -56,7 +55,6 @@ class Surroundings:
     request: NextRequest | None = None
     own: NextRequest | None = None
     unpriced: str = ""
-    heard_ms: int = 0
     say: str = ""
     rules: str = ""
     rules_version: int = 0
@@ -80,7 +78,6 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         offered=offered_tools(around.library, view.settings),
         tab=around.tab,
         after=around.after,
-        heard_ms=around.heard_ms,
         say=around.say,
         rules=Markup(around.rules),
         rules_version=around.rules_version,
@@ -116,7 +113,7 @@ def more_cards_shown(env: Environment, view: View, number: int) -> str:
     if not 0 < number <= len(turns):
         raise NotFound(f"This session has no turn {number}. Load the page again.")
     turn = turns[number - 1]
-    before = end_of(turn, lambda number: view.most(number) - CARDS)
+    before = end_of(turn, lambda number: max(view.most(number) - CARDS, 0))
     steps = [
         Touch(part_block(turn, part), "new", f"parts-{number}")
         for part in turn.parts[before : end_of(turn, view.most)]
@@ -196,7 +193,7 @@ def provider_line(profile: Profile) -> str:
 
 
 def setup_form(settings: Settings) -> SetupForm:
-    """The fields as they stand before a person touches them."""
+    """The fields as they stand before a user touches them."""
     choice, params, limits = settings.tool_choice, settings.params, settings.limits
     tools = tuple(tool.name for tool in settings.tools)
     thinking, budget = _thinking(params.get("thinking", ""))
@@ -299,4 +296,4 @@ def _tool_row(tool: Tool, kind: str, chosen: set[str]) -> ToolRow:
 def refused_fields(refused: Mapping[str, str]) -> str:
     """The sentences on fields that were not saved, for the script that puts them beside these."""
     line = Markup('<p data-refused="{}">{}</p>')
-    return "".join(line.format(name, shown(told)) for name, told in refused.items())
+    return "".join(line.format(name, shown(sentence)) for name, sentence in refused.items())

@@ -16,6 +16,7 @@ from jinja2 import Environment
 
 from app.core.events import RequestSent
 from app.protocols.framing import Frame, Framer
+from app.protocols.registry import FACTS
 from app.render.arguments import LAYOUT_LIMIT, LayoutToken
 from app.render.filters import clip, plural
 from app.render.filters import number as grouped_number
@@ -29,15 +30,9 @@ EXACT_LIMIT = 64 * 1024
 COPIED_LIMIT = 200_000
 """A longer body is fetched when it is copied, and not kept in the page."""
 
-NAMES = {
-    "anthropic": "Anthropic",
-    "openai_chat": "OpenAI Chat",
-    "openai_responses": "OpenAI Responses",
-    "gemini": "Gemini",
-    "ollama": "Ollama",
-}
-"""What a protocol is called where a person reads of it."""
-SHORT_NAMES = {**NAMES, "openai_responses": "Responses"}
+NAMES = {name: facts.title for name, facts in FACTS.items()}
+"""What a protocol is called where a user reads of it."""
+SHORT_NAMES = {name: facts.short or facts.title for name, facts in FACTS.items()}
 """The same where there is little room."""
 
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -147,7 +142,7 @@ def _text(value: str) -> str:
 
 def shortened(text: str) -> str:
     """JSON text with its long strings cut, each saying how much it was; it stays JSON."""
-    return _STRING.sub(lambda found: _short(found[0]), text)
+    return _STRING.sub(lambda match: _short(match[0]), text)
 
 
 def _short(quoted: str) -> str:
@@ -383,10 +378,10 @@ def raw_html(env: Environment, session_id: str, raw: Raw) -> str:
 
 def singles(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> list[Single]:
     """The frames within `span` of a recording, given as (Unix ms, bytes)."""
-    framer, found = Framer(), list[Single]()
+    framer, singles = Framer(), list[Single]()
 
     def take(frames: Sequence[Frame], at_ms: int) -> None:
-        found.extend(
+        singles.extend(
             Single(frame.start, frame.end, at_ms - sent_ms, clip(" ".join(frame.data.split()), 160))
             for frame in frames
             if span[0] <= frame.start and frame.end <= span[1]
@@ -395,11 +390,11 @@ def singles(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> li
     for at_ms, data in pieces:
         take(framer.feed(data), at_ms)
     take(framer.end(), pieces[-1][0] if pieces else sent_ms)
-    return found
+    return singles
 
 
 def frames_html(
-    env: Environment, session_id: str, number: int, span: Span, found: Sequence[Single], first: int
+    env: Environment, session_id: str, number: int, span: Span, frames: Sequence[Single], first: int
 ) -> str:
     """At most FRAMES of them from number `first` (from 0) on."""
     after = first + FRAMES
@@ -408,11 +403,11 @@ def frames_html(
         number=number,
         start=span[0],
         end=span[1],
-        total=len(found),
-        frames=found[first:after],
+        total=len(frames),
+        frames=frames[first:after],
         first=first,
         before=max(0, first - FRAMES),
-        after=after if after < len(found) else 0,
+        after=after if after < len(frames) else 0,
     )
 
 

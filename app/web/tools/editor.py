@@ -10,46 +10,39 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.core.errors import BadTool
 from app.core.serialization import from_data, to_data
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, Tool
-from app.engine.preview import tool_as_sent
+from app.core.value_diff import line_changes
 from app.exchange.python.signature import face as python_face
 from app.exchange.python.signature import tool_from
+from app.exchange.tool_export import tool_as_sent
 from app.executors.template import unfilled
-from app.protocols import rewrite
 from app.protocols.lint import acceptance_matrix, estimate_tokens, findings, merge_by_protocol
-from app.protocols.rewrite import Rewrite
+from app.protocols.rewrite import Rewrite, rewritten
 from app.render.filters import pretty
 from app.schema.outline import apply_action, apply_form, outline, row_at
 from app.schema.validate import check_tool
 from app.store.library import LibraryEntry
 from app.web.forms import Body
 from app.web.tools.form import FACES, ToolForm, field_of, parameters_of, tool_data
-from app.web.tools.view import Editor, Judged, OfferedFix, ToolOnWire, counts, difference
+from app.web.tools.view import Editor, Judged, OfferedFix, counts
 
-LINE = re.compile(r"\bline (\d+)", re.IGNORECASE)
 MOST_ROWS = 400
 """Of the face that is a form. Each is up to 13 fields, and a request brings at most 5,000."""
 
 _ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
 
-REWRITES = {
-    "strict": rewrite.strict_ready,
-    "gemini": rewrite.gemini_ready,
-    "inline": rewrite.inline_refs,
-    "drop": rewrite.without_refused,
-}
-
 
 @dataclass(frozen=True)
 class TypedTool:
     """`schema` is None where the face that was typed into spells none, `tool` where the rest does
-    not either; `errors` then says why, by field, and `pointer` where in the tool. `data` is the
+    not either; `errors` then says why, by field, `pointer` where in the tool, and `line` where in
+    the JSON or Python text, from 1. `data` is the
     tool before it was checked. `paths` tells where the rows of the form are now."""
 
     form: ToolForm
@@ -59,24 +52,14 @@ class TypedTool:
     tool: Tool | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
     pointer: str = ""
+    line: int | None = None
     paths: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def line(self) -> int | None:
-        """The line of the JSON or Python text that is wrong, from 1."""
-        said = self.errors.get("parameters") or self.errors.get("source") or ""
-        found = LINE.search(said)
-        return int(found[1]) if found else None
 
 
 def typed(body: Body) -> TypedTool:
     """What the fields of the editor say."""
-    values: dict[str, Any] = {
-        field.name: body.flag(field.name)
-        if field.type == "bool"
-        else body.text(field.name, _default(field))
-        for field in fields(ToolForm)
-    }
+    values = body.typed(ToolForm)
+    values |= {name: body.text(name, getattr(ToolForm, name)) for name in _SAY_SOMETHING}
     now = body.text("now", "json")
     form = ToolForm(**{**values, "face": now if now in FACES else "json"})
     rows = {name: body.text(name) for name in body.data if _ROW_FIELD.fullmatch(name)}
@@ -90,9 +73,8 @@ def checked(form: ToolForm, tool: Tool | None) -> TypedTool:
     return _checked(_with_schema(TypedTool(form)))
 
 
-def _default(value: Any) -> str:
-    """A field that was not sent is empty, but for the few that always say something."""
-    return value.default if value.name in ("takes", "method", "timeout_s", "answered_by") else ""
+_SAY_SOMETHING = ("takes", "method", "timeout_s", "answered_by")
+"""Fields that are not empty where they were not sent."""
 
 
 def _with_schema(was: TypedTool) -> TypedTool:
@@ -103,9 +85,11 @@ def _with_schema(was: TypedTool) -> TypedTool:
     try:
         match form.face:
             case "form":
-                made = apply_form(parameters_of(form.parameters), was.rows)
-                schema = None if made.problems else made.schema
-                return replace(was, schema=schema, errors=made.problems, paths=made.paths)
+                outline_schema = apply_form(parameters_of(form.parameters), was.rows)
+                schema = None if outline_schema.problems else outline_schema.schema
+                return replace(
+                    was, schema=schema, errors=outline_schema.problems, paths=outline_schema.paths
+                )
             case "python":
                 source_tool = tool_from(form.source.replace("\r\n", "\n"), _bare(form))
                 named = replace(form, name=source_tool.name, description=source_tool.description)
@@ -114,7 +98,7 @@ def _with_schema(was: TypedTool) -> TypedTool:
                 return replace(was, schema=parameters_of(form.parameters))
     except BadTool as error:
         place = "source" if form.face == "python" else "parameters"
-        return replace(was, errors={place: str(error)}, pointer=error.pointer)
+        return replace(was, errors={place: str(error)}, pointer=error.pointer, line=error.line)
 
 
 def _bare(form: ToolForm) -> Tool:
@@ -141,7 +125,7 @@ def typed_tool(body: Body) -> Tool:
     """The tool that the fields of the editor spell; BadTool with a sentence where they do not."""
     was = typed(body)
     if was.tool is None:
-        raise BadTool(next(iter(was.errors.values())), was.pointer)
+        raise BadTool(next(iter(was.errors.values())), was.pointer, was.line)
     return was.tool
 
 
@@ -207,11 +191,34 @@ def done(was: TypedTool, act: str) -> Editor:
     return replace(editor, focus=f"{row.number}.{place}")
 
 
-def rewritten(was: TypedTool, fix: str) -> rewrite.Rewrite | None:
-    """What a fix of lint makes of the schema; None where there is no schema, or no such fix."""
-    if was.schema is None or fix not in REWRITES:
+def fixed(was: TypedTool, fix: str) -> Editor | None:
+    """The editor with what a fix of lint would change; None where there is no schema, or no such
+    fix."""
+    rewrite_result = _rewritten(was, fix)
+    if rewrite_result is None:
         return None
-    return REWRITES[fix](was.schema)
+    diff = line_changes(pretty(was.schema or {}), pretty(dict(rewrite_result.parameters)))
+    return replace(
+        as_typed(was),
+        fixed=OfferedFix(fix, diff, rewrite_result.lost, rewrite_result.refused),
+        focus="apply",
+    )
+
+
+def applied(was: TypedTool, fix: str) -> Editor | None:
+    """The editor with what it changes."""
+    rewrite_result = _rewritten(was, fix)
+    if rewrite_result is None:
+        return None
+    form = replace(was.form, parameters=pretty(dict(rewrite_result.parameters)))
+    return replace(shown(form, was.errors), focus="lint")
+
+
+def _rewritten(was: TypedTool, fix: str) -> Rewrite | None:
+    match fix:
+        case "strict" | "gemini" | "inline" | "drop" if was.schema is not None:
+            return rewritten(fix, was.schema)
+    return None
 
 
 def _keep_typed_text(text: str, schema: Mapping[str, Any]) -> str:
@@ -235,8 +242,8 @@ MOST_PLACES = 10
 async def judged(typed: TypedTool) -> Judged:
     """The judgement of what was typed, made beside the event loop: a schema may be large."""
     if typed.tool is None:
-        said = next(iter(typed.errors.values()), "")
-        return Judged(problem=said, pointer=typed.pointer)
+        problem = next(iter(typed.errors.values()), "")
+        return Judged(problem=problem, pointer=typed.pointer)
     return await asyncio.to_thread(judgement, typed.tool)
 
 
@@ -246,10 +253,7 @@ def judgement(tool: Tool) -> Judged:
         merge_by_protocol(findings(tool)),
         acceptance_matrix(tool),
         max(estimate_tokens(tool, protocol) for protocol in PROTOCOLS),
-        [
-            ToolOnWire(protocol, "" if entry is None else pretty(entry), notes)
-            for protocol, entry, notes in tool_as_sent(tool)
-        ],
+        list(tool_as_sent(tool)),
         unfilled_places(tool),
     )
 
@@ -271,12 +275,6 @@ def _unfilled(text: str, name: str, known: set[str]) -> str:
     return f"`{text}` is not filled: no parameter is called so. Write `{{{{ args.NAME }}}}`."
 
 
-def fixed(typed: TypedTool, fix: str, made: Rewrite) -> OfferedFix:
-    """A rewrite, to be looked at before it is taken."""
-    before, after = pretty(typed.schema or {}), pretty(dict(made.parameters))
-    return OfferedFix(fix, difference(before, after), made.lost, made.refused)
-
-
 async def hints(
     entries: Iterable[LibraryEntry], most: int | None = None
 ) -> tuple[dict[str, int], bool]:
@@ -289,8 +287,8 @@ async def hints(
     _counted.update(counted)
     while len(_counted) > MOST_COUNTED:
         del _counted[next(iter(_counted))]
-    found = {name: known.get(text, 0) for name, text in texts.items()}
-    return {name: count for name, count in found.items() if count}, len(counted) == len(new)
+    tokens = {name: known.get(text, 0) for name, text in texts.items()}
+    return {name: count for name, count in tokens.items() if count}, len(counted) == len(new)
 
 
 _counted: dict[str, int] = {}

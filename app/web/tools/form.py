@@ -15,6 +15,7 @@ from app.core.errors import BadTool
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import pretty
 from app.schema import strict_json
+from app.schema.tool_config import MOCKED
 from app.schema.validate import parse_tool_json
 
 FACES = ("form", "json", "python")
@@ -198,7 +199,7 @@ def _config(form: ToolForm) -> dict[str, Any]:
             config[key] = read(_lines(typed) if isinstance(typed, str) else "on")
         except BadTool as error:
             raise BadTool(str(error), f"/config/{key}") from error
-    if kind == "mock" and not {"result", "sequence", "cases", "sample"} & set(config):
+    if kind == "mock" and not set(MOCKED) & set(config):
         config["result"] = ""
     return config
 
@@ -249,7 +250,7 @@ def _json_field(text: str, pointer: str) -> dict[str, Any]:
     try:
         return parse_tool_json(text, "The value of this field")
     except BadTool as error:
-        raise BadTool(str(error), pointer) from error
+        raise BadTool(str(error), pointer, error.line) from error
 
 
 def _schema(text: str) -> Any:
@@ -318,7 +319,7 @@ def _tick_text(value: Any) -> str:
 
 
 RESULTS: Mapping[str, Read] = {"text": lambda text: text, "json": _json_value}
-"""How a mock's result is read where the person says it; else by its look."""
+"""How a mock's result is read where the user says it; else by its look."""
 
 _LINE: tuple[Write, Read] = (_text, str.strip)
 _NUMBER: tuple[Write, Read] = (_number_text, _any_number)

@@ -11,18 +11,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, BadTool, NotFound
+from app.core.rules import rule_text
 from app.core.serialization import to_data
 from app.core.tools import Tool
-from app.engine.event_redaction import check_tools
-from app.engine.rules import ALWAYS
+from app.engine.redaction import check_tools
+from app.engine.rules import ALWAYS, parse_rule
 from app.exchange.tool_export import FORMATS, write_tools
-from app.render.filters import pretty
+from app.render.fragments import toast
 from app.schema.validate import check_tool
 from app.store.library import LibraryEntry
 from app.web.forms import Body, answer, as_json, body_of, wants, wants_file
 from app.web.site import Site, site_of
 from app.web.tools.editor import (
     TypedTool,
+    applied,
     as_typed,
     checked,
     done,
@@ -31,7 +33,6 @@ from app.web.tools.editor import (
     hints,
     judged,
     judgement,
-    rewritten,
     shown,
     typed,
 )
@@ -40,8 +41,12 @@ from app.web.tools.trying import first_panel
 from app.web.tools.view import (
     Around,
     Editor,
+    When,
     called,
     clash,
+    drawn_when,
+    own_rule,
+    place_for,
     state_of,
     tool_editor,
     tool_lint,
@@ -50,7 +55,6 @@ from app.web.tools.view import (
     try_panel,
     when_called,
 )
-from app.web.tools.when import chosen, set_along, typed_when
 
 MOST_DELETED = 20
 """How many deleted tools can be had back; they are kept in memory."""
@@ -89,13 +93,13 @@ async def save(request: Request) -> Response:
     """POST /tools: a tool in our own form, from a script or the editor; checked, then saved.
 
     The editor says what it was `drawn` from, and is told where that is not what stands there now;
-    `over` is then the state that the person has seen and saves over.
+    `over` is then the state that the user has seen and saves over.
     """
     body = await body_of(request)
     if body.is_json:
         return await _saved(request, check_tool(body.data))
     was, original, drawn = typed(body), body.text("original"), body.text("drawn")
-    found = None
+    conflict = None
     if was.tool is not None:
         try:
             await _check_taken(request, was.tool.name, original)
@@ -103,11 +107,11 @@ async def save(request: Request) -> Response:
             there = await _entry(request, original)
             if not original or not drawn or state_of(there) in (drawn, body.text("over")):
                 return await _saved(request, was.tool, original)
-            found = clash(there, was.tool)
+            conflict = clash(there, was.tool)
         except BadTool as error:
             was = replace(was, errors={error.pointer.strip("/"): str(error)})
-    editor = replace(as_typed(was), original=original, drawn=drawn, unsaved=True, clash=found)
-    return await editor_answer(request, editor, was, 409 if found else 422)
+    editor = replace(as_typed(was), original=original, drawn=drawn, unsaved=True, clash=conflict)
+    return await editor_answer(request, editor, was, 409 if conflict else 422)
 
 
 async def delete(request: Request) -> Response:
@@ -127,7 +131,7 @@ async def restore(request: Request) -> Response:
     """POST /tools/NAME/restore: a deleted tool is back with all its versions."""
     site, name = site_of(request), request.path_params["name"]
     if name not in site.deleted:
-        raise NotFound("This tool was not deleted, or too long ago to be had back.")
+        raise NotFound("This tool was not deleted, or too long ago to be restored.")
     if any(
         entry.tool.name == name and not entry.shipped
         for entry in await site.engine.library.entries()
@@ -152,9 +156,9 @@ async def duplicate(request: Request) -> Response:
     """POST /tools/NAME/duplicate: the same tool under the next free name."""
     site = site_of(request)
     entry = await site.engine.library.entry(request.path_params["name"])
-    taken = {entry.tool.name for entry in await site.engine.library.entries()}
+    names = {entry.tool.name for entry in await site.engine.library.entries()}
     number = 2
-    while f"{entry.tool.name}_{number}" in taken:
+    while f"{entry.tool.name}_{number}" in names:
         number += 1
     copy = replace(entry.tool, name=f"{entry.tool.name}_{number}")
     if entry.shipped:
@@ -166,7 +170,7 @@ async def duplicate(request: Request) -> Response:
 def _check_when(body: Body) -> None:
     """What goes along with the tool is looked at before anything is saved."""
     try:
-        chosen(body)
+        chosen_when(body)
     except BadInput as error:
         raise BadTool(str(error), "/when") from error
 
@@ -183,8 +187,8 @@ async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
     if enabled:
         await site.engine.confirm_keys_of(tool)
     body = await body_of(request)
-    if not body.is_json and (when := chosen(body)) is not None:
-        await set_along(site, tool, *when)
+    if not body.is_json and (when := chosen_when(body)) is not None:
+        await _set_when(site, tool, *when)
     if wants(request) == "json":
         return as_json(to_data(tool), 201, {"Location": _path(tool.name)})
     return answer(request, {"name": tool.name}, location=_path(tool.name) + "?saved=1")
@@ -234,12 +238,8 @@ async def around_of(request: Request, original: str) -> Around:
     library, query = site_of(request).engine.library, request.query_params
     entries = await library.entries()
     entry = next((entry for entry in entries if entry.tool.name == original), None)
-    rules = site_of(request).engine.rules
-    always = rules.listed(ALWAYS)
     deleted = query.get("deleted", "")
-    when = None
-    if entry is not None:
-        when = when_called(entry.tool, always, await rules.holding(always, [entry.tool]))
+    when = await when_of(site_of(request), entry.tool) if entry is not None else None
     if when is not None and request.method == "POST":
         when = typed_when(when, await body_of(request))
     return Around(
@@ -261,8 +261,8 @@ async def _with_list(request: Request, around: Around, most: int | None) -> Arou
     always = rules.listed(ALWAYS)
     held = await rules.holding(always, every)
     words = {tool.name: called(tool, always, held) for tool in every}
-    found, whole = await hints(around.entries, most)
-    return replace(around, called=words, hints=found, counting=not whole)
+    hint_counts, whole = await hints(around.entries, most)
+    return replace(around, called=words, hints=hint_counts, counting=not whole)
 
 
 # Tools as files: one, a group or all, in any export format.
@@ -330,14 +330,9 @@ async def faces(request: Request) -> Response:
 def _after(was: TypedTool, body: Body) -> Editor:
     if act := body.text("act"):
         return done(was, act)
-    for name in ("fix", "apply"):
-        made = rewritten(was, body.text(name))
-        if made is None:
-            continue
-        if name == "fix":
-            return replace(as_typed(was), fixed=fixed(was, body.text(name), made), focus="apply")
-        form = replace(was.form, parameters=pretty(dict(made.parameters)))
-        return replace(shown(form, was.errors), focus="lint")
+    for name, change in (("fix", fixed), ("apply", applied)):
+        if (editor := change(was, body.text(name))) is not None:
+            return editor
     return faced(was, body.text("face", was.form.face))
 
 
@@ -345,14 +340,91 @@ async def lint(request: Request) -> Response:
     """POST /tools/lint: what is known of the tool as it is typed, or of one in our own form."""
     body = await body_of(request)
     if body.is_json:
-        told = judgement(check_tool(body.data))
+        judgement_now = judgement(check_tool(body.data))
         return as_json(
             {
-                "findings": [to_data(finding) for finding in told.findings],
-                "accepted": [to_data(accepted) for accepted in told.accepted],
-                "tokens": told.tokens,
+                "findings": [to_data(finding) for finding in judgement_now.findings],
+                "accepted": [to_data(accepted) for accepted in judgement_now.accepted],
+                "tokens": judgement_now.tokens,
             }
         )
     was = typed(body)
     editor = replace(as_typed(was), judged=await judged(was))
     return HTMLResponse(tool_lint(site_of(request).env, editor))
+
+
+# "When called": the rule for all sessions about one tool alone: ask, run, answer or deny.
+
+
+async def when_of(site: Site, tool: Tool) -> When:
+    """What the editor shows of `tool` as it is saved."""
+    rules = site.engine.rules
+    listed = [rule for rule in rules.listed(ALWAYS) if rule.covers(tool)]
+    return when_called(tool, listed, await rules.holding(listed, [tool]))
+
+
+async def set_when(request: Request) -> Response:
+    """POST /tools/NAME/when: `when` is ask, run, answer (with the result in `text`) or deny (with
+    the reason in it). The rule is bound to the tool as it is saved; ask takes it away."""
+    body, site = await body_of(request), site_of(request)
+    tool = (await site.engine.library.entry(request.path_params["name"])).tool
+    text = body.text("text" if body.is_json else "when_text")
+    sentence = await _set_when(site, tool, body.text("again") or body.text("when"), text)
+    shown = await when_of(site, tool)
+    match wants(request):
+        case "json":
+            data = {"tool": tool.name, "when": shown.action, "text": shown.text}
+            return as_json({**data, "stale": shown.stale, "before": shown.before})
+        case "htmx":
+            return HTMLResponse(drawn_when(site.env, shown) + toast(site.env, sentence, ""))
+    return answer(request, {"ok": True}, location=f"/tools/{request.path_params['name']}")
+
+
+def chosen_when(body: Body) -> tuple[str, str] | None:
+    """(when, text) as a form of the editor says it; None where it says nothing new. BadInput where
+    it cannot be set."""
+    action, text = body.text("when"), body.text("when_text")
+    if not action or (action, text) == (body.text("when_was"), body.text("text_was")):
+        return None
+    if action in ("ask", "run") and action == body.text("when_was"):
+        return None  # neither takes a text
+    _check_text(action, text)
+    return action, text
+
+
+def typed_when(when: When, body: Body) -> When:
+    """`when` with what stands in the form, where it is drawn anew."""
+    if body.text("when") not in when.choices:
+        return when
+    return replace(when, chosen=body.text("when"), typed=body.text("when_text"))
+
+
+def _check_text(action: str, text: str) -> None:
+    if action == "answer" and not text.strip():
+        raise BadInput("Type the result that a call is given; an answer has a text.")
+
+
+async def _set_when(site: Site, tool: Tool, action: str, text: str) -> str:
+    """Write, change or delete the tool's own rule; the sentence about it."""
+    now = await when_of(site, tool)
+    if action not in now.choices:
+        raise BadInput(f"When {tool.name} is called is one of {', '.join(now.choices)}.")
+    _check_text(action, text)
+    rules = site.engine.rules
+    listed = rules.listed(ALWAYS)
+    before = own_rule(tool.name, listed)
+    if action == "ask":
+        sentence = f"{tool.name} asks, unless another rule decides it."
+        if before is not None:
+            await rules.delete(ALWAYS, before.id)
+    else:
+        text = text if action != "run" else ""
+        rule = parse_rule({"tool": tool.name, "action": action, "text": text})
+        sentence = f"From now on: {rule_text(rule)}."
+        if before is None:
+            place = place_for(tool, listed)
+            await rules.add(ALWAYS, rule, [tool], place, {ALWAYS: listed})
+        else:
+            rule = replace(rule, is_error=before.is_error and action == "answer")
+            await rules.edit(ALWAYS, before.id, rule, [tool], enabled=True)
+    return sentence

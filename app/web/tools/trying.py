@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -14,11 +14,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refused
 from app.core.events import Problem
 from app.core.serialization import to_data
-from app.core.tools import Tool, ToolResult, text_result
-from app.engine.event_redaction import check_tools
+from app.core.tools import Tool, text_result
+from app.engine.redaction import check_tools
 from app.engine.try_tool import STEP_S, Try, TryCheck, TryRequest
-from app.exchange.tool_export import results_data, wire_results
-from app.render.arguments import as_typed, rows_of
+from app.exchange.tool_export import OnWire, results_data, wire_results
+from app.render.arguments import as_typed, indent_json, rows_of
 from app.render.card import source
 from app.render.filters import ago, clip
 from app.schema.form import fields, form_of, value_of
@@ -31,7 +31,6 @@ from app.web.tools.editor import typed_tool
 from app.web.tools.view import (
     Mode,
     PastArguments,
-    ResultOnWire,
     TryOutcome,
     TryPanel,
     result_on_wire,
@@ -64,8 +63,8 @@ async def run(request: Request) -> Response:
         if wants(request) != "htmx":
             raise
         panel = await panel_of(site, tool, name, typed)
-        said = draw.try_checked(site.env, panel) + draw.try_said(site.env, str(error))
-        return HTMLResponse(said, 422)
+        blocks = draw.try_checked(site.env, panel) + draw.try_said(site.env, str(error))
+        return HTMLResponse(blocks, 422)
 
 
 async def show(request: Request) -> Response:
@@ -98,8 +97,7 @@ async def _run_for_page(
         return _drawn(request, await panel_of(site, tool, name, typed), "check", 422)
     if tool.answered_by == "person":
         return await _try_answer(request, _answered(site, tool, text, typed, body))
-    if await is_off(site, tool, name):
-        raise Refused("This tool is switched off; look at what it runs and switch it on first.")
+    await _refuse_off(site, tool, name)
     wanted = TryRequest(
         tool,
         text,
@@ -109,6 +107,11 @@ async def _run_for_page(
         lift=body.flag("try_lift"),
     )
     return await _try_answer(request, await site.engine.trying.start(wanted), typed)
+
+
+async def _refuse_off(site: Site, tool: Tool, name: str) -> None:
+    if await is_off(site, tool, name):
+        raise Refused(f"{name} is switched off; look at what it runs and switch it on first.")
 
 
 def _answered(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Body) -> Try:
@@ -130,7 +133,7 @@ async def _try_answer(
         return await _page(request, trial)
     html = draw.try_result(site.env, await asyncio.to_thread(try_outcome, site, trial))
     if typed is not None and typed.scratch != trial.scratch:
-        again = TypedArguments(typed.mode, typed.form, typed.text, trial.scratch)
+        again = replace(typed, scratch=trial.scratch)
         tool, name = trial.wanted.tool, (await body_of(request)).text("try_tool")
         html += draw.try_checked(site.env, await panel_of(site, tool, name, again))
     return HTMLResponse(html)
@@ -165,18 +168,18 @@ async def _looked_at(site: Site, tool: Tool, body: Body, typed: TypedArguments) 
     text, problems = text_of(tool, typed)
     match body.text("do"):
         case "json" if typed.mode == "form" and not problems:
-            return TypedArguments("json", {}, draw.indent_json(text or "{}"), typed.scratch)
+            return replace(typed, mode="json", form={}, text=indent_json(text or "{}"))
         case "form" if typed.mode == "json":
-            return fill_arguments(tool, text, TypedArguments("form", {}, text, typed.scratch))
+            return fill_arguments(tool, text, replace(typed, mode="form"))
         case "sample":
-            made = sample_arguments(tool)
-            shown = draw.indent_json(made.text) if typed.mode == "json" else made.text
-            return TypedArguments(typed.mode, made.form, shown, typed.scratch)
+            sample = sample_arguments(tool)
+            shown = indent_json(sample.text) if typed.mode == "json" else sample.text
+            return replace(typed, form=sample.form, text=shown)
         case "past":
             return fill_arguments(tool, await _past(site, tool, body.text("try_past")), typed)
         case "over":
             await site.engine.trying.forget(typed.scratch)
-            return TypedArguments(typed.mode, typed.form, typed.text)
+            return replace(typed, scratch="")
     return typed
 
 
@@ -184,7 +187,7 @@ async def _past(site: Site, tool: Tool, key: str) -> str:
     for past_call in await site.engine.log.past_calls(tool.name):
         if f"{past_call.session}/{past_call.seq}" == key:
             return past_call.arguments
-    raise NotFound("That call is not among the last ones any more; choose another.")
+    raise NotFound("That call is no longer among the last ones; choose another.")
 
 
 def _typed(body: Body) -> TypedArguments:
@@ -217,10 +220,7 @@ async def _run_for_script(request: Request, body: Body) -> Response:
     match named:
         case str():
             tool = await site.engine.library.tool(named)
-            if await is_off(site, tool, named):
-                raise Refused(
-                    f"{named} is switched off; look at what it runs and switch it on first."
-                )
+            await _refuse_off(site, tool, named)
         case Mapping():
             tool = check_tool(named)
             check_tools([tool], site.engine.keys.redactor())
@@ -233,7 +233,7 @@ async def _run_for_script(request: Request, body: Body) -> Response:
         return await _try_answer(request, trial)
     wanted = TryRequest(
         tool,
-        _arguments(body),
+        body.arguments(default="{}"),
         body.text("scratch"),
         anyway=body.flag("anyway"),
         lift=body.flag("lift"),
@@ -245,32 +245,17 @@ async def _run_for_script(request: Request, body: Body) -> Response:
     return await _try_answer(request, trial)
 
 
-def _arguments(body: Body) -> str:
-    """As they were written: digits and order count."""
-    arguments = body.data.get("arguments", "{}")
-    if isinstance(arguments, Mapping):
-        assert body.quoted is not None
-        return body.quoted.member("arguments")
-    if not isinstance(arguments, str):
-        raise BadInput("arguments must be an object, or its JSON as a text.")
-    return arguments
-
-
 def _data(site: Site, trial: Try) -> dict[str, Any]:
     """See docs/contract.md."""
-    result, wanted = trial.result, trial.wanted
-    wires: dict[str, object] = {}
-    if result is not None:
-        said = wanted.arguments or "{}"
-        wires = results_data(wire_results(wanted.tool, said, result, quirks(site)))
+    result = trial.result
     return {
         "id": trial.id,
         "scratch": trial.scratch,
         "state": "running" if result is None else "done",
         "progress": {"text": trial.progress, "fraction": trial.fraction},
-        "ms": None if trial.ended_ms is None else trial.ended_ms - trial.started_ms,
+        "ms": trial.took_ms,
         "result": None if result is None else {**to_data(result), "text": result.text},
-        "wire": wires,
+        "wire": results_data(_results(site, trial)),
     }
 
 
@@ -308,13 +293,13 @@ def fill_arguments(tool: Tool, text: str, typed: TypedArguments) -> TypedArgumen
     """`typed` with the arguments `text`, in the form where that can show them."""
     read = check_call(tool, tool.name, text)
     if any(problem.kind == "malformed" for problem in read):
-        return TypedArguments("json", {}, text, typed.scratch)
+        return replace(typed, mode="json", form={}, text=text)
     text = text if text.strip() not in ("", "null") else "{}"
-    return TypedArguments(typed.mode, form_of(fields(schema_of(tool), text)), text, typed.scratch)
+    return replace(typed, form=form_of(fields(schema_of(tool), text)), text=text)
 
 
 def schema_of(tool: Tool) -> Any:
-    """What is to be filled in: the arguments, or for a person's tool the answer."""
+    """What is to be filled in: the arguments, or for a user's tool the answer."""
     if tool.answered_by == "person":
         return tool.config.get("output_schema", {})
     return tool.parameters
@@ -407,7 +392,7 @@ def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
 
 
 async def is_off(site: Site, tool: Tool, name: str) -> bool:
-    """Whether a person has to switch it on before anything of it runs."""
+    """Whether a user has to switch it on before anything of it runs."""
     if tool.answered_by in RUNS_NOTHING or not name:
         return False
     entries = await site.engine.library.entries()
@@ -425,24 +410,27 @@ def try_outcome(site: Site, trial: Try) -> TryOutcome:
         changed=trial.changed,
         progress=trial.progress,
         fraction=trial.fraction,
-        took_ms=None if trial.ended_ms is None else trial.ended_ms - trial.started_ms,
+        took_ms=trial.took_ms,
         result=result,
-        wires=_wires(site, trial, result) if result is not None else (),
+        wires=[result_on_wire(sent) for sent in _results(site, trial)],
     )
 
 
-def _wires(site: Site, trial: Try, result: ToolResult) -> list[ResultOnWire]:
-    results = wire_results(trial.wanted.tool, trial.wanted.arguments or "{}", result, quirks(site))
-    return [result_on_wire(each.protocol, each.text, each.notes) for each in results]
+def _results(site: Site, trial: Try) -> list[OnWire]:
+    """What came of it as each provider is told it."""
+    wanted, result = trial.wanted, trial.result
+    if result is None:
+        return []
+    return wire_results(wanted.tool, wanted.arguments or "{}", result, quirks(site))
 
 
 def quirks(site: Site) -> dict[str, tuple[str, ...]]:
     """What the first vendor of each protocol has of its own."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_provider: dict[str, tuple[str, ...]] = {}
     for profile in site.engine.profiles():
         if not profile.simulated:
-            found.setdefault(profile.protocol, profile.quirks)
-    return found
+            by_provider.setdefault(profile.protocol, profile.quirks)
+    return by_provider
 
 
 def broken_panel(name: str, error: BadTool) -> TryPanel:

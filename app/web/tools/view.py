@@ -5,7 +5,6 @@ The fields of the editor are in form.py.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -16,9 +15,11 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from app.core.events import Problem
-from app.core.rules import LETS_THROUGH, Rule
+from app.core.rules import KEEPS_BACK, LETS_THROUGH, Rule
 from app.core.serialization import to_data
 from app.core.tools import Content, Tool, ToolResult
+from app.core.value_diff import LineChange, line_changes
+from app.exchange.tool_export import OnWire
 from app.protocols.lint import Finding, ToolAcceptance
 from app.render.arguments import LAYOUT_LIMIT, FieldRow, LayoutToken, flat_rows, lay_out
 from app.render.card import Tone
@@ -52,18 +53,6 @@ FIXES = {
     "drop": "leave out what is refused",
 }
 
-Diff = Sequence[tuple[str, str]]
-"""Lines with how they came: "+", "-", " " or "@"."""
-
-
-@dataclass(frozen=True)
-class ToolOnWire:
-    """A tool as one protocol sends it: JSON text, and what the protocol cannot say."""
-
-    protocol: str
-    text: str
-    notes: Sequence[str] = ()
-
 
 @dataclass(frozen=True)
 class Judged:
@@ -73,7 +62,7 @@ class Judged:
     findings: Sequence[Finding] = ()
     accepted: Sequence[ToolAcceptance] = ()
     tokens: int = 0
-    sent: Sequence[ToolOnWire] = ()
+    sent: Sequence[OnWire] = ()
     notes: Sequence[str] = ()
     problem: str = ""
     pointer: str = ""
@@ -107,7 +96,7 @@ class OfferedFix:
     what providers would refuse all the same."""
 
     fix: str
-    diff: Diff
+    diff: Sequence[LineChange]
     lost: Sequence[str] = ()
     refused: Sequence[str] = ()
 
@@ -117,7 +106,7 @@ class Clash:
     """Another hand saved the tool meanwhile: what saving would change of that, and the state that
     it would be saved over."""
 
-    diff: Diff
+    diff: Sequence[LineChange]
     over: str
 
 
@@ -184,7 +173,7 @@ class Saved:
 
     number: int
     saved_ms: int
-    diff: Diff
+    diff: Sequence[LineChange]
 
 
 def tools_page(env: Environment, editor: Editor, around: Around) -> str:
@@ -243,7 +232,7 @@ def _editor_values(editor: Editor) -> dict[str, object]:
 def listed(
     entries: Sequence[LibraryEntry], hints: Mapping[str, int], called: Mapping[str, str]
 ) -> list[tuple[str, list[ListRow]]]:
-    """The tools under the names of their groups: the person's own first, shipped ones last."""
+    """The tools under the names of their groups: the user's own first, shipped ones last."""
     groups: dict[tuple[int, str], list[ListRow]] = {}
     for entry in entries:
         name = entry.tool.name
@@ -277,21 +266,14 @@ def _row(entry: LibraryEntry, hints: int, called: str) -> ListRow:
 # Differences ----------------------------------------------------------------------------------
 
 
-def difference(before: str, after: str) -> Diff:
-    """The unified difference of two texts."""
-    old, new = (text.split("\n") if text else [] for text in (before, after))
-    lines = difflib.unified_diff(old, new, lineterm="", n=2)
-    return [(line[:1], line[1:] if line[:1] != "@" else line) for line in list(lines)[2:]]
-
-
 def history(versions: Sequence[Version]) -> list[Saved]:
     """The newest versions, each with what it changed; the first with all that it said."""
-    made = []
+    versions_shown = []
     for place, version in enumerate(versions[:MOST_VERSIONS]):
         before = versions[place + 1].tool if place + 1 < len(versions) else None
-        diff = difference(tool_text(before) if before else "", tool_text(version.tool))
-        made.append(Saved(version.number, version.saved_ms, diff))
-    return made
+        diff = line_changes(tool_text(before) if before else "", tool_text(version.tool))
+        versions_shown.append(Saved(version.number, version.saved_ms, diff))
+    return versions_shown
 
 
 GONE = "gone"
@@ -308,7 +290,7 @@ def state_of(entry: LibraryEntry | None) -> str:
 def clash(saved: LibraryEntry | None, mine: Tool) -> Clash:
     """What saving `mine` would change of what stands there now."""
     before = tool_text(saved.tool) if saved else ""
-    return Clash(difference(before, tool_text(mine)), state_of(saved))
+    return Clash(line_changes(before, tool_text(mine)), state_of(saved))
 
 
 def tool_text(tool: Tool) -> str:
@@ -330,7 +312,6 @@ Held = Mapping[str, str] | None
 """How a rule's binding stands to the tools: "same", "changed", "new" or "gone" by name."""
 
 WORDS = {"run": "runs", "answer": "answered by rule", "deny": "denied", "stop": "stops the run"}
-KEEPS_BACK = ("deny", "stop")
 
 
 @dataclass(frozen=True)
@@ -522,15 +503,11 @@ def tokens_of(text: str) -> tuple[LayoutToken, ...]:
     return (LayoutToken("raw", text[:LAYOUT_LIMIT] + more),)
 
 
-def indent_json(text: str) -> str:
-    """JSON text laid out for an editor; its digits stay."""
-    return "".join(token.text for token in lay_out(text))
-
-
-def result_on_wire(protocol: str, text: str, notes: Sequence[str]) -> ResultOnWire:
+def result_on_wire(sent: OnWire) -> ResultOnWire:
     """One provider's words for the eye."""
-    copied = text if len(text) <= COPIED_LIMIT else None
-    return ResultOnWire(NAMES.get(protocol, protocol), tokens_of(text), copied, notes)
+    copied = sent.text if len(sent.text) <= COPIED_LIMIT else None
+    name = NAMES.get(sent.protocol, sent.protocol)
+    return ResultOnWire(name, tokens_of(sent.text), copied, sent.notes)
 
 
 def try_panel(env: Environment, panel: TryPanel, shown: TryOutcome | None = None) -> str:

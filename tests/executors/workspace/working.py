@@ -60,7 +60,7 @@ class Working:
         )
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:
-        """As a person who pressed Run, on what the check said."""
+        """As a user who pressed Run, on what the check said."""
         return await self.run(self.invocation(name, arguments))
 
     async def run(
@@ -82,7 +82,7 @@ class Working:
         return result.text.split(" ")[0]
 
     async def open_shell(self, command: str, **arguments: Any) -> ToolResult:
-        """As where there is no sandbox, and the person ran it all the same."""
+        """As where there is no sandbox, and the user ran it all the same."""
         given = {"command": command, **arguments}
         return await self.run(self.invocation("run_shell", given, code=OPEN))
 

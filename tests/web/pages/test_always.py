@@ -79,7 +79,7 @@ async def test_the_rule_is_shown_then_written_and_decides_the_call(
     assert "was deleted" in (await script.get(f"{here}/rule")).json()["said"]
     again = await script.post(f"{here}/always", json=body)
     assert again.status_code == 422
-    assert "does not wait" in again.json()["error"]
+    assert "no longer waits" in again.json()["error"]
 
 
 @pytest.mark.parametrize(

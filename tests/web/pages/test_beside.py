@@ -111,7 +111,7 @@ async def test_one_text_goes_to_all_that_can_take_it(
     await rested(script, free)
     told = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
     assert (told.status_code, told.text.count('class="toast')) == (200, 1)
-    assert "1 session took it. Not simulator" in told.text
+    assert "1 session received it. Not simulator" in told.text
     await rested(script, free)
     told = await page.post("/compare/prompts", data={"session": waits, "text": "No."})
     assert (told.status_code, "Not simulator" in told.text) == (409, True)

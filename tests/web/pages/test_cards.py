@@ -93,6 +93,8 @@ async def test_a_hundred_are_shown_and_the_rest_with_a_click(served: Served) -> 
     again = await served.page("?shown=1.200")
     assert (cards(again), at_one_key(again)) == (130, 130)
     assert not re.search(r"more of \d+ calls", again)
+    few = await served.page("/cards/1?shown=1.40")  # fewer than a page has anyway
+    assert cards(few) == 40
     framed = await served.page("?column=1")
     assert (cards(framed), "Open the session to see 30 more calls" in framed) == (100, True)
 

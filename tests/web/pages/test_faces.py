@@ -129,6 +129,7 @@ async def test_a_place_that_nothing_fills_is_told(
         ({}, ["tokens in every request", 'id="accepted"', 'id="sent"', "parametersJsonSchema"]),
         ({"parameters": '{"type": 1}'}, ["Not a tool yet", 'data-pointer="/parameters/type"']),
         ({"parameters": '{\n"type": }'}, ["Not a tool yet", 'data-line="2"']),
+        ({"now": "python", "source": "def f():\n  )"}, ["Not a tool yet", 'data-line="2"']),
         ({"name": ""}, ["Not a tool yet", "needs a name"]),
         ({"takes": "text", "parameters": "{"}, ["tokens in every request"]),
         ({"now": "form", "parameters": json.dumps(SCHEMA), "1.type": "text"}, ["Not a tool yet"]),

@@ -32,7 +32,7 @@ async def waiting(script: httpx.AsyncClient, session_id: str, tool: str) -> dict
 async def ran(
     script: httpx.AsyncClient, session_id: str, tool: str, arguments: dict[str, Any], **more: Any
 ) -> str:
-    """The result of a call with these arguments, which a person wrote."""
+    """The result of a call with these arguments, which a user wrote."""
     call = await waiting(script, session_id, tool)
     decision = {"decision": "run", "digest": call["digest"], "arguments": arguments, **more}
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"

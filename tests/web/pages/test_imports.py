@@ -70,16 +70,16 @@ async def test_what_was_found_is_shown_and_nothing_is_kept_before_it_is_taken(
     page: httpx.AsyncClient, script: httpx.AsyncClient
 ) -> None:
     html, fields = await looked(page, [anthropic("forecast"), {"name": "<b>", "x": 1}], OPENAPI)
-    assert "Nothing has been taken" in html
+    assert "Nothing has been imported" in html
     assert "https://pets.example/pets/{id}" in html
-    assert "Cannot be taken." in html
+    assert "Cannot be imported." in html
     assert "<b>" not in re.sub(r"<b( [^>]*)?>[A-Z]", "", html)
     assert (await script.get("/tools/forecast")).status_code == 404
-    # Nothing is switched on but by the person, not even what runs nothing.
+    # Nothing is switched on but by the user, not even what runs nothing.
     assert (fields["take"], fields.get("on")) == (["0", "2"], None)
     answer = await taken(page, {**fields, "on": ["0"]})
     assert answer.status_code == 303, answer.text
-    assert "2 tools taken." in (await page.get(answer.headers["location"])).text
+    assert "2 tools imported." in (await page.get(answer.headers["location"])).text
     assert await enabled(script, "forecast")
     assert not await enabled(script, "getPet")
     names = [tool["name"] for tool in (await script.get("/tools")).json()]
@@ -98,7 +98,7 @@ async def test_only_what_is_ticked_is_taken_under_the_name_that_was_typed(
         assert (await script.get(f"/tools/{name}")).status_code == 404
     nothing = await taken(page, {key: value for key, value in fields.items() if key != "take"})
     assert nothing.status_code == 422
-    assert "Nothing is ticked" in nothing.text
+    assert "Nothing is selected" in nothing.text
 
 
 async def test_a_name_that_is_there_is_never_taken_over_without_a_word(
@@ -108,7 +108,7 @@ async def test_a_name_that_is_there_is_never_taken_over_without_a_word(
     assert (await script.post("/tools", json=mine)).status_code == 201
     html, fields = await looked(page, [anthropic("mine"), anthropic("mine")])
     assert (fields["as:0"], fields["as:1"]) == (["mine_2"], ["mine_3"])
-    assert "replace the tool mine that is there" in html
+    assert "replace the existing tool mine" in html
     refused = await taken(page, {**fields, "as:0": ["mine"]})
     assert refused.status_code == 422
     assert "There is a" in refused.text
@@ -141,7 +141,7 @@ async def test_servers_arrive_not_accepted_and_start_nothing(
     assert "literal-value-1" not in html
     assert "ghp_abcdefghijklmnop" not in html
     assert str(marker) in unescape(html)
-    assert "autoApprove was not taken over" in html
+    assert "autoApprove was not imported" in html
     answer = await taken(page, fields)
     assert answer.status_code == 303, answer.text
     done = (await page.get(answer.headers["location"])).text
@@ -164,7 +164,7 @@ async def test_each_replaced_value_is_shown_and_can_be_put_back(
         assert f"becomes ${{BOARD_{variable}}}" in shown
     for value in ("task-board", "real-secret-1", "t-2"):
         assert value not in html
-    assert "back:0" not in fields  # nothing is put back but by the person
+    assert "back:0" not in fields  # nothing is put back but by the user
     lost = await taken(page, {**fields, "back:0": ["7"]})
     assert "Import the file again" in lost.text
     answer = await taken(page, {**fields, "back:0": ["0", "2"]})

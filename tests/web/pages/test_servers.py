@@ -60,7 +60,7 @@ async def test_a_server_from_the_form_to_its_tools(tmp_path: Path) -> None:
         )
         assert b"add in the library" in (await asked.get("/servers/fine?taken=1", PAGE)).body
         none = await asked.post("/servers/fine/take", {"x": ""}, JSON)
-        assert (none.status, data(none)["error"]) == (422, "Choose the tools to take.")
+        assert (none.status, data(none)["error"]) == (422, "Choose the tools to add.")
         old = await asked.post("/servers/fine/take", {"tools": ["0 say"]}, JSON)
         assert old.status == 409
 

@@ -1,4 +1,4 @@
-"""A tool's key goes where the person let it: by saving the tool, or by switching it on."""
+"""A tool's key goes where the user let it: by saving the tool, or by switching it on."""
 
 from __future__ import annotations
 

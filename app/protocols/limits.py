@@ -1,0 +1,578 @@
+"""Defines limits: a row says what a provider refuses, ignores or may stumble over, and whence that
+is known. The rows stand in `NAME/limits.py`, those of OpenAI's two protocols in `openai_limits`.
+
+Lint reads a row's own words (`findings`), so does the preflight of the encoders (`foretell` in
+`encoder`); the servers' ends refuse by it in the provider's words (`check`). Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any, Generic, Literal, TypeVar
+
+import jsonschema_rs
+
+from app.core.tools import Tool
+from app.protocols.server import BadRequest, Citation
+from app.schema.schema_checks import Place, fault, is_local, pointer, resolve, subschemas
+
+Severity = Literal["refused", "ignored", "strict", "weak"]
+"""A request would fail (400); accepted and not obeyed; strict mode would refuse; models stumble."""
+
+Fix = Literal["", "strict", "gemini", "inline", "drop"]
+"""Which rewrite of `rewrite.py` makes it good."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know about a tool.
+
+    `message` is a sentence. `pointer` is a JSON pointer into the tool in our own form
+    ("/parameters/properties/x", "/name"), "" for the whole tool. `protocol` and `family` (of
+    models) are "" where it holds for all. `source` is an address or a document; `inferred` where
+    nobody saw a real answer.
+    """
+
+    severity: Severity
+    message: str
+    pointer: str
+    protocol: str = ""
+    family: str = ""
+    source: str = ""
+    inferred: bool = False
+    fix: Fix = ""
+
+
+# What is looked at: a tool, the schemas written in its own, the tools of one request.
+
+
+@dataclass(frozen=True)
+class SentTool:
+    """A tool as one protocol is sent it. `schema` may be anything, and `members` is the entry,
+    where a file or a request is judged as it stands. `words` are what a refusal names of the
+    request beside the tool: where it stands there.
+    """
+
+    name: str
+    description: str
+    schema: Any
+    strict: bool = False
+    freeform: bool = False
+    eager: bool = False
+    members: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tool: Tool, **changes: Any) -> SentTool:
+        """`tool` as the encoders send it."""
+        sent_tool = cls(
+            tool.name,
+            tool.description,
+            tool.parameters,
+            tool.strict,
+            tool.format is not None,
+            tool.eager,
+        )
+        return replace(sent_tool, **changes)
+
+
+CLOSING = (
+    *("additionalProperties", "unevaluatedProperties"),
+    *("additionalItems", "unevaluatedItems"),
+)
+"""Where `true` and `false` are settings rather than schemas."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A schema written inside another. `led` is the keyword that leads to it, "" at the root;
+    `depth` counts the levels from the root or the definition it stands in, from 1; `strict` is
+    whether its tool is. `wire` is the place as the provider names it, where it has a way of its
+    own; `all` are the nodes of the whole.
+    """
+
+    place: Place
+    schema: Any
+    led: str
+    depth: int
+    strict: bool = False
+    wire: str = ""
+    all: Sequence[Node] = field(default=(), repr=False, compare=False)
+
+    @cached_property
+    def keys(self) -> Mapping[str, Any]:
+        return self.schema if isinstance(self.schema, Mapping) else {}
+
+    @cached_property
+    def types(self) -> Sequence[Any]:
+        value = self.keys.get("type")
+        return value if isinstance(value, list) else [] if value is None else [value]
+
+    @property
+    def kind(self) -> Any:
+        """The first type."""
+        return next(iter(self.types), "any")
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The place as steps in words."""
+        return tuple(map(str, self.place))
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        value = self.keys.get("properties")
+        return value if isinstance(value, Mapping) else {}
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        value = self.keys.get("required")
+        names = value if isinstance(value, list) else []
+        return frozenset(name for name in names if isinstance(name, str))
+
+    @property
+    def enum(self) -> list[Any]:
+        value = self.keys.get("enum")
+        return value if isinstance(value, list) else []
+
+    @property
+    def is_object(self) -> bool:
+        return "object" in self.types or bool(self.properties)
+
+
+Below = Callable[[Node], Iterable[tuple[Place, Any, str]]]
+"""The schemas one step inside, each with its steps and the same as `wire`."""
+
+
+def walk_nodes(schema: Any, below: Below, *, strict: bool, led: str = "") -> list[Node]:
+    """`schema` and what is `below`, the outer before the inner."""
+    result: list[Node] = []
+    result.append(Node((), schema, led, 1, strict, all=result))
+    for node in result:  # grows while it is read
+        for steps, inner, wire in below(node):
+            led = str(steps[0])
+            depth = 1 if led in ("$defs", "definitions") else node.depth + 1
+            place = (*node.place, *steps)
+            result.append(Node(place, inner, led, depth, strict, node.wire + wire, result))
+    return result
+
+
+def _written_below(node: Node) -> Iterator[tuple[Place, Any, str]]:
+    return ((steps, inner, "") for steps, inner in subschemas(node.schema))
+
+
+def nodes(schema: Any, *, strict: bool = False) -> list[Node]:
+    """Every schema written in `schema`; refs are not followed. What is no object has none."""
+    is_object = isinstance(schema, Mapping)
+    return walk_nodes(schema, _written_below, strict=strict) if is_object else []
+
+
+# A row, the rows of a protocol, and what they find.
+
+
+Match = bool | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+"""What a predicate gives: whether; or, where it is so, the values that the words name; or these
+for each of several. Two of the values say where: `pointer`, the place in our own form, and `step`,
+further steps from the schema that is looked at."""
+
+T = TypeVar("T", SentTool, Node, Sequence[SentTool])
+
+
+@dataclass(frozen=True)
+class Limit(Generic[T]):
+    """A row. `says` are our words behind the provider's name ("takes no `oneOf`"), or a sentence
+    where they begin with a capital; `refusal` are the provider's, "" where it refuses nothing in
+    words that are known. Both are filled (`str.format`) with what `finds` gives, with `node` or
+    `tool`, and the provider's with the tool's `words` too. `{at}` is the place in the schema; where
+    our words do not name it, it stands behind them.
+
+    A `severity` of "strict" refuses strict tools only. `family` are the models that it holds for,
+    "" all of them, and `holds` tells one of these by its name. `keyword` is the one that is not
+    taken at all. `param` and `code` are the provider's words for the place and the kind of problem.
+    """
+
+    says: str
+    finds: Callable[[T], Match]
+    source: Citation
+    refusal: str = ""
+    severity: Severity = "refused"
+    fix: Fix = ""
+    pointer: str = ""
+    keyword: str = ""
+    family: str = ""
+    holds: Callable[[str], bool] | None = None
+    param: str = ""
+    code: str = ""
+
+    def refuses(self, strict: bool, model: str | None) -> bool:
+        """Whether a tool of this strictness is refused by `model`; None is any, with which only
+        what all models refuse is."""
+        if self.holds is not None:
+            return model is not None and self.holds(model)
+        return self.severity == "refused" or (self.severity == "strict" and strict)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A row that holds of a tool, of a schema in it or of several tools, with what it names, the
+    place in the schema and the place in a tool of our own form."""
+
+    limit: Limit[Any]
+    values: Mapping[str, Any]
+    place: Place
+    pointer: str
+
+    def message(self, who: str, more: str = "") -> str:
+        """The sentence in our words; `more` stands behind the place."""
+        place = at(self.place) + more
+        says = self.limit.says if "{at}" in self.limit.says else self.limit.says + "{at}"
+        words = says.format_map({**self.values, "at": place})
+        return f"{words if words[:1].isupper() else f'{who} {words}'}."
+
+    def refusal(self, kind: str) -> BadRequest:
+        """The refusal in the provider's words."""
+        limit = self.limit
+        return BadRequest(
+            limit.refusal.format_map(self.values),
+            kind=kind,
+            param=limit.param.format_map(self.values) or None,
+            code=limit.code.format_map(self.values) or None,
+            source=limit.source.words,
+            inferred=limit.source.inferred,
+        )
+
+
+MOST_OF_A_RULE = 20
+"""So many places a row names; a generated schema may break one a thousand times."""
+
+
+@dataclass(frozen=True)
+class LimitTable:
+    """The table of `protocol`, whose provider is called `who`: rows about a tool, about each schema
+    written in its own (`walk` finds these), about the tools of one request. `kind` is the type of
+    the provider's errors.
+    """
+
+    protocol: str
+    who: str
+    of_tool: tuple[Limit[SentTool], ...] = ()
+    of_schema: tuple[Limit[Node], ...] = ()
+    of_request: tuple[Limit[Sequence[SentTool]], ...] = ()
+    walk: Callable[..., list[Node]] = nodes
+    kind: str = "invalid_request_error"
+
+    @property
+    def rows(self) -> tuple[Limit[Any], ...]:
+        return (*self.of_tool, *self.of_schema, *self.of_request)
+
+    def findings(self, tool: SentTool, model: str | None = None) -> list[Finding]:
+        """What is refused or ignored of a tool, in the order of the rows; with a `model`, what
+        that one refuses of it."""
+        wanted = _wanted_rows(tool.strict, model)
+        hits: dict[int, list[Hit]] = {id(row): [] for row in self.rows}
+        for hit in (*self._of_tool(tool, wanted), *self._of_schema(tool, wanted)):
+            hits[id(hit.limit)].append(hit)
+        by_row = (self._to_findings(several, tool.strict) for several in hits.values())
+        return list(chain.from_iterable(by_row))
+
+    def group_findings(self, tools: Sequence[SentTool], model: str | None = None) -> list[Finding]:
+        """The same of several tools in one request."""
+        hits = self._of_request(tools, _wanted_rows(False, model))
+        return list(self._to_findings(list(hits), strict=False))
+
+    def check(self, tools: Sequence[SentTool], model: str = "") -> None:
+        """Raise the first refusal: of all together, of a tool, of a schema."""
+        self.check_request(tools, model)
+        for tool in tools:
+            self.check_tool(tool, model)
+        for tool in tools:
+            self.check_schema(tool, model)
+
+    def check_request(self, tools: Sequence[SentTool], model: str = "") -> None:
+        """Raise the first refusal of these tools beside each other."""
+        self._raise_first(self._of_request(tools, _refusing(False, model)))
+
+    def check_tool(self, tool: SentTool, model: str = "") -> None:
+        """Raise the first refusal of a tool by its name and its members, and by its size."""
+        self._raise_first(self._of_tool(tool, _refusing(tool.strict, model)))
+
+    def check_schema(
+        self, tool: SentTool, model: str | None = None, *, only_strict: bool = False
+    ) -> None:
+        """Raise the first refusal of a schema, of a tool or of an answer (no `model`: what all
+        refuse), by all rows about schemas or by those of strict mode."""
+        refusing = _refusing(tool.strict, model)
+
+        def wanted(row: Limit[Any]) -> bool:
+            return refusing(row) and (row.severity == "strict" or not only_strict)
+
+        self._raise_first(self._of_schema(tool, wanted))
+
+    def _raise_first(self, hits: Iterable[Hit]) -> None:
+        for hit in hits:
+            raise hit.refusal(self.kind)
+
+    def _of_tool(self, tool: SentTool, wanted: _Wanted) -> Iterator[Hit]:
+        for limit in filter(wanted, self.of_tool):
+            if match := limit.finds(tool):
+                yield from _hits(limit, match, {**tool.words, "tool": tool})
+
+    def _of_schema(self, tool: SentTool, wanted: _Wanted) -> Iterator[Hit]:
+        rows = list(filter(wanted, self.of_schema))
+        for node in self.walk(tool.schema, strict=tool.strict):
+            for limit in rows:
+                if limit.keyword and limit.keyword not in node.keys:
+                    continue  # no call: a schema may have thousands of nodes
+                if match := limit.finds(node):
+                    words = {**tool.words, "tool": tool, "node": node}
+                    yield from _hits(limit, match, words, node.place)
+
+    def _of_request(self, tools: Sequence[SentTool], wanted: _Wanted) -> Iterator[Hit]:
+        for limit in filter(wanted, self.of_request):
+            if match := limit.finds(tools):
+                yield from _hits(limit, match, tools[0].words)
+
+    def _to_findings(self, hits: Sequence[Hit], strict: bool) -> Iterator[Finding]:
+        for number, hit in enumerate(hits[:MOST_OF_A_RULE], 1):
+            more = len(hits) - number if number == MOST_OF_A_RULE else 0
+            limit = hit.limit
+            who = f"{self.who}'s strict mode" if limit.severity == "strict" else self.who
+            yield Finding(
+                "refused" if limit.severity == "strict" and strict else limit.severity,
+                hit.message(
+                    f"{who} ({limit.family})" if limit.family else who,
+                    f", and at {more} more places" if more else "",
+                ),
+                hit.pointer,
+                self.protocol,
+                family=limit.family,
+                source=limit.source.words,
+                inferred=limit.source.inferred,
+                fix=limit.fix,
+            )
+
+
+_Wanted = Callable[[Limit[Any]], bool]
+
+
+def _refusing(strict: bool, model: str | None) -> _Wanted:
+    """The rows by which a tool is refused, in words that are known."""
+    return lambda row: bool(row.refusal) and row.refuses(strict, model)
+
+
+def _wanted_rows(strict: bool, model: str | None) -> _Wanted:
+    """All rows, or those by which `model` refuses."""
+    return lambda row: model is None or row.refuses(strict, model)
+
+
+def _hits(
+    limit: Limit[Any], match: Match, words: Mapping[str, Any], place: Place = ()
+) -> Iterator[Hit]:
+    if isinstance(match, bool | Mapping):
+        match = [match if isinstance(match, Mapping) else {}]
+    for values in match:
+        pointer_ = values.get("pointer", limit.pointer)
+        if "node" in words and "pointer" not in values:
+            pointer_ = "/parameters" + pointer((*place, *values.get("step", ())))
+        yield Hit(limit, {**words, **values}, place, pointer_)
+
+
+def at(place: Place) -> str:
+    """` at /properties/x`, or nothing for the root."""
+    return f" at {pointer(place)}" if place else ""
+
+
+# What a row looks for.
+
+
+def refused_keywords(limits: LimitTable) -> tuple[str, ...]:
+    """The keywords that strict mode takes nowhere."""
+    return tuple(row.keyword for row in limits.of_schema if row.keyword)
+
+
+def odd_name(pattern: re.Pattern[str]) -> Callable[[SentTool], Match]:
+    return lambda tool: not pattern.fullmatch(tool.name) and {"shown": tool.name[:80]}
+
+
+def odd_members(
+    known: Sequence[str], name_of: Callable[[str], str] = str
+) -> Callable[[SentTool], Match]:
+    """Members of the entry that are not among those known by their names."""
+    return lambda tool: [
+        {"key": key, "shown": name_of(key)[:80]}
+        for key in tool.members
+        if name_of(key) not in known
+    ]
+
+
+def has(*names: str) -> Callable[[Node], bool]:
+    """Whether one of these keywords stands there."""
+    sought = frozenset(names)
+    return lambda node: not sought.isdisjoint(node.keys)
+
+
+def at_root(finds: Callable[[Node], Match]) -> Callable[[Node], Match]:
+    """What `finds` of the outermost schema alone."""
+    return lambda node: finds(node) if not node.led else False
+
+
+def bare_array(node: Node) -> bool:
+    return "array" in node.types and "items" not in node.keys
+
+
+def is_boolean(node: Node) -> bool:
+    return isinstance(node.schema, bool) and node.led not in CLOSING
+
+
+def is_open(node: Node) -> bool:
+    """An object that may have more properties than those named."""
+    return node.is_object and node.keys.get("additionalProperties") is not False
+
+
+def is_typeless(*keywords: str) -> Callable[[Node], bool]:
+    """A schema that tells no type by one of these."""
+    return lambda node: isinstance(node.schema, Mapping) and node.keys.keys().isdisjoint(keywords)
+
+
+def odd_format(formats: Sequence[str]) -> Callable[[Node], bool]:
+    return lambda node: "format" in node.keys and node.keys["format"] not in formats
+
+
+def neighbours(*allowed: str) -> Callable[[Node], Match]:
+    """The keywords that stand beside a `$ref`, but these, and the last step of the ref."""
+
+    def find(node: Node) -> Match:
+        beside = sorted(node.keys.keys() - {"$ref", *allowed}) if "$ref" in node.keys else ()
+        last = str(node.keys.get("$ref")).rpartition("/")[2]
+        return {"beside": ", ".join(map(repr, beside)), "last": last} if beside else False
+
+    return find
+
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def is_other_draft(node: Node) -> Match:
+    """A whole schema that is none of draft 2020-12, whatever its `$schema` says."""
+    if node.led or jsonschema_rs.meta.is_valid({**node.keys, "$schema": _DRAFT}):
+        return False
+    plain = {key: value for key, value in node.keys.items() if key != "$schema"}
+    why, where = fault(plain) or ("", "")
+    because = f". {why.removesuffix('.')}" if why else ""
+    return {"why": because, "pointer": f"/parameters{where}"}
+
+
+def refers_to_itself(node: Node) -> Match:
+    """Local refs that lead back to themselves."""
+    if node.led or not any("$ref" in each.keys for each in node.all):
+        return ()
+    return [{"ref": ref} for ref in sorted(recursive_refs(node.schema))[:5]]
+
+
+def recursive_refs(schema: Any) -> frozenset[str]:
+    """The local refs of a schema that lead back to themselves. Linear but for nested targets."""
+    leads: dict[str, tuple[str, ...]] = {}
+    todo = list(_refs(schema))
+    while todo:
+        ref = todo.pop()
+        if ref not in leads:
+            leads[ref] = tuple(_refs(resolve(schema, ref)))
+            todo.extend(leads[ref])
+    return frozenset(_circular(leads))
+
+
+def _circular(leads: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The refs that lead back to themselves. Each is followed once (Gabow's algorithm): `path` is
+    how the search came to where it is, `unsettled` what may still be in a circle with refs of the
+    path, `entries` the first ref of each circle that may be."""
+    numbers: dict[str, int] = {}
+    settled: set[str] = set()
+    unsettled: list[str] = []
+    entries: list[str] = []
+    for start in leads:
+        path = [] if start in numbers else [(start, iter(leads[start]))]
+        while path:
+            ref, following = path[-1]
+            if ref not in numbers:
+                numbers[ref] = len(numbers)
+                unsettled.append(ref)
+                entries.append(ref)
+            target = next(following, None)
+            if target is not None and target not in numbers:
+                path.append((target, iter(leads[target])))
+            elif target is not None and target not in settled:
+                while numbers[entries[-1]] > numbers[target]:
+                    entries.pop()
+            elif target is None:
+                path.pop()
+                if entries[-1] == ref:
+                    entries.pop()
+                    circle = [unsettled.pop()]
+                    while circle[-1] != ref:
+                        circle.append(unsettled.pop())
+                    settled.update(circle)
+                    if len(circle) > 1 or ref in leads[ref]:
+                        yield from circle
+
+
+def _refs(schema: Any) -> Iterator[str]:
+    for node in nodes(schema):
+        ref = node.keys.get("$ref")
+        if isinstance(ref, str) and is_local(ref):
+            yield ref
+
+
+# Rows that several protocols have.
+
+
+def too_many_tools(most: int, source: Citation, refusal: str, **more: str) -> Limit[Any]:
+    def find(tools: Sequence[SentTool]) -> Match:
+        return len(tools) > most and {"count": len(tools)}
+
+    says = f"takes {most} tools in a request, not {{count}}"
+    return Limit(says, find, source, refusal, **more)  # type: ignore[arg-type]
+
+
+def equal_names(source: Citation, refusal: str = "", param: str = "") -> Limit[Any]:
+    """Two tools of one name; without the words of a `refusal` they are taken, and mixed up."""
+
+    def find(tools: Sequence[SentTool]) -> Match:
+        counts = Counter(tool.name for tool in tools)
+        return [{"name": name} for name in sorted(counts) if counts[name] > 1]
+
+    outcome = "the request is refused" if refusal else "nobody can tell which is called"
+    says = f"The name {{name!r}} stands twice: {outcome}"
+    severity: Severity = "refused" if refusal else "weak"
+    return Limit(says, find, source, refusal, severity, pointer="/name", param=param)
+
+
+def lacks_freeform(says: str, source: str) -> Limit[SentTool]:
+    """Of a tool of ours: an entry that stands as it is has no form but its own."""
+
+    def find(tool: SentTool) -> bool:
+        return tool.freeform and not tool.members
+
+    return Limit(says, find, Citation(source), severity="ignored", pointer="/format")
+
+
+def lacks_strict(says: str, source: str) -> Limit[SentTool]:
+    return Limit(
+        says, lambda tool: tool.strict, Citation(source), severity="ignored", pointer="/strict"
+    )
+
+
+LACKS_EAGER: Limit[SentTool] = Limit(
+    "Arguments as they are written, unchecked, can be asked of Anthropic alone",
+    lambda tool: tool.eager,
+    Citation(
+        "https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming"
+    ),
+    severity="ignored",
+    pointer="/eager",
+)
+TWICE = Citation("https://github.com/continuedev/continue/issues/10200", inferred=True)
+"""What two tools of one name come to where nobody saw it."""

@@ -1,0 +1,484 @@
+"""Refuses what OpenAI refuses of a Responses request: same status, code and words.
+
+The shape of a body is a table; what is about several members or items are functions. What is
+refused of tools is in `limits`. Nothing is stored: what came from this end is known again by its
+form.
+https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.core.tools import Tool
+from app.protocols.facts import words_of
+from app.protocols.limits import (
+    TWICE,
+)
+from app.protocols.openai_limits import (
+    FLAG,
+    OBJECT,
+    TEXT,
+    OpenAIPhrases,
+    at_most,
+    check_format,
+    check_tools,
+    object_with,
+    tool_name,
+    typed,
+)
+from app.protocols.openai_responses import limits
+from app.protocols.openai_responses.limits import NAMES, REFERENCE, SHORT_NAME
+from app.protocols.server import BadRequest, Citation, compact
+from app.protocols.shapes import ANY, Shape, check_shape
+
+# The shape of a body.
+
+
+_TOO_LONG = Citation("https://github.com/AnswerDotAI/fastllm/issues/45")
+_ENCRYPTED = Citation("https://github.com/openai/codex/issues/8145")
+_PREFIX = Citation("https://github.com/jlcodes99/cockpit-tools/issues/2090")
+_MINIMUM = Citation("https://github.com/vectorize-io/hindsight/issues/58")
+_MOVED = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+}
+
+
+class _ResponsesPhrases(OpenAIPhrases):
+    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+        where = self.join(where, name)
+        if where not in _MOVED:
+            sentence = f"Unknown parameter: '{where}'."
+            return self.reference.refusal(sentence, param=where, code="unknown_parameter")
+        return self.reference.refusal(
+            f"Unsupported parameter: '{where}'. In the Responses API, this parameter has moved to "
+            f"'{_MOVED[where]}'. Try again with the new parameter. See the API documentation for "
+            "more information: https://platform.openai.com/docs/api-reference/responses/create.",
+            param=where,
+            code="unsupported_parameter",
+        )
+
+
+_SAYS = _ResponsesPhrases(REFERENCE)
+_OWN_TOOLS = (
+    *("web_search", "web_search_preview", "file_search", "code_interpreter", "image_generation"),
+    *("mcp", "shell", "local_shell", "apply_patch", "computer", "computer_use_preview"),
+    *("tool_search", "namespace"),
+)
+"""How the types of the provider's own tools begin."""
+_OWN_ITEMS = words_of(
+    """web_search_call file_search_call code_interpreter_call image_generation_call mcp_call
+    mcp_list_tools mcp_approval_request mcp_approval_response computer_call computer_call_output
+    local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call
+    apply_patch_call_output tool_search_call tool_search_output compaction compaction_trigger
+    program program_output additional_tools"""
+)
+"""Items of the provider's own tools: taken as they are."""
+_CODEX = "internal_chat_message_metadata_passthrough"
+"""What Codex puts on every item for OpenAI itself, which takes it."""
+_PREFIXES = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
+_CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
+_DATA_URL = re.compile(r"data:([^;,]*);base64,.*", re.DOTALL)
+_IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+
+
+def sealed(text: str) -> str:
+    """Reasoning as it travels: opaque, and known again by its seal."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"gAAAAAB{digest}{_seal(digest)}=="
+
+
+def _seal(digest: str) -> str:
+    return hashlib.sha256(f"simulator {digest}".encode()).hexdigest()[:16]
+
+
+def _seal_broken(value: Any, where: str) -> BadRequest | None:
+    match = re.fullmatch(r"gAAAAAB([0-9a-f]{64})([0-9a-f]{16})==", value)
+    if match is not None and _seal(match[1]) == match[2]:
+        return None
+    excerpt = value if len(value) < 9 else f"{value[:4]}...{value[-4:]}"
+    sentence = f"The encrypted content {excerpt} could not be verified."
+    return _ENCRYPTED.refusal(sentence, code="invalid_encrypted_content")
+
+
+def _id_of(prefix: str) -> Shape:
+    """An id that begins so."""
+
+    def rule(value: Any, where: str) -> BadRequest | None:
+        if value.startswith(prefix):
+            return None
+        sentence = f"Invalid '{where}': '{value}'. Expected an ID that begins with '{prefix}'."
+        return _PREFIX.refusal(sentence, param=where, code="invalid_value")
+
+    return replace(_ID, rules=(*_ID.rules, rule))
+
+
+def _image(value: Any, where: str) -> BadRequest | None:
+    """A piece with an image: a file of the provider, by its address, or whole."""
+    if value.get("file_id") is not None:
+        return None
+    where, url = f"{where}.image_url", value.get("image_url")
+    if not isinstance(url, str):
+        return _SAYS.missing(where, TEXT) if url is None else _SAYS.wrong(url, where, TEXT)
+    match = _DATA_URL.fullmatch(url)
+    if url.startswith(("http://", "https://")) or (match is not None and match[1] in _IMAGES):
+        return None
+    sentence = f"Invalid '{where}'. Expected a valid URL, but got a value with an invalid format."
+    if match is not None:
+        sentence = (
+            f"Invalid '{where}'. Expected a base64-encoded data URL with an image MIME type (e.g. "
+            "'data:image/png;base64,aW1nIGJ5dGVzIGhlcmU='), but got unsupported MIME type "
+            f"'{match[1]}'."
+        )
+    return REFERENCE.refusal(sentence, param=where, code="invalid_value")
+
+
+def _odd_tool(value: Any, where: str) -> BadRequest | None:
+    known = ("function", "custom", *_OWN_TOOLS)
+    if value in known or (isinstance(value, str) and value.startswith(_OWN_TOOLS)):
+        return None
+    return _SAYS.unsupported(value, where, *known)
+
+
+def _as_in_chat(value: Any, where: str) -> BadRequest | None:
+    """A tool in the form of Chat Completions: its members stand at the top here."""
+    return _SAYS.missing(f"{where}.name", ANY) if "function" in value else None
+
+
+def _unknown_answer(value: Any, where: str) -> BadRequest | None:
+    sentence = f"Previous response with id '{value}' not found."
+    return REFERENCE.refusal(sentence, param=where, code="previous_response_not_found")
+
+
+def _content(null: bool = False, /, **pieces: Shape) -> Shape:
+    """Text, or a list of pieces of these types."""
+    name = "one of a string or array of objects"
+    return Shape((str, list), name, null=null, each=typed(**pieces))
+
+
+def _item(type_: str, more: str, **members: Shape) -> Shape:
+    """An item that needs `members`, and may have `more`."""
+    known = dict.fromkeys(("type", "status", _CODEX, *more.split()), ANY)
+    return Shape(
+        dict,
+        members={**known, "id": _id_of(_PREFIXES.get(type_, "")), **members},
+        required=tuple(members),
+        closed=True,
+    )
+
+
+_ID = replace(TEXT, rules=(at_most(64, _TOO_LONG),))
+_NAME = replace(TEXT, rules=(tool_name(limits.LIMITS),))
+_GIVEN = {
+    "input_text": object_with(text=TEXT),
+    "input_image": Shape(rules=(_image,)),
+    "input_file": ANY,
+}
+_PROMPT = _item("message", "role phase", content=_content(**_GIVEN))
+_ANSWER = _content(output_text=object_with(text=TEXT), refusal=object_with(refusal=TEXT))
+_CALL = "async caller namespace"
+_RESULT = _item("", "caller", call_id=_ID, output=_content(True, **_GIVEN))
+_SEALED = replace(TEXT, rules=(_seal_broken,))
+_REASONING = _item("reasoning", "content", summary=Shape(list, null=True))
+_ITEM = Shape(
+    dict,
+    "an input item",
+    variants={
+        "message": Shape(
+            tag="role",
+            variants={
+                "assistant": _item("message", "role phase", content=_ANSWER),
+                **dict.fromkeys(("system", "developer", "user"), _PROMPT),
+            },
+            closed=True,
+        ),
+        "function_call": _item("function_call", _CALL, call_id=_ID, name=_NAME, arguments=TEXT),
+        "custom_tool_call": _item("custom_tool_call", _CALL, call_id=_ID, name=_NAME, input=TEXT),
+        **dict.fromkeys(("function_call_output", "custom_tool_call_output"), _RESULT),
+        "reasoning": replace(
+            _REASONING, members={**_REASONING.members, "encrypted_content": _SEALED}
+        ),
+        "item_reference": Shape(members={"type": ANY, _CODEX: ANY, "id": _ID}, closed=True),
+        **dict.fromkeys(sorted(_OWN_ITEMS), ANY),
+    },
+    required=("type",),
+    closed=True,
+)
+_FUNCTION = Shape(
+    members={"name": TEXT, "parameters": OBJECT, "strict": FLAG, "description": TEXT},
+    required=("name",),
+    rules=(_as_in_chat,),
+)
+_GRAMMAR = Shape(
+    tag="syntax",
+    variants=dict.fromkeys(("lark", "regex"), object_with(definition=TEXT)),
+    closed=True,
+)
+_FORM = replace(OBJECT, variants={"text": ANY, "grammar": _GRAMMAR}, closed=True)
+_TOOL = Shape(
+    dict,
+    variants={
+        "function": _FUNCTION,
+        "custom": Shape(
+            members={"name": TEXT, "format": _FORM, "description": TEXT}, required=("name",)
+        ),
+    },
+    members={"type": Shape(null=True, rules=(_odd_tool,))},
+    required=("type",),
+)
+_FORMAT_NAME = replace(TEXT, rules=(at_most(SHORT_NAME, NAMES), tool_name(limits.LIMITS)))
+_SCHEMA = Shape(
+    members={"name": _FORMAT_NAME, "schema": OBJECT, "strict": FLAG}, required=("name", "schema")
+)
+_FORMAT = replace(
+    typed(text=ANY, json_schema=_SCHEMA, json_object=ANY), name=OBJECT.name, null=True
+)
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_SUMMARIES = ("auto", "concise", "detailed")
+_INCLUDE = (
+    *("file_search_call.results", "web_search_call.results", "web_search_call.action.sources"),
+    *("message.input_image.image_url", "computer_call_output.output.image_url"),
+    *("code_interpreter_call.outputs", "reasoning.encrypted_content"),
+    "message.output_text.logprobs",
+)
+_SETTING = {
+    "effort": Shape(null=True, rules=(_SAYS.one_of(*_EFFORTS),)),
+    "summary": Shape(null=True, rules=(_SAYS.one_of(*_SUMMARIES),)),
+}
+_KNOWN = words_of(
+    """background context_management conversation instructions max_tool_calls metadata prompt
+    prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier
+    stream_options tool_choice top_logprobs truncation user"""
+)
+
+
+def _decimal(most: float) -> Shape:
+    below = replace(_MINIMUM, inferred=True)
+    rule = _SAYS.bounds(0, most, "decimal", below)
+    return Shape((int, float), "a decimal", null=True, rules=(rule,))
+
+
+BODY = Shape(
+    dict,
+    members={
+        **dict.fromkeys(_KNOWN, ANY),
+        "client_metadata": OBJECT,
+        **dict.fromkeys(("store", "parallel_tool_calls", "stream"), FLAG),
+        "previous_response_id": Shape(null=True, rules=(_unknown_answer,)),
+        "model": TEXT,
+        "tools": Shape(list, "an array of objects", null=True, each=_TOOL),
+        "input": Shape(
+            list,
+            "one of a string or array of input items",
+            null=True,
+            rules=(
+                _SAYS.not_empty(
+                    "Expected an array with minimum length 1, but got an empty array instead.",
+                    "empty_array",
+                ),
+            ),
+            each=_ITEM,
+        ),
+        "instructions": TEXT,
+        "max_output_tokens": Shape(
+            int, "an integer", null=True, rules=(_SAYS.bounds(16, below=_MINIMUM),)
+        ),
+        "temperature": _decimal(2),
+        "top_p": _decimal(1),
+        "reasoning": replace(OBJECT, members=_SETTING),
+        "text": replace(OBJECT, members={"format": _FORMAT}),
+        "include": Shape(
+            list,
+            "an array of strings",
+            null=True,
+            each=Shape(rules=(_SAYS.one_of(*_INCLUDE),)),
+        ),
+    },
+    required=("model", "input"),
+    closed=True,
+)
+"""A string for an input is one item by now."""
+
+
+# What is about several members or items.
+
+
+_NO_OUTPUT = Citation("https://github.com/openai/codex/issues/93")
+_NO_CUSTOM_OUTPUT = Citation("https://github.com/diegosouzapw/OmniRoute/issues/8946")
+_NO_CALL = Citation("https://github.com/continuedev/continue/issues/10092")
+_NO_FOLLOWER = Citation("https://github.com/continuedev/continue/issues/8933")
+_STORED = Citation("https://github.com/openai/openai-agents-python/issues/919")
+_NOT_ENCRYPTED = Citation("https://github.com/pydantic/pydantic-ai/issues/2865")
+_CHOICE = Citation("https://github.com/vllm-project/vllm/pull/40399")
+_SAY_JSON = Citation("OpenAI guide: Structured outputs, JSON mode", inferred=True)
+_TWICE = replace(TWICE, inferred=False)
+_DEFERRED = Citation("https://github.com/Wei-Shaw/sub2api/issues/5942")
+_OWN_ID = re.compile(r"rs_[A-Za-z1-9]{32}")
+_UNTHINKING = re.compile(r"gpt-4|gpt-3\.5|gpt-5-chat")
+"""How the names of models begin that do not reason."""
+
+
+def check(data: Mapping[str, Any]) -> None:
+    """Raise BadRequest, in OpenAI's own words, for the first thing wrong with a body whose input is
+    a list, but for its tools."""
+    check_shape(data, BODY, _SAYS)
+    if data.get("stream_options") is not None and not data.get("stream"):
+        sentence = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise REFERENCE.refusal(sentence, param="stream_options")
+    _check_stored(data["input"], data.get("store") is not False)
+    _check_ids(data["input"])
+    _check_reasoning(data["input"])
+    _check_calls(data["input"])
+    encrypted = "reasoning.encrypted_content" in (data.get("include") or ())
+    if encrypted and _UNTHINKING.match(data["model"]):
+        sentence = "Encrypted content is not supported with this model."
+        raise _NOT_ENCRYPTED.refusal(sentence, param="include")
+    _check_format(data)
+
+
+def _check_format(data: Mapping[str, Any]) -> None:
+    form = (data.get("text") or {}).get("format") or {}
+    if form.get("type") == "json_object" and "json" not in compact(data["input"]).lower():
+        raise _SAY_JSON.refusal(
+            "Response input messages must contain the word 'json' in some form to use "
+            "'text.format' of type 'json_object'.",
+            param="input",
+        )
+    if form.get("type") == "json_schema":
+        strict, param = form.get("strict") is True, "text.format.schema"
+        check_format(
+            limits.LIMITS, form["name"], form["schema"], strict, param, "invalid_json_schema"
+        )
+
+
+def _check_stored(items: Iterable[Mapping[str, Any]], store: bool) -> None:
+    """Reasoning that is not sealed, and what is but referred to, is looked up where it was
+    stored."""
+    for place, item in enumerate(items):
+        id_, is_reasoning = item.get("id"), item["type"] == "reasoning"
+        if is_reasoning and item.get("encrypted_content") is not None:
+            continue
+        if is_reasoning and id_ is None:
+            raise _SAYS.missing(f"input[{place}].id", TEXT)
+        if not store and (is_reasoning or item["type"] == "item_reference"):
+            sentence = (
+                f"Item with id '{id_}' not found. Items are not persisted when `store` is set to "
+                "false. Try again with `store` set to true, or remove this item from your input."
+            )
+            raise BadRequest(sentence, 404, param="input", source=_STORED.words)
+        if is_reasoning and not _OWN_ID.fullmatch(str(id_)):
+            sentence = f"Item with id '{id_}' not found."
+            raise BadRequest(sentence, 404, param="input", source=_STORED.words, inferred=True)
+
+
+def _check_ids(items: Iterable[Mapping[str, Any]]) -> None:
+    seen: set[str] = set()
+    for item in items:
+        id_ = item.get("id")
+        if isinstance(id_, str) and id_ in seen:
+            raise _TWICE.refusal(
+                f"Duplicate item found with id {id_}. Remove duplicate items from your input and "
+                "try again.",
+                param="input",
+            )
+        seen |= {id_} if isinstance(id_, str) else set()
+
+
+def _check_reasoning(items: Sequence[Mapping[str, Any]]) -> None:
+    """Reasoning goes with what it led to: an item of the model right behind it."""
+    for item, after in zip(items, [*items[1:], {"type": ""}], strict=True):
+        led = after["type"] in _PREFIXES or after["type"].endswith(("_call", "_tools"))
+        if item["type"] == "reasoning" and (
+            not led or after.get("role", "assistant") != "assistant"
+        ):
+            raise _NO_FOLLOWER.refusal(
+                f"Item '{item.get('id')}' of type 'reasoning' was provided without its required "
+                "following item.",
+                param="input",
+            )
+
+
+def _check_calls(items: Iterable[Mapping[str, Any]]) -> None:
+    """Every call has its output, every output its call before it."""
+    open_calls: dict[str, str] = {}
+    calls: set[tuple[str, str]] = set()
+    for item in items:
+        type_, call_id = item["type"], str(item.get("call_id"))
+        call_type = type_.removesuffix("_output")
+        if type_ in _CALLS:
+            open_calls[call_id] = type_
+            calls.add((type_, call_id))
+        elif call_type in _CALLS:
+            if (call_type, call_id) not in calls:
+                raise replace(_NO_CALL, inferred=call_type != "function_call").refusal(
+                    f"No tool call found for {_CALLS[call_type]} output with call_id {call_id}.",
+                    param="input",
+                )
+            open_calls.pop(call_id, None)
+    for call_id, type_ in open_calls.items():
+        source = _NO_CUSTOM_OUTPUT if type_ == "custom_tool_call" else _NO_OUTPUT
+        sentence = f"No tool output found for {_CALLS[type_]} {call_id}."
+        raise source.refusal(sentence, param="input")
+
+
+def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
+    """Raise BadRequest for the first thing wrong with the `tools` of a body of the right shape,
+    which are the client's to run, or with the choice among all."""
+    entries = data.get("tools") or ()
+    hosted = frozenset(entry["type"] for entry in entries) - {"function", "custom"}
+    if "tool_search" not in hosted and any(entry.get("defer_loading") for entry in entries):
+        raise _DEFERRED.refusal(
+            "Invalid Value: 'tools.defer_loading'. Deferred tools require tools.tool_search.",
+            param="tools",
+        )
+    places = [f"tools[{n}]" for n, entry in enumerate(entries) if entry["type"] not in hosted]
+    check_tools(limits.LIMITS, tools, places, data["model"])
+    match data.get("tool_choice"):
+        case None | "auto" | "none":
+            pass
+        case "required":
+            if not entries:
+                raise _CHOICE.refusal(
+                    "Tool choice 'required' must be specified with 'tools' parameter.",
+                    param="tool_choice",
+                )
+        case {"type": "function" | "custom" as kind, "name": str() as name}:
+            _check_offered(kind, name, tools)
+        case {"type": "allowed_tools", "mode": "auto" | "required", "tools": list() as allowed}:
+            for entry in allowed:
+                _check_allowed(entry, tools)
+        case {"type": str() as kind} if kind.startswith(_OWN_TOOLS):
+            if kind not in hosted:
+                raise _not_offered(kind)
+        case choice:
+            text = choice if isinstance(choice, str) else compact(choice)
+            raise _SAYS.unsupported(text, "tool_choice", "none", "auto", "required")
+
+
+def _check_allowed(entry: Any, tools: Sequence[Tool]) -> None:
+    match entry:
+        case {"type": "function" | "custom" as kind, "name": str() as name}:
+            _check_offered(kind, name, tools)
+        case {"type": str()}:
+            pass  # the provider runs it
+        case _:
+            raise _SAYS.missing("tool_choice.tools[0].type", ANY)
+
+
+def _check_offered(kind: str, name: str, tools: Sequence[Tool]) -> None:
+    match = next((tool for tool in tools if tool.name == name), None)
+    if match is None or (match.format is not None) != (kind == "custom"):
+        raise _not_offered(kind)
+
+
+def _not_offered(kind: str) -> BadRequest:
+    sentence = f"Tool choice '{kind}' not found in 'tools' parameter."
+    return replace(_CHOICE, inferred=kind != "function").refusal(sentence, param="tool_choice")

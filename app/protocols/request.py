@@ -1,0 +1,384 @@
+"""Reads request bodies: what others and we wrote, as neutral messages, answers and results.
+
+The inverse of the encoders, one reader for each protocol (`NAME/request.py`), and lenient: of any
+JSON object as much is read as can be, and nothing raises. What has no word of ours is carried
+along, to go back as it came, or a note says that it is not there. To refuse what a provider
+refuses is another pass, of the servers' ends (`shapes`, `limits`), which then read with these
+(`model_request`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from app.core.messages import Message, MessagePart, ModelRequest, prompt_parts
+from app.core.tools import Content, Tool, ToolChoice
+
+Body = Mapping[str, Any]
+Position = tuple[str | int, ...]
+"""Where in the body an item stands: ("messages", 3, "content", 0)."""
+
+
+@dataclass(frozen=True)
+class PromptMessage:
+    """A message of the user or of the system; `form` as in PromptAdded."""
+
+    text: str
+    images: tuple[Content, ...] = ()
+    role: Literal["user", "system"] = "user"
+    form: Mapping[str, Any] = field(default_factory=dict)
+    at: Position = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.text.strip() or self.images or self.form)
+
+
+@dataclass(frozen=True)
+class AnswerMessage:
+    """A turn of the model: the JSON of a whole answer of its protocol that says it, for the codec,
+    and its parts."""
+
+    answer: Mapping[str, Any]
+    parts: tuple[MessagePart, ...] = ()
+    at: Position = ()
+
+
+@dataclass(frozen=True)
+class ResultMessage:
+    """What a call came to. `call_id` is the provider's, or "" where it has none: then it belongs
+    to the first call named `name` that is still open. `form` as in ToolResult."""
+
+    call_id: str
+    name: str
+    content: tuple[Content, ...]
+    is_error: bool = False
+    form: Mapping[str, Any] = field(default_factory=dict)
+    at: Position = ()
+
+
+RequestItem = PromptMessage | AnswerMessage | ResultMessage
+
+
+@dataclass(frozen=True)
+class RequestSetup:
+    """How the request was set up. `tools` are in the protocol's own form; `extra` is what has no
+    word of ours, to be sent along as it is."""
+
+    model: str = ""
+    system: str = ""
+    tools: Sequence[Any] = ()
+    choice: ToolChoice = field(default_factory=ToolChoice)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = False
+
+
+_DATA = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/=]+)", re.ASCII)
+
+
+def image_of(url: object) -> Content | None:
+    """The image of a data: URL, None where it is none; nothing is fetched."""
+    match = _DATA.fullmatch(url) if isinstance(url, str) else None
+    return Content("image", media_type=match[1], data=match[2]) if match is not None else None
+
+
+def text_of(value: object) -> str:
+    """The text of a text, or of a list of pieces that have some."""
+    match value:
+        case str():
+            return value
+        case list():
+            pieces = (entry.get("text") for entry in value if isinstance(entry, dict))
+            return "\n\n".join(piece for piece in pieces if isinstance(piece, str))
+    return ""
+
+
+@dataclass
+class RequestNotes:
+    """Sentences on what could not be read of a body of `protocol`, each once; and what is read in
+    the same way in all protocols."""
+
+    protocol: str
+    sentences: dict[str, None] = field(default_factory=dict)
+
+    def add(self, sentence: str) -> None:
+        self.sentences[sentence] = None
+
+    def _piece(self, body: Body) -> Content | None:
+        """Text or an image in any of the protocols' words; None and a note for all else."""
+        if isinstance(body.get("text"), str):
+            return Content(text=body["text"])
+        source, url = body.get("source"), body.get("image_url")
+        if isinstance(source, dict) and source.get("type") == "base64":
+            url = f"data:{source.get('media_type')};base64,{source.get('data') or ''}"
+        elif isinstance(url, dict):
+            url = url.get("url")
+        elif isinstance(body.get("inlineData"), dict):
+            data = body["inlineData"]
+            url = f"data:{data.get('mimeType')};base64,{data.get('data') or ''}"
+        image = image_of(url)
+        if image is None:
+            kind = str(body.get("type") or next(iter(body), "empty"))[:40]
+            self.add(
+                f"A piece of kind {kind} is not shown, for only text and whole images are read; it "
+                f"is kept as it came and goes back to {self.protocol} alone."
+            )
+        return image
+
+    def messages(
+        self, value: object, at: Position, word: str = "user", own: Body | None = None
+    ) -> Iterator[PromptMessage]:
+        """The message that `value` is the content of, if it has any. `form` tells how it was
+        written where more than the texts would be lost; `own` is what stood beside the whole."""
+        texts, images, pieces = list[str](), list[Content](), list[dict[str, Any]]()
+        for body in dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(body)
+            if piece is None:
+                pieces.append({"other": dict(body)})
+                continue
+            beside = _other_members(body)
+            if piece.type == "image":
+                images.append(piece)
+                pieces.append({"image": True, **beside})
+            elif piece.text.strip():
+                texts.append(piece.text)
+                pieces.append({"chars": len(piece.text), **beside})
+        role: Literal["user", "system"] = "system" if word in SYSTEM_ROLES else "user"
+        form: dict[str, Any] = {"protocol": self.protocol}
+        if word not in ("user", "system"):
+            form["role"] = word
+        if len(texts) > 1 or any(piece.keys() != {"chars"} for piece in pieces):
+            form["pieces"] = pieces
+        if own:
+            form["own"] = dict(own)
+        if pieces or own:
+            form = form if len(form) > 1 else {}
+            yield PromptMessage("\n\n".join(texts), tuple(images), role, form, at)
+
+    def result(self, value: object, **own: Any) -> tuple[tuple[Content, ...], Any]:
+        """(the content of a result, its form)."""
+        content, pieces = list[Content](), list[dict[str, Any]]()
+        for body in dicts([{"text": value}] if isinstance(value, str) else value):
+            piece = self._piece(body)
+            if piece is None:
+                pieces.append({"other": dict(body)})
+            elif piece.type == "image" or piece.text:
+                content.append(piece)
+                pieces.append(_other_members(body))
+        form: dict[str, Any] = {"own": own} if own else {}
+        if any(pieces):
+            form["pieces"] = pieces
+        return tuple(content), {"protocol": self.protocol, **form} if form else {}
+
+
+@dataclass(frozen=True)
+class RequestReader:
+    """A protocol's reader of request bodies: how the request is set up, and its messages."""
+
+    setup: Callable[[Body, RequestNotes], RequestSetup]
+    items: Callable[[Body, RequestNotes], Iterator[RequestItem]]
+
+
+def model_request(
+    reader: RequestReader,
+    body: Body,
+    tools: tuple[Tool, ...],
+    params: Mapping[str, Any],
+    *,
+    failures_in_text: bool = False,
+) -> ModelRequest:
+    """The request that a body of a checked shape makes, as a model gets it. Where the protocol has
+    no field for a failed result, clients say it in the text (`failures_in_text`)."""
+    notes = RequestNotes("")
+    setup, history = reader.setup(body, notes), _Conversation(failures_in_text)
+    for item in reader.items(body, notes):
+        history.add(item)
+    return ModelRequest(
+        model=setup.model,
+        system="\n".join(filter(None, (setup.system, *history.system))),
+        messages=tuple(history.messages) or (Message("user", prompt_parts("", (), {})),),
+        tools=tools,
+        choice=setup.choice,
+        params=params,
+        stream=setup.stream,
+    )
+
+
+_FAILURE = re.compile(r"\s*(?:error\b|\{\s*\"(?:error|is_error)\")", re.I)
+
+
+@dataclass
+class _Conversation:
+    """Messages as they are added. `open_calls` have no result yet; `given_ids` are ids of calls
+    that came without one."""
+
+    failures_in_text: bool
+    messages: list[Message] = field(default_factory=list)
+    system: list[str] = field(default_factory=list)
+    open_calls: list[MessagePart] = field(default_factory=list)
+    given_ids: set[str] = field(default_factory=set)
+
+    def add(self, item: RequestItem) -> None:
+        match item:
+            case PromptMessage(role="system"):
+                self.system.append(item.text)
+            case PromptMessage():
+                self.open_calls.clear()
+                parts = prompt_parts(item.text, item.images, item.form)
+                self.messages.append(Message("user", parts))
+            case AnswerMessage():
+                parts = tuple(self._with_ids(item.parts))
+                self.messages.append(Message("assistant", parts))
+                # Some clients send each call of a turn as a message of its own.
+                self.open_calls += [part for part in parts if part.kind == "call"]
+            case ResultMessage():
+                result, last = self._result(item), self.messages[-1:]
+                if last and last[0].role == "results":
+                    self.messages[-1] = Message("results", (*last[0].parts, result))
+                else:
+                    self.messages.append(Message("results", (result,)))
+
+    def _with_ids(self, parts: Sequence[MessagePart]) -> Iterator[MessagePart]:
+        calls = 0
+        for part in parts:
+            if part.kind == "call":
+                if not part.call_id:
+                    part = replace(part, call_id=f"{len(self.messages)}.{calls}")
+                    self.given_ids.add(part.call_id)
+                calls += 1
+            yield part
+
+    def _result(self, item: ResultMessage) -> MessagePart:
+        call = self._answered_call(item)
+        if call is not None:
+            self.open_calls.remove(call)
+        texts = (piece.text for piece in item.content if piece.type == "text")
+        failed = self.failures_in_text and bool(_FAILURE.match(next(texts, "")))
+        return MessagePart(
+            "result",
+            name=call.name if call is not None else item.name,
+            call_id=call.call_id if call is not None else item.call_id,
+            content=(*item.content, *_images_by_address(item.form)),
+            is_error=item.is_error or failed,
+        )
+
+    def _answered_call(self, item: ResultMessage) -> MessagePart | None:
+        """The open call of the result's id, else of its name, else the first one: that where the
+        result names none, and has no id but one that its client made up."""
+        for call in self.open_calls:
+            if item.call_id and call.call_id == item.call_id:
+                return call
+        for call in self.open_calls:
+            unknown = not item.call_id or call.call_id in self.given_ids
+            if call.name == item.name or (not item.name and unknown):
+                return call
+        return None
+
+
+def _images_by_address(form: Mapping[str, Any]) -> Iterator[Content]:
+    """The images of a result that did not come whole."""
+    for piece in form.get("pieces", ()):
+        if piece.get("other", {}).get("type") in ("image", "image_url", "input_image"):
+            yield Content("image")
+
+
+SYSTEM_ROLES = ("system", "developer")
+_SHOWN = ("type", "text", "source", "image_url", "inlineData")
+"""Members of a piece that a text or an image says."""
+
+
+def _other_members(body: Body) -> dict[str, Any]:
+    """What stood beside a text or an image, as `own`."""
+    own = rest_of(body, *_SHOWN)
+    if isinstance(url := body.get("image_url"), dict) and (inner := rest_of(url, "url")):
+        own["image_url"] = inner
+    return {"own": own} if own else {}
+
+
+def leading_system_messages(messages: object) -> int:
+    """How many messages at the head are the system's and nothing but text: they are the system
+    prompt. All others of the system stay where they are."""
+    count = 0
+    for body in dicts(messages):
+        pieces = dicts(body.get("content"))
+        beside = set(body) - {"type", "id", "status", "role", "content"}
+        if body.get("role") not in SYSTEM_ROLES or beside:
+            break
+        if any(set(it) - {"type", "text"} for it in pieces):
+            break
+        count += 1
+    return count
+
+
+def leading_system_text(messages: object) -> str:
+    """The system prompt of a list of messages."""
+    leading = dicts(messages)[: leading_system_messages(messages)]
+    return "\n\n".join(text_of(message.get("content")) for message in leading)
+
+
+def dicts(value: object) -> list[Body]:
+    """The objects of a list; none of anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def member(body: Body, name: str) -> Body:
+    """The object that is a member of `body`; an empty one where it is none."""
+    value = body.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def placed(value: object) -> Iterator[tuple[int, Body]]:
+    """The objects of a list, each with its place in it."""
+    entries = enumerate(value) if isinstance(value, list) else ()
+    return ((place, entry) for place, entry in entries if isinstance(entry, dict))
+
+
+def rest_of(body: Body, *known: str) -> dict[str, Any]:
+    """The members of `body` but for those that are `known`."""
+    return {name: value for name, value in body.items() if name not in known}
+
+
+def params_of(body: Body, **words: str) -> dict[str, Any]:
+    """The neutral parameters, by what the protocol calls them."""
+    return {ours: body[own] for ours, own in words.items() if body.get(own) is not None}
+
+
+def call_part(call_id: str, name: object, arguments: object) -> MessagePart:
+    """A tool call. Arguments that are no text are written as JSON."""
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments or {}, ensure_ascii=False, separators=(",", ":"))
+    return MessagePart("call", arguments, str(name or ""), call_id)
+
+
+def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
+    """The tool choice as both protocols of OpenAI write it."""
+    parallel, choice = body.get("parallel_tool_calls") is not False, body.get("tool_choice")
+    match choice:
+        case None | "auto":
+            return ToolChoice(parallel=parallel)
+        case "required" | "any":
+            return ToolChoice("required", parallel=parallel)
+        case "none":
+            return ToolChoice("none", parallel=parallel)
+        case {"type": "allowed_tools"}:
+            inner = member(choice, "allowed_tools") or choice
+            names = tuple(filter(None, (_name(body) for body in dicts(inner.get("tools")))))
+            if inner.get("mode") == "required":
+                return ToolChoice("required", allowed=names, parallel=parallel)
+            return ToolChoice(allowed=names, parallel=parallel)
+        case dict() if name := _name(choice):
+            return ToolChoice("tool", name, parallel=parallel)
+    notes.add("The tool choice was not understood; it is auto here.")
+    return ToolChoice(parallel=parallel)
+
+
+def _name(choice: Body) -> str:
+    """The name in a choice, bare or one level deeper."""
+    inner = choice.get(str(choice.get("type")))
+    name = inner.get("name") if isinstance(inner, dict) else choice.get("name")
+    return name if isinstance(name, str) else ""

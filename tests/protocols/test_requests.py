@@ -1,0 +1,109 @@
+"""The readers of request bodies: they take any JSON object, and read back what an encoder wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import Content, Tool, ToolChoice
+from app.protocols.registry import CODECS, REQUEST_READERS
+from app.protocols.request import AnswerMessage, PromptMessage, RequestNotes, ResultMessage
+
+WORDS = (
+    *("messages", "role", "content", "type", "text", "tool_calls", "function", "name", "images"),
+    *("input", "contents", "parts", "functionCall", "functionResponse", "response", "output"),
+    *("system", "tools", "tool_choice", "options", "generationConfig", "toolConfig", "thinking"),
+    *("functionCallingConfig", "allowedFunctionNames", "mode", "allowed_tools", "source", "id"),
+)
+VALUES = ("user", "assistant", "tool", "model", "system", "text", "tool_use", "tool_result", "ANY")
+LEAVES = st.none() | st.booleans() | st.integers() | st.sampled_from(VALUES)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner),
+    max_leaves=24,
+)
+
+
+@pytest.mark.parametrize("protocol", REQUEST_READERS)
+@given(body=st.dictionaries(st.sampled_from(WORDS), JSON))
+def test_any_object_is_read(protocol: str, body: dict[str, Any]) -> None:
+    reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
+    reader.setup(body, notes)
+    for item in reader.items(body, notes):
+        value: Any = body
+        for step in item.at:
+            value = value[step]  # each item names where it stands
+
+
+TOOL = Tool("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
+REQUEST = ModelRequest(
+    "m",
+    "Be brief.",
+    (
+        Message("user", (MessagePart("text", "Look there."),)),
+        Message(
+            "assistant",
+            (
+                MessagePart("text", "I look."),
+                MessagePart("call", '{"at":"there"}', "look", "call_1"),
+                MessagePart("call", '{"at":"here"}', "look", "call_2"),
+            ),
+        ),
+        Message(
+            "results",
+            (
+                MessagePart("result", "", "look", "call_1", (Content(text="a tree"),)),
+                MessagePart("result", "", "look", "call_2", (Content(text="a house"),)),
+            ),
+        ),
+        Message("user", (MessagePart("text", "And now?"),)),
+    ),
+    (TOOL,),
+    ToolChoice("tool", "look"),
+    {"max_tokens": 9},
+)
+
+
+@pytest.mark.parametrize("protocol", REQUEST_READERS)
+def test_what_was_written_is_read_back(protocol: str) -> None:
+    body = json.loads(CODECS[protocol].encode(REQUEST).body)
+    reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
+    setup, items = reader.setup(body, notes), list(reader.items(body, notes))
+    assert setup.system == "Be brief."
+    assert setup.params == {"max_tokens": 9}
+    assert len(setup.tools) == 1
+    if protocol != "ollama":  # has no tool choice
+        assert setup.choice == ToolChoice("tool", "look")
+    read: list[object] = []
+    for item in items:
+        match item:
+            case PromptMessage():
+                read.append(item.text)
+            case AnswerMessage():
+                read += [part.text for part in item.parts]
+            case ResultMessage():
+                read.append(item.content[0].text)
+    assert read == [
+        *("Look there.", "I look.", '{"at":"there"}', '{"at":"here"}'),
+        *("a tree", "a house", "And now?"),
+    ]
+    assert not notes.sentences
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"inlineData": {"mimeType": "image/png"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png"}},
+    ],
+)
+def test_an_image_without_its_bytes_is_none(piece: dict[str, Any]) -> None:
+    notes = RequestNotes("p")
+    (message,) = notes.messages([piece], ())
+    assert message.images == ()
+    assert notes.sentences
