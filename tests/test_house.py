@@ -25,8 +25,9 @@ FLOORS: Mapping[str, int] = {
     **dict.fromkeys(("protocols", "store", "net", "config"), 2),
     **dict.fromkeys(("render", "exchange", "executors", "simulator"), 3),
     "engine": 4,
-    "web": 5,
-    **dict.fromkeys(("commands", "cli"), 6),
+    "tap": 5,
+    "web": 6,
+    **dict.fromkeys(("commands", "cli"), 7),
 }
 SIDEWAYS = {("exchange", "render"), ("cli", "commands"), ("schema", "secrets")}
 """Arrows between rooms of one floor that are drawn on purpose."""

@@ -1,0 +1,2 @@
+"""Other people's agents behind this program: their requests pass through here, unchanged, and
+become sessions."""
