@@ -22,7 +22,7 @@ from app.core.settings import Profile, Protocol
 from app.exchange.bundle import DEFAULT_BASE, ExportFile, SessionBundle, comment_text, file_name
 from app.protocols.base import WireRequest, url_parts
 from app.protocols.parameters import extra_told_to, supported_params
-from app.protocols.registry import codec
+from app.protocols.registry import FACTS, codec
 
 SIMULATOR = DEFAULT_BASE + "/sim"
 SIMULATOR_KEY = "PLAYGROUND_TOKEN"
@@ -31,14 +31,8 @@ SIMULATOR_WORDS = (
     " start the program with: playground serve"
 )
 
-ENDS: Mapping[str, str] = {
-    "anthropic": r"/v1/messages",
-    "openai_chat": r"/chat/completions",
-    "openai_responses": r"/responses",
-    "gemini": r"/(?P<version>v\d\w*)/(?P<model>(?:models|tunedModels|publishers)/[^:]+):\w+",
-    "ollama": r"/api/chat",
-}
-"""How the paths of each protocol end; what stands before is the base of its official package."""
+_PACKAGE_PATHS: Mapping[str, str] = {"gemini": r"/(?P<version>v\d\w*)(?P<owner>/publishers/[^/]+)?"}
+"""What the official package of a protocol puts between its base URL and `FACTS.path`."""
 
 _KEY = re.compile(r"(?:Bearer )?\$(\w+)")
 _KEY_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -140,11 +134,13 @@ def package_base(request: ExportedRequest) -> tuple[str, str, Mapping[str, str]]
     """(base URL, query, what its path says by name) for the official package of its protocol;
     None where the path is not the one that the package asks."""
     parts = url_parts(request.url)
-    match = re.search(ENDS.get(request.protocol, "$^") + "$", parts.path)
+    facts = FACTS.get(request.protocol)
+    before = _PACKAGE_PATHS.get(request.protocol, "")
+    match = re.search(f"{before}{facts.path}$", parts.path) if facts else None
     if match is None:
         return None
-    before = parts.path[: match.start()]
-    return f"{parts.scheme}://{parts.netloc}{before}", parts.query, match.groupdict()
+    base = f"{parts.scheme}://{parts.netloc}{parts.path[: match.start()]}"
+    return base, parts.query, match.groupdict("")
 
 
 def session_before(session: Session, turn: Turn) -> Session:

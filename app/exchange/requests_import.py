@@ -35,13 +35,13 @@ from app.core.events import (
 )
 from app.core.reducer import apply
 from app.core.session import Call, Session
-from app.core.settings import Profile, Protocol, Settings
+from app.core.settings import PROTOCOLS, Profile, Protocol, Settings
 from app.core.tools import Tool, ToolResult
 from app.exchange.parsers import MOST_BYTES, Unreadable, json_lines, json_value
 from app.exchange.tool_entry import UNANSWERED
 from app.exchange.tool_import import import_tools
 from app.protocols.base import join_url
-from app.protocols.registry import REQUEST_READERS, codec
+from app.protocols.registry import FACTS, REQUEST_READERS, codec
 from app.protocols.request import (
     AnswerMessage,
     PromptMessage,
@@ -55,14 +55,6 @@ from app.secrets.names import may_name_secret
 
 MOST_ITEMS = 5_000
 """Messages of one request, and entries of an archive that are looked at."""
-
-ENDS: Mapping[str, Protocol] = {
-    "/chat/completions": "openai_chat",
-    "/responses": "openai_responses",
-    "/v1/messages": "anthropic",
-    "/api/chat": "ollama",
-}
-"""By the end of an address. Gemini's has a method behind its model."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +164,8 @@ def _request(
     if left := [name for name in headers if may_name_secret(name)]:
         all_notes.append(f"Left out, for they may hold a key: {', '.join(left)}.")
     base_url, path = _address(url, protocol)
-    model = path.partition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
+    end = _path_end(path, protocol)
+    named = end.groupdict() if end else {}
     reader, unread = REQUEST_READERS[protocol], RequestNotes(protocol)
     items = [item for item in reader.items(value, unread) if not _is_empty(item)][:MOST_ITEMS]
     if not items:
@@ -180,8 +173,8 @@ def _request(
     if not any(isinstance(item, AnswerMessage) for item in items) and not base_url:
         all_notes.append(f"Read as a request of {protocol}, by its form.")
     setup = reader.setup(value, unread)
-    if model:
-        setup = replace(setup, model=model, stream="stream" in path)
+    if model := named.get("model"):
+        setup = replace(setup, model=model, stream=named["method"].startswith("stream"))
     request = ImportedRequest(protocol, setup, items, base_url, path, text)
     return ImportedRequests((request,), (*all_notes, *unread.sentences))
 
@@ -192,12 +185,12 @@ def _is_empty(item: RequestItem) -> bool:
 
 def _protocol(url: str, body: Mapping[str, Any] | None) -> Protocol | None:
     path = urlsplit(url).path
-    for end, protocol in ENDS.items():
-        if path.endswith(end):
-            return protocol
-    if "/models/" in path and "enerateContent" in path:
-        return "gemini"
-    return _guess_protocol(body) if body is not None else None
+    known = (protocol for protocol in PROTOCOLS if _path_end(path, protocol))
+    return next(known, _guess_protocol(body) if body is not None else None)
+
+
+def _path_end(path: str, protocol: Protocol) -> re.Match[str] | None:
+    return re.search(FACTS[protocol].path + "$", path)
 
 
 def _guess_protocol(body: Mapping[str, Any]) -> Protocol | None:
@@ -228,17 +221,12 @@ def _guess_protocol(body: Mapping[str, Any]) -> Protocol | None:
 def _address(url: str, protocol: Protocol) -> tuple[str, str]:
     """(base URL, path behind it), without what may hold a key; no URL has no base."""
     parts = urlsplit(url)
-    end = next((end for end, name in ENDS.items() if name == protocol), "/models")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "", end
+        return "", "/models" if protocol == "gemini" else FACTS[protocol].path
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
-    path = parts.path
-    ends = [end for end, name in ENDS.items() if name == protocol and path.endswith(end)]
-    if ends:
-        return origin + path.removesuffix(ends[0]), ends[0]
-    before, separator, rest = path.partition("/models/")
-    return (origin + before, f"/models/{rest}") if separator else (origin, path)
+    end = _path_end(parts.path, protocol)
+    return (origin + parts.path[: end.start()], end[0]) if end else (origin, parts.path)
 
 
 # -- HTTP archives -----------------------------------------------------------------------------

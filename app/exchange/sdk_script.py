@@ -256,7 +256,8 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
         extra.pop("contents")
     if extra:
         config["http_options"] = {"extra_body": extra}
-    model = named["model"].removeprefix("models/")
+    path = f"{named['owner']}/{named['collection']}/{named['model']}".removeprefix("/")
+    model = path.removeprefix("models/")
     request = {"model": model, "contents": contents or []}
     return {**request, "config": config} if config else request
 

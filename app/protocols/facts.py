@@ -47,10 +47,12 @@ class ProtocolFacts:
     results, in strict mode (None: there is one, and the table of limits judges). `tool_tokens` is
     what a provider puts around a tool, estimated. `key_name` is the key of an address that is no
     vendor's, "" for none. `simulated` is where the simulator's end stands below its base URL.
+    `path` is a pattern of how the paths of its requests end: what stands before is a base URL.
     """
 
     title: str
     simulated: str
+    path: str
     parameters: ParameterWords
     forced: Assessment
     images: Assessment

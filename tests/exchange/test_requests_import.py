@@ -112,6 +112,35 @@ def test_keys_are_left_out_by_name_and_addresses_lose_theirs() -> None:
     assert "sk-123" not in repr(told.log)
 
 
+@each_row(
+    ("url", "protocol", "base_url", "model"),
+    [
+        ("https://x.test/a/v1/messages", "anthropic", "https://x.test/a", ""),
+        ("https://x.test/v1/chat/completions?a=b", "openai_chat", "https://x.test/v1", ""),
+        ("https://x.test/v1/responses", "openai_responses", "https://x.test/v1", ""),
+        ("http://x.test:11434/api/chat", "ollama", "http://x.test:11434", ""),
+        *(
+            (f"https://x.test{path}:streamGenerateContent", "gemini", f"https://x.test{base}", name)
+            for path, base, name in (
+                ("/v1beta/models/g", "/v1beta", "g"),
+                ("/models/google/g", "", "google/g"),
+                ("/v1/tunedModels/t", "/v1", "t"),
+                ("/v1/publishers/google/models/g", "/v1/publishers/google", "g"),
+            )
+        ),
+    ],
+)
+def test_the_address_says_protocol_base_and_model(
+    url: str, protocol: str, base_url: str, model: str
+) -> None:
+    member = {"gemini": "contents", "openai_responses": "input"}.get(protocol, "messages")
+    said = {"role": "user", "content": "Look", "parts": [{"text": "Look"}]}
+    request = one(f"curl {url} -d '{json.dumps({member: [said]})}'")
+    assert (request.protocol, request.base_url, request.setup.model) == (protocol, base_url, model)
+    assert request.base_url + request.path == url.partition("?")[0]
+    assert not model or request.setup.stream
+
+
 def test_an_archive_gives_its_longest_request_with_the_bytes_that_came() -> None:
     answer = {"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]}
     entries: list[dict[str, Any]] = [

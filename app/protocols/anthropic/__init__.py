@@ -5,6 +5,7 @@ from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts, words
 FACTS = ProtocolFacts(
     "Anthropic",
     "/anthropic",
+    "/v1/messages",
     ParameterWords(
         same={
             "max_tokens": "max_tokens",

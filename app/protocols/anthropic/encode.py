@@ -12,7 +12,7 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.anthropic import limits
+from app.protocols.anthropic import FACTS, limits
 from app.protocols.base import WireRequest
 from app.protocols.encoder import (
     CUT,
@@ -35,7 +35,6 @@ from app.protocols.encoder import (
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "anthropic"
-PATH = "/v1/messages"
 VERSION = {"anthropic-version": "2023-06-01"}
 DEFAULT_MAX_TOKENS = 4096
 QUIRKS: Mapping[str, str] = {
@@ -100,7 +99,7 @@ def encode(request: ModelRequest) -> WireRequest:
     _foretell({**body, **request.own, **request.extra}, request, notes)
     if request.stream:
         body["stream"] = True
-    return wire_request(request, PATH, VERSION, body, notes)
+    return wire_request(request, FACTS.path, VERSION, body, notes)
 
 
 def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> None:

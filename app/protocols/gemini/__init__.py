@@ -5,6 +5,7 @@ from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts, words
 FACTS = ProtocolFacts(
     "Gemini",
     "/gemini",
+    r"/(?P<collection>models|tunedModels)/(?P<model>[^:]+):(?P<method>(?:streamG|g)enerateContent)",
     ParameterWords(
         same={
             "max_tokens": "maxOutputTokens",

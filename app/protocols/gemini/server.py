@@ -50,9 +50,7 @@ from app.protocols.server import (
     tokens,
 )
 
-TAKES = re.compile(
-    r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):(generateContent|streamGenerateContent)"
-)
+TAKES = re.compile(r"/v1(?:beta|alpha)?(?=/\w+/[^/]+$)" + FACTS.path)
 COUNTING = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):countTokens")
 
 MODELS = ("gemini-3-simulated", "gemini-2.5-simulated")
@@ -69,7 +67,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     path, _, query = target.partition("?")
     match = TAKES.fullmatch(path)
     assert match is not None
-    model, stream = unquote(match[1]), match[2] == "streamGenerateContent"
+    model, stream = unquote(match["model"]), match["method"] == "streamGenerateContent"
     as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
     parsed = _parsed(object_of(body), model, stream)
     return replace(parsed, stream_type="application/json" if as_array else "")

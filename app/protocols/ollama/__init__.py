@@ -5,6 +5,7 @@ from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts, words
 FACTS = ProtocolFacts(
     "Ollama",
     "/ollama",
+    "/api/chat",
     ParameterWords(
         same={
             "max_tokens": "num_predict",

@@ -28,11 +28,10 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
-from app.protocols.ollama import limits
+from app.protocols.ollama import FACTS, limits
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "ollama"
-PATH = "/api/chat"
 NDJSON = "application/x-ndjson"
 QUIRKS: Mapping[str, str] = {}
 OPTIONS = {"max_tokens": "num_predict", "temperature": "temperature", "top_p": "top_p"}
@@ -54,7 +53,7 @@ def encode(request: ModelRequest) -> WireRequest:
             notes.add("Ollama sends the arguments of a call whole: they are not seen growing.")
     _add_params(body, request.params, notes)
     body["stream"] = request.stream  # left out, it would mean true
-    return wire_request(request, PATH, {}, body, notes, NDJSON)
+    return wire_request(request, FACTS.path, {}, body, notes, NDJSON)
 
 
 def _tools_for_choice(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:

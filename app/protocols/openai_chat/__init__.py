@@ -5,6 +5,7 @@ from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts, words
 FACTS = ProtocolFacts(
     "OpenAI Chat",
     "/openai/v1",
+    "/chat/completions",
     ParameterWords(
         same={
             "max_tokens": "max_completion_tokens",

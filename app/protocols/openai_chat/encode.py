@@ -31,11 +31,10 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
-from app.protocols.openai_chat import limits
+from app.protocols.openai_chat import FACTS, limits
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "openai_chat"
-PATH = "/chat/completions"
 _ID = re.compile(r".{1,512}", re.DOTALL)
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _MOST_NAME = limits.LONGEST_NAME
@@ -53,7 +52,7 @@ def encode(request: ModelRequest) -> WireRequest:
         body["stream"] = True
         if "no_stream_options" not in request.quirks:
             body["stream_options"] = {"include_usage": True}
-    return wire_request(request, PATH, {}, body, notes)
+    return wire_request(request, FACTS.path, {}, body, notes)
 
 
 def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:

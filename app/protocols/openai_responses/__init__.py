@@ -5,6 +5,7 @@ from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts, words
 FACTS = ProtocolFacts(
     "OpenAI Responses",
     "/openai/v1",
+    "/responses",
     ParameterWords(
         same={
             "max_tokens": "max_output_tokens",

@@ -31,11 +31,10 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
-from app.protocols.openai_responses import limits
+from app.protocols.openai_responses import FACTS, limits
 from app.protocols.parameters import in_own_words
 
 PROTOCOL = "openai_responses"
-PATH = "/responses"
 QUIRKS: Mapping[str, str] = {
     "no_encrypted_reasoning": "reasoning.encrypted_content is not asked for: models that do not "
     "reason and servers that encrypt nothing refuse it (LM Studio, vLLM)",
@@ -79,7 +78,7 @@ def encode(request: ModelRequest) -> WireRequest:
         body["include"] = ["reasoning.encrypted_content"]
     if request.stream:
         body["stream"] = True
-    return wire_request(request, PATH, {}, body, notes)
+    return wire_request(request, FACTS.path, {}, body, notes)
 
 
 def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:

@@ -324,8 +324,8 @@ def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -
 END = ProviderServer(
     name="openai_responses",
     base=FACTS.simulated,
-    path="/responses",
-    takes=re.compile("/responses"),
+    path=FACTS.path,
+    takes=re.compile(FACTS.path),
     models_path=server.END.models_path,
     key=server.key,
     parse=parse,

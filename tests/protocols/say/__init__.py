@@ -8,6 +8,7 @@ from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts
 FACTS = ProtocolFacts(
     "Say",
     "/say",
+    "/lines",
     ParameterWords(same={"max_tokens": "most"}, own=frozenset({"most"})),
     forced=Assessment("no", "It has no tool choice."),
     images=Assessment("no", "A result is one text."),

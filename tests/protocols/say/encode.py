@@ -10,9 +10,8 @@ from app.protocols.base import WireRequest
 from app.protocols.encoder import Notes, foretell, wire_request
 from app.protocols.parameters import in_own_words
 
+from . import FACTS
 from .limits import LIMITS
-
-PATH = "/lines"
 
 
 def encode(request: ModelRequest) -> WireRequest:
@@ -31,7 +30,7 @@ def encode(request: ModelRequest) -> WireRequest:
     }
     if "max_tokens" in request.params:
         body["most"] = request.params["max_tokens"]
-    return wire_request(request, PATH, {}, body, notes, "application/x-ndjson")
+    return wire_request(request, FACTS.path, {}, body, notes, "application/x-ndjson")
 
 
 def _entries(message: Message) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,6 @@ from app.protocols.server import (
 )
 
 from . import FACTS
-from .encode import PATH
 from .request import READER
 
 
@@ -65,8 +64,8 @@ def error(problem: BadRequest, request_id: str) -> bytes:
 END = ProviderServer(
     name="say",
     base=FACTS.simulated,
-    path=PATH,
-    takes=re.compile(PATH),
+    path=FACTS.path,
+    takes=re.compile(FACTS.path),
     models_path="/models",
     key=key,
     parse=parse,
