@@ -154,7 +154,7 @@ class Keys:
         self._pasted: dict[str, str] = {}
         self._confirmed: set[tuple[str, str]] = set()
         self._simulator_key = simulator_key
-        self._given: set[str] = set()
+        self._learned: set[str] = set()
         self._version = 1  # counts the values that became known
         self._redactor: tuple[int, frozenset[str], Redactor] = (0, frozenset(), Redactor())
         for name, url in confirmed:
@@ -210,7 +210,7 @@ class Keys:
             return None
         value = self._value(profile.key_name)
         if value:
-            self._give(value)
+            self.learn(value)
         return value
 
     def missing(self, profile: Profile) -> str:
@@ -281,7 +281,7 @@ class Keys:
             # What was accepted names both, so a key that is bound to no address may go there.
             return self.for_tool(name, url) if bound else self._sent(name, place)
         if value and name not in PLAIN:
-            self._give(value)
+            self.learn(value)
         return value
 
     def _sent(self, name: str, place: str) -> str:
@@ -293,29 +293,30 @@ class Keys:
         value = self._value(name)
         if not value:
             raise BadInput(f"There is no {name}: set it in the environment of this program.")
-        self._give(value)
+        self.learn(value)
         return value
 
-    def _give(self, value: str) -> None:
-        """From now on `value` is masked: it leaves this program."""
-        if value not in self._given:
-            self._given.add(value)
+    def learn(self, value: str) -> None:
+        """From now on, as long as the process lives, `value` is masked: it leaves this program, or
+        came in as a credential."""
+        if value not in self._learned:
+            self._learned.add(value)
             self._version += 1
 
     def secrets(self) -> frozenset[str]:
         """Every value to be masked wherever it turns up: known at this moment, used or not, or
-        ever given to a request."""
+        ever learned."""
         named = (
             value.strip()
             for name, value in self._environ.items()
             if name in DEFAULT_ORIGINS
             or (SECRET_NAME.fullmatch(name) and len(value) >= SECRET_LENGTH)
         )
-        return frozenset([*self._pasted.values(), *self._given, self._simulator_key, *named])
+        return frozenset([*self._pasted.values(), *self._learned, self._simulator_key, *named])
 
     def redactor(self) -> Redactor:
-        """A redactor of `secrets`, which are read when a key is pasted, or given for the first
-        time: the environment of a process changes by nobody else."""
+        """A redactor of `secrets`, which are read when a key is pasted or a value learned: the
+        environment of a process changes by nobody else."""
         version, secrets, redactor = self._redactor
         if version != self._version:
             version, known = self._version, self.secrets()

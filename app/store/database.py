@@ -284,6 +284,10 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE chunks ADD COLUMN cuts TEXT NOT NULL DEFAULT '';
     """,
+    """
+    CREATE TABLE taps (id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
+        updated_ms INTEGER NOT NULL);
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 

@@ -1,5 +1,5 @@
-"""The user's own tools, profiles, servers, rules and confirmations as rows. Knows nothing of what
-they mean; checks are made before.
+"""The user's own tools, profiles, servers, rules, taps and confirmations as rows. Knows nothing of
+what they mean; checks are made before.
 """
 
 from __future__ import annotations
@@ -195,6 +195,16 @@ class Library:
         insert = "INSERT OR REPLACE INTO rules (session, body, updated_ms) VALUES (?, ?, ?)"
         row = (session, json.dumps([to_data(rule) for rule in rules]), at_ms)
         await self._db.write([Statement(insert, [row])], full=True)
+
+    async def taps(self) -> list[tuple[str, str]]:
+        """(SHA-256 of its secret in hexadecimal digits, JSON) of each tap; never a secret."""
+        rows = await self._db.rows("SELECT hash, body FROM taps")
+        return [(row[0], row[1]) for row in rows]
+
+    async def save_tap(self, tap_id: str, hashed: str, body: str, at_ms: int) -> None:
+        """Keep the tap, its JSON being `body`, over what was kept of it."""
+        insert = "INSERT OR REPLACE INTO taps (id, hash, body, updated_ms) VALUES (?, ?, ?, ?)"
+        await self._db.write([Statement(insert, [(tap_id, hashed, body, at_ms)])], full=True)
 
     async def confirmations(self) -> list[tuple[str, str]]:
         """(name of a key, origin) of each place a key may go to; never a key."""

@@ -1,16 +1,38 @@
-"""Taps: doors for agents, each with a secret of its own and a provider behind it."""
+"""Taps: doors for agents, each with a secret of its own and a provider behind it.
+
+Kept in the database by the hash of the secret, which itself is written nowhere. What has passed
+through a tap is remembered here in memory alone, as long as the process lives.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import hmac
+import json
 import secrets
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+from urllib.parse import unquote_plus
+
+from app.core.errors import BadInput, Conflict, NotFound
+from app.core.serialization import from_data, to_data
+from app.core.settings import Profile
+from app.net.keys import Keys
+from app.secrets.names import names_key
+from app.store.library import Library
 
 StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]
 """What waits for the user: nothing; calls that no rule allows; every call; results, too; errors."""
+
+STOPS: tuple[StopAt, ...] = get_args(StopAt)
+
+MOST_TITLE = 200
+MOST_OTHERS = 50
+"""Requests of a tap that are no conversations; of more the last ones are remembered."""
+MOST_PATH = 200
+"""Characters that are remembered of such a request's path."""
 
 
 @dataclass(frozen=True)
@@ -27,31 +49,182 @@ class Tap:
     revoked_ms: int | None = None
 
 
-class Taps:
-    """All taps by the hash of their secret."""
+@dataclass(frozen=True)
+class OtherRequest:
+    """A request that is no conversation: a list of models, an unknown path. `path` has its query,
+    but for the value of a key in it. `at_ms` is Unix time in ms."""
 
-    def __init__(self, clock: Callable[[], int], new_id: Callable[[], str]) -> None:
+    method: str
+    path: str
+    status: int
+    at_ms: int
+
+
+@dataclass
+class Activity:
+    """What has passed through a tap since this process began: all `requests`, when the last one
+    came (Unix ms, None before the first), and the last of those that are no conversations, the
+    newest at the end. `since_start` is whether the tap was made by this process, so that none came
+    before."""
+
+    requests: int = 0
+    last_ms: int | None = None
+    others: deque[OtherRequest] = field(default_factory=lambda: deque(maxlen=MOST_OTHERS))
+    since_start: bool = False
+
+
+class Taps:
+    """All taps by the hash of their secret. They are read when they are first asked for.
+
+    `profile_named` gives the profile of a name, or NotFound; `clock` is Unix time in ms.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        keys: Keys,
+        profile_named: Callable[[str], Profile],
+        clock: Callable[[], int],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._library = library
+        self._keys = keys
+        self._profile_named = profile_named
         self._clock = clock
         self._new_id = new_id
+        self._changing = asyncio.Lock()
+        self._loaded = False
         self._by_hash: dict[str, Tap] = {}
+        self._activity: dict[str, Activity] = {}
 
-    def create(
-        self, upstream: str, title: str = "", stop_at: StopAt = "nothing", agent: str = ""
+    async def create(
+        self,
+        upstream: str = "simulator",
+        title: str = "",
+        stop_at: str = "nothing",
+        agent: str = "",
     ) -> tuple[Tap, str]:
-        """A new tap and its secret, which is known only now."""
+        """A new tap and its secret (43 characters, url-safe), which is known only now.
+
+        NotFound where there is no profile `upstream`, BadInput where it has no address, or
+        something else cannot be kept.
+        """
+        if not self._profile_named(upstream).base_url:
+            raise BadInput(f"The profile {upstream!r} has no address yet. Set it at its page.")
+        stop = _stop_at(stop_at)
+        title, agent = self._words("title", title), self._words("agent", agent)
+        await self._load()
         secret = secrets.token_urlsafe(32)
-        tap = Tap(self._new_id(), title, upstream, stop_at, agent, self._clock())
-        self._by_hash[_hash(secret)] = tap
+        self._keys.learn(secret)
+        hashed = _hash(secret)
+        tap = Tap(self._new_id(), title, upstream, stop, agent, self._clock())
+        await self._save(hashed, tap)
+        self._by_hash[hashed] = tap
+        self._activity[tap.id] = Activity(since_start=True)
         return tap, secret
 
-    def find(self, secret: str) -> Tap | None:
+    async def find(self, secret: str) -> Tap | None:
         """The tap of that secret; None where there is none, or it was revoked."""
-        hashed = _hash(secret)
-        for known, tap in self._by_hash.items():
-            if hmac.compare_digest(known, hashed):
-                return tap if tap.revoked_ms is None else None
-        return None
+        await self._load()
+        # By its hash: how long that takes says nothing of how much of a secret was right.
+        tap = self._by_hash.get(_hash(secret))
+        if tap is None:
+            return None
+        self._keys.learn(secret)
+        return tap if tap.revoked_ms is None else None
+
+    async def all(self) -> list[Tap]:
+        """Those in use, then the revoked ones, of each the newest first."""
+        await self._load()
+        newest = sorted(self._by_hash.values(), key=lambda tap: -tap.created_ms)
+        return sorted(newest, key=lambda tap: tap.revoked_ms is not None)
+
+    async def get(self, tap_id: str) -> Tap:
+        """NotFound where there is none."""
+        return (await self._entry(tap_id))[1]
+
+    async def set_stop_at(self, tap_id: str, stop_at: str) -> Tap:
+        """BadInput where `stop_at` is none of `STOPS`, Conflict where the tap was revoked."""
+        stop = _stop_at(stop_at)
+        async with self._changing:
+            hashed, tap = await self._entry(tap_id)
+            if tap.revoked_ms is not None:
+                raise Conflict("This tap was revoked. Make a new one.")
+            changed = replace(tap, stop_at=stop)
+            await self._save(hashed, changed)
+            self._by_hash[hashed] = changed
+        return changed
+
+    async def revoke(self, tap_id: str) -> Tap:
+        """From now on its secret is refused, also where that cannot be saved; a second time changes
+        nothing."""
+        async with self._changing:
+            hashed, tap = await self._entry(tap_id)
+            if tap.revoked_ms is None:
+                tap = self._by_hash[hashed] = replace(tap, revoked_ms=self._clock())
+            await self._save(hashed, tap)
+        return tap
+
+    def note(self, tap_id: str, at_ms: int) -> None:
+        """A request of the tap's agent came in at `at_ms` (Unix time)."""
+        activity = self._activity.setdefault(tap_id, Activity())
+        activity.requests += 1
+        activity.last_ms = at_ms
+
+    def note_other(self, tap_id: str, method: str, target: bytes, status: int, at_ms: int) -> None:
+        """The request of `method` for `target` (raw path and query behind the door), which came in
+        at `at_ms` and was answered by `status`, was no conversation. It was counted by `note`."""
+        path = self._keys.redactor().redact_text(without_key(target))[:MOST_PATH]
+        activity = self._activity.setdefault(tap_id, Activity())
+        activity.others.append(OtherRequest(method[:20], path, status, at_ms))
+
+    def activity(self, tap_id: str) -> Activity:
+        """What has passed through the tap since this process began."""
+        return self._activity.get(tap_id) or Activity()
+
+    async def _load(self) -> None:
+        if self._loaded:
+            return
+        rows = await self._library.taps()
+        saved = {hashed: from_data(Tap, json.loads(body)) for hashed, body in rows}
+        if not self._loaded:  # two may have asked at once
+            self._by_hash, self._loaded = {**saved, **self._by_hash}, True
+
+    async def _save(self, hashed: str, tap: Tap) -> None:
+        await self._library.save_tap(tap.id, hashed, json.dumps(to_data(tap)), self._clock())
+
+    async def _entry(self, tap_id: str) -> tuple[str, Tap]:
+        await self._load()
+        for hashed, tap in self._by_hash.items():
+            if tap.id == tap_id:
+                return hashed, tap
+        raise NotFound(f"There is no tap {tap_id!r}.")
+
+    def _words(self, name: str, text: str) -> str:
+        words = " ".join(text.split())
+        if len(words) > MOST_TITLE:
+            raise BadInput(f"{name} has at most {MOST_TITLE} characters.")
+        return self._keys.redactor().redact_text(words)
+
+
+def without_key(target: bytes) -> str:
+    """`target` (raw path and query) as text, with stars for the value of a key in its query."""
+    path, mark, query = target.decode("latin-1").partition("?")
+    return path + mark + "&".join(_starred(pair) for pair in query.split("&"))
+
+
+def _starred(pair: str) -> str:
+    name, _, value = pair.partition("=")
+    hidden = value and names_key(unquote_plus(name), unquote_plus(value))
+    return f"{name}=***" if hidden else pair
+
+
+def _stop_at(text: str) -> StopAt:
+    for stop in STOPS:
+        if stop == text:
+            return stop
+    raise BadInput(f"stop_at is one of {', '.join(STOPS)}.")
 
 
 def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

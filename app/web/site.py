@@ -16,7 +16,7 @@ from app.core.errors import StoreGone
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot
 from app.engine.engine import Engine
-from app.engine.sessions import LiveSession, SessionStore
+from app.engine.sessions import LiveSession, SessionStore, new_id
 from app.render.paging import Shown
 from app.render.replay import Fixed, Player
 from app.render.replay_timeline import reel
@@ -25,6 +25,7 @@ from app.render.wire_rows import WireRows
 from app.store.batch import Summary
 from app.store.library import Version
 from app.store.search import SearchHit
+from app.tap.taps import Taps
 from app.web.imports.view import ChoicePage
 from app.web.rules.view import lets_through
 
@@ -131,7 +132,8 @@ class Site:
     `reels` are the sessions that are being replayed. `values` are those that may be keys of servers
     on import pages, by a word of the page's own: they are in no page, no log and no database.
     `uploads` are there while somebody chooses, by a word of their own. `listed` are the newest rows
-    of the list of sessions, and the version of the list that they show.
+    of the list of sessions, and the version of the list that they show. `taps` are the doors for
+    agents.
     """
 
     engine: Engine
@@ -143,6 +145,12 @@ class Site:
     values: dict[str, tuple[Replaced, ...]] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
     listed: tuple[int, list[SessionRow]] = (-1, [])
+    taps: Taps = field(init=False)
+
+    def __post_init__(self) -> None:
+        engine = self.engine
+        clock, profile = engine.sessions.clock, engine.profile
+        self.taps = Taps(engine.library, engine.keys, profile, clock, new_id)
 
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""
