@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 from app import __version__, config
@@ -63,13 +64,18 @@ def _command(module: str) -> Callable[[argparse.Namespace], int]:
     """The `main` of `module`. What is imported stays: to look through it for garbage, again and
     again while it grows, would be a fourth of a start, and later a pause in every page."""
     if module in sys.modules:
-        return sys.modules[module].main  # type: ignore[no-any-return]
+        return _main_of(sys.modules[module])
     gc.disable()
     try:
-        return import_module(module).main  # type: ignore[no-any-return]
+        return _main_of(import_module(module))
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _main_of(module: ModuleType) -> Callable[[argparse.Namespace], int]:
+    main: Callable[[argparse.Namespace], int] = module.main
+    return main
 
 
 class _Parser(argparse.ArgumentParser):

@@ -8,8 +8,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -88,7 +88,25 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(EXPECTED)
 
 
-def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> uvicorn.Server:
+class _Server(uvicorn.Server):
+    """uvicorn's own, which calls `on_ready` once connections are taken. Signals are the command's
+    affair: uvicorn would die of the very signal it has seen to."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.on_ready: Callable[[], None] = lambda: None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.on_ready()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _Server:
     """A quiet server: no access log (it would hold tokens), no lifespan, no word on cuts."""
     config = uvicorn.Config(
         app,
@@ -103,8 +121,9 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> u
     )
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config.load()
+    # uvicorn names a class here and only calls it.
     config.http_protocol_class = partial(_QuietConnection, patience_s)  # type: ignore[assignment]
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 class _QuietConnection(HttpToolsProtocol):
@@ -137,6 +156,7 @@ class _QuietConnection(HttpToolsProtocol):
 
         self.app = app
 
+    # asyncio's own class says BaseTransport, which uvicorn's narrows in the same way.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
@@ -189,18 +209,9 @@ class _QuietConnection(HttpToolsProtocol):
             self.transport.close()
 
 
-async def serve(instance: uvicorn.Server, sock: socket.socket, ready: Callable[[], None]) -> None:
+async def serve(instance: _Server, sock: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until `should_exit`; `ready` is called once connections are taken."""
-    start = instance.startup
-
-    async def started(sockets: list[socket.socket] | None = None) -> None:
-        await start(sockets)
-        if instance.started:
-            ready()
-
-    instance.startup = started  # type: ignore[method-assign]
-    # Signals are the command's affair: uvicorn would die of the very signal it has seen to.
-    instance.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
+    instance.on_ready = ready
     await instance.serve(sockets=[sock])
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from app.core.errors import NotFound
-from app.core.settings import SIMULATOR_URL, Profile
+from app.core.settings import SIMULATOR_URL, Profile, Protocol
 
 LOCAL_S = 300.0
 """A local server may load its model before its first byte, and think long between two."""
@@ -68,9 +68,9 @@ class Provider:
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
-def simulated(name: str, protocol: str, title: str) -> Provider:
+def simulated(name: str, protocol: Protocol, title: str) -> Provider:
     return Provider(
-        Profile(name, protocol, SIMULATOR_URL, model="simulator"),  # type: ignore[arg-type]
+        Profile(name, protocol, SIMULATOR_URL, model="simulator"),
         f"Simulator, {title}",
         "Built in: answers at once, calls tools by the words of a prompt, plays faults.",
     )

@@ -113,6 +113,9 @@ def outcome(call: Call) -> dict[str, Any]:
     }
 
 
+_DECISIONS: tuple[Decision, ...] = get_args(Decision)
+
+
 def _decision(asked: DecisionRequest) -> Decision:
     if asked.fault:
         row = known(asked.fault)
@@ -122,9 +125,9 @@ def _decision(asked: DecisionRequest) -> Decision:
         if asked.decision not in ("", row.decision):
             raise Refused(f"{_capitalized(row.title)} {OTHER_WAY[row.runs]}")
         return row.decision
-    for word in get_args(Decision):
+    for word in _DECISIONS:
         if word == asked.decision:
-            return word  # type: ignore[no-any-return]
+            return word
     raise BadInput(f"A decision is run, answer or deny, not {asked.decision!r}.")
 
 

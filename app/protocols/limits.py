@@ -529,12 +529,14 @@ def _refs(schema: Any) -> Iterator[str]:
 # Rows that several protocols have.
 
 
-def too_many_tools(most: int, source: Citation, refusal: str, **more: str) -> Limit[Any]:
+def too_many_tools(
+    most: int, source: Citation, refusal: str, *, param: str = "", code: str = ""
+) -> Limit[Any]:
     def find(tools: Sequence[SentTool]) -> Match:
         return len(tools) > most and {"count": len(tools)}
 
     says = f"takes {most} tools in a request, not {{count}}"
-    return Limit(says, find, source, refusal, **more)  # type: ignore[arg-type]
+    return Limit(says, find, source, refusal, param=param, code=code)
 
 
 def equal_names(source: Citation, refusal: str = "", param: str = "") -> Limit[Any]:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeGuard
 
 import jsonschema_rs
 
@@ -601,7 +601,7 @@ def _another(text: str, form: str, number: int) -> str:
             return text
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     """Whether `value` is one to reckon with; an integer that no float can tell is none."""
     if isinstance(value, bool):
         return False
@@ -610,7 +610,7 @@ def _is_number(value: Any) -> bool:
 
 def _number_at(schema: Mapping[str, Any], name: str, absent: float) -> float:
     value = schema.get(name)
-    return value if _is_number(value) else absent  # type: ignore[return-value]
+    return value if _is_number(value) else absent
 
 
 def _number_of(value: Any, absent: int) -> int:

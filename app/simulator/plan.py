@@ -157,21 +157,19 @@ def mentioned(values: Iterable[Any], text: str) -> list[Any]:
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema without its reference and without the `null` of an optional value."""
+    found = mapping(schema)
     for _ in range(8):
-        schema = mapping(schema)
-        ref = schema.get("$ref")
-        parts = schema.get("anyOf") or schema.get("oneOf")
+        ref = found.get("$ref")
+        parts = found.get("anyOf") or found.get("oneOf")
         choices = [mapping(part) for part in parts] if isinstance(parts, list) else []
         if isinstance(ref, str) and is_local(ref):
-            schema = {
-                **mapping(resolve(root, ref)),
-                **{k: schema[k] for k in schema if k != "$ref"},
-            }
-        elif choices and "type" not in schema:
+            beside = {k: found[k] for k in found if k != "$ref"}
+            found = {**mapping(resolve(root, ref)), **beside}
+        elif choices and "type" not in found:
             real = next((part for part in choices if part.get("type") != "null"), choices[0])
-            schema = {k: schema[k] for k in schema if k not in ("anyOf", "oneOf")} | dict(real)
+            found = {k: found[k] for k in found if k not in ("anyOf", "oneOf")} | dict(real)
         else:
-            return schema  # type: ignore[no-any-return]
+            return found
     return {}
 
 

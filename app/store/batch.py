@@ -28,6 +28,7 @@ from app.core.events import (
     Source,
 )
 from app.core.serialization import from_row, kind_of, to_row
+from app.core.session import SessionState
 from app.store.database import INDEXED, Statement
 
 
@@ -55,7 +56,7 @@ class Summary:
     title: str
     created_ms: int
     updated_ms: int
-    state: str
+    state: SessionState
     model: str
     calls: int
     waiting: int

@@ -15,6 +15,7 @@ from typing import Any
 from app.core.errors import StoreError, StoreUnwritable
 from app.core.events import CallDecided, Logged, PartEnded, SessionForked
 from app.core.serialization import from_row, kind_of
+from app.core.session import SessionState
 from app.store.batch import (
     CHUNK_COLUMNS,
     DELTA,
@@ -558,7 +559,7 @@ class Relative:
 
     id: str
     title: str
-    state: str
+    state: SessionState
     updated_ms: int
     parent: str
     parent_seq: int

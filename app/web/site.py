@@ -226,7 +226,7 @@ def row_of(summary: Summary) -> SessionRow:
     return SessionRow(
         summary.id,
         summary.title,
-        summary.state,  # type: ignore[arg-type]
+        summary.state,
         summary.updated_ms,
         summary.model,
         summary.calls,

@@ -114,7 +114,8 @@ def test_a_new_row_changes_all_who_speak_of_limits(
     tool = CONSTRUCT.tool
     assert told(protocol, tool, CONSTRUCT) == [False] * 5
     table = LIMITS[protocol]
-    grown = replace(table, **{kind: (*getattr(table, kind), ROWS[kind])})  # type: ignore[arg-type]
+    changes: dict[str, Any] = {kind: (*getattr(table, kind), ROWS[kind])}
+    grown = replace(table, **changes)
     monkeypatch.setattr(MODULES[protocol], "LIMITS", grown)
     assert told(protocol, tool, CONSTRUCT) == [True] * 5
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from app.core.messages import Message, MessagePart
 from app.core.tools import ToolChoice
@@ -18,8 +19,8 @@ RAIN = ("c2", "get_weather", '{"city": "Paris"}')
 WEATHER = '{"city": "Paris", "temperature": 18, "unit": "celsius", "condition": "sunny"}'
 
 
-def reply(*messages: Message, **request: object) -> ModelReply:
-    return model_reply(asking(*messages, **request))  # type: ignore[arg-type]
+def reply(*messages: Message, **request: Any) -> ModelReply:
+    return model_reply(asking(*messages, **request))
 
 
 def names(answer: ModelReply) -> list[str]:

@@ -210,7 +210,8 @@ def _server(
         listed = holder.get("servers")
         if isinstance(listed, list) and listed and isinstance(listed[0], Mapping):
             url = _with_defaults(listed[0]).strip()
-            url, lost = re.fullmatch(r"([^?#]*)(.*)", url, re.DOTALL).groups()  # type: ignore[union-attr]
+            whole, url = url, re.split("[?#]", url, maxsplit=1)[0]
+            lost = whole[len(url) :]
             if len(listed) > 1:
                 tool.notes.append("The document names several servers; this is the first.")
             break

@@ -160,7 +160,7 @@ async def _picker(
     choices = [CompareChoice(row_of(summary), "", at < MOST) for at, summary in enumerate(named)]
     for relative in await family(site.engine.database, ids[0]) if ids else ():
         if words.lower() in relative.title.lower():
-            row = SessionRow(relative.id, relative.title, relative.state, relative.updated_ms)  # type: ignore[arg-type]
+            row = SessionRow(relative.id, relative.title, relative.state, relative.updated_ms)
             choices.append(CompareChoice(row, _kinship(named[0], relative), False))
     last = await log.summaries(words, limit=LISTED)
     choices += [CompareChoice(row_of(summary), "", False) for summary in last]
