@@ -293,6 +293,19 @@ def written(protocol: str, usage: Usage) -> int | None:
     return (written_tokens or 0) + thought
 
 
+def writing_speed(turns: Iterable[Turn]) -> float | None:
+    """Output tokens per second, from the first part of each answer to its end; None where nothing
+    was counted, or where all came in one piece."""
+    tokens = took_ms = 0
+    for turn in turns:
+        if turn.end is None or turn.first_part_ms is None or turn.closed_ms is None:
+            continue
+        if wrote := written(turn.request.protocol, turn.end.usage):
+            tokens += wrote
+            took_ms += turn.closed_ms - turn.first_part_ms
+    return 1000 * tokens / took_ms if took_ms > 0 else None
+
+
 def _often(times: int) -> str:
     return "once" if times == 1 else f"{times} times"
 

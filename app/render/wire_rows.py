@@ -38,7 +38,6 @@ from app.core.events import (
     Source,
     TaskEnded,
     TaskStarted,
-    Usage,
     Warned,
 )
 from app.protocols.base import url_parts
@@ -114,7 +113,7 @@ class Row:
 @dataclass
 class Measures:
     """Fed with what comes. `gap_ms` is the longest time between two pieces of the answer, and
-    `gap_at_ms` when it began; `tokens` are those written, None where nobody said how many."""
+    `gap_at_ms` when it began."""
 
     size: int = 0
     frames: int = 0
@@ -124,7 +123,6 @@ class Measures:
     last_ms: int = 0
     gap_ms: int = 0
     gap_at_ms: int = 0
-    tokens: int | None = None
     ended: bool = False
 
     def fed(self, at_ms: int, size: int, frames: int) -> bool:
@@ -148,34 +146,22 @@ class Measures:
             case PartDelta() | PartEnded() if self.first_token_ms is None:
                 self.first_token_ms = at_ms
                 return True
-            case ResponseEnded(usage=usage) | ResponseFailed(usage=usage):
-                self._over(usage)
+            case ResponseEnded() | ResponseFailed():
+                self.ended = True
                 return True
         return False
 
-    def _over(self, usage: Usage) -> None:
-        self.tokens = usage.output_tokens
-        self.ended = True
-
-    @property
-    def rate(self) -> float | None:
-        """Tokens per second, from the first token to the last byte; None where it means nothing:
-        an answer in one piece, or tokens that nobody counted."""
-        first = self.first_token_ms
-        if first is None or not self.tokens or self.last_ms <= first:
-            return None
-        return self.tokens / ((self.last_ms - first) / 1000)
-
-    def facts(self) -> list[tuple[str, str]]:
-        """(name, value) of all that is known so far."""
+    def facts(self, speed: float | None = None) -> list[tuple[str, str]]:
+        """(name, value) of all that is known so far; `speed` is that of the turn, in tokens per
+        second (`writing_speed`)."""
         times = (
             ("First byte", self.first_byte_ms),
             ("First token", self.first_token_ms),
             ("First call", self.first_call_ms),
         )
         rows = [(name, duration(ms)) for name, ms in times if ms is not None]
-        if self.ended and self.rate is not None:
-            rows.append(("Tokens per second", f"{self.rate:.1f}"))
+        if self.ended and speed is not None:
+            rows.append(("Tokens per second", f"{speed:.1f}"))
         if self.ended and self.gap_ms:
             rows.append(("Longest gap", f"{duration(self.gap_ms)} at {duration(self.gap_at_ms)}"))
         if self.ended:

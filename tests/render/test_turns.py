@@ -16,6 +16,7 @@ from app.core.events import (
     ResponseStarted,
     RetryScheduled,
     RunStopped,
+    Source,
     TurnDropped,
     Usage,
     Warned,
@@ -153,6 +154,20 @@ def head(end: ResponseEnded, *, real: bool = True, priced: bool = True) -> Node:
 
 
 COUNTED = ResponseEnded("stop", usage=Usage(1412, 96, {}, 1000, 20, 40))
+
+
+def test_the_head_and_the_wire_say_one_speed() -> None:
+    gemini = settings(profile=Profile("g", "gemini", "https://llm.example/v1", model="m"))
+    log = Log(step_ms=100).start(gemini).prompt().request(protocol="gemini").part(0, "text", "Hi")
+    log.add(ResponseEnded("stop", usage=Usage(8, 100, reasoning_tokens=50)))
+    wire = WireRows()
+    for logged in log.events:
+        wire.log(replace(logged, source=Source(1, 0, 0)))
+    wire.feed(1, log.now_ms - 100, b"data: {}\n\n")
+    view = View(log.session(), "", wire, log.now_ms)
+    headed, wired = (roots(block(ENV, view, f"{name}-1"))[0] for name in ("turnhead", "wirehead"))
+    assert "500/s" in words(headed)
+    assert "Tokens per second500.0" in words(wired)
 
 
 def test_a_head_tells_times_tokens_and_speed() -> None:

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
-from app.core.limits import turn_cost, turn_tokens, written
+from app.core.limits import turn_cost, turn_tokens, writing_speed
 from app.core.session import Call, Session, Turn
 from app.render.blocks import PageFrame, Touch, frame, frame_html
 from app.render.filters import clip, duration, one_line, plural
@@ -399,15 +399,8 @@ def _first(run: Sequence[Turn]) -> str:
 
 
 def _speed(run: Sequence[Turn]) -> str:
-    total, took_ms = 0, 0
-    for turn in run:
-        if turn.end is None:
-            continue
-        wrote = written(turn.request.protocol, turn.end.usage)
-        if wrote and turn.closed_ms is not None and turn.first_part_ms is not None:
-            total += wrote
-            took_ms += turn.closed_ms - turn.first_part_ms
-    return f"{round(1000 * total / took_ms):,}/s" if took_ms else NONE
+    speed = writing_speed(run)
+    return NONE if speed is None else f"{round(speed):,}/s"
 
 
 def _known(amounts: Sequence[float | None], spelled: Callable[[float], str]) -> str:
