@@ -69,6 +69,35 @@ def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> 
 
 
 @each_row(
+    ("schema", "argument"),
+    [
+        ({"type": "boolean"}, "x: bool | None = None"),
+        ({"type": "boolean", "default": True}, "x: bool = True"),
+        ({"type": ["string", "null"]}, "x: str | None = None"),
+        ({"type": ["string", "integer"]}, "x: str | int | None = None"),
+        ({"type": "integer", "minimum": 5}, "x: Annotated[int, Field(ge=5)] | None = None"),
+        ({"type": "string", "description": "a\nb"}, " | None = None"),
+        ({"enum": ["a", None]}, 'x: Literal["a", None] = None'),
+        ({"enum": ["a", "b"]}, 'x: Literal["a", "b"] | None = None'),
+        ({"type": "object", "properties": {"at": {"type": "string"}}}, "x: X | None = None"),
+        ({"type": "null"}, "x: None = None"),
+        ({}, "x: Any = None"),
+    ],
+)
+def test_what_may_be_left_out_has_a_type_that_takes_none(schema: Any, argument: str) -> None:
+    optional = with_one(schema)
+    shown = face(optional)
+    assert shown.lossy == ()
+    assert argument in shown.source
+    assert tool_from(shown.source, optional) == optional
+    if "x: bool | None" in shown.source:
+        edited = tool_from(shown.source.replace("bool", "int"), optional)
+        assert edited.parameters["properties"] == {"x": {"type": "integer"}}
+        added = tool_from(shown.source.replace("None):", "None, y: int | None = None):"), optional)
+        assert added.parameters["properties"]["y"] == {"type": ["integer", "null"]}
+
+
+@each_row(
     "one",
     [
         *EXAMPLES,

@@ -6,9 +6,10 @@ into one module, which can be imported again.
 
 from __future__ import annotations
 
+import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +34,7 @@ _FORMATS = {
 _TAKEN = {
     *("Annotated", "Any", "Context", "Decimal", "Dict", "Enum", "Field", "FilePath", "Final"),
     *("Iterable", "List", "Literal", "Mapping", "Optional", "Path", "Required", "Sequence"),
-    *("Set", "Tuple", "Type", "Union", "RunContext", "ToolContext", "ToolRuntime"),
+    *("Omitted", "Set", "Tuple", "Type", "Union", "RunContext", "ToolContext", "ToolRuntime"),
 }
 """Names that a reader takes for something else than a class of this file."""
 
@@ -47,13 +48,16 @@ class _Writing:
     left: int = 2_000
 
 
-def signature_of(tool: Tool, *, in_docstring: bool) -> str:
-    """The source. `in_docstring` says where the arguments are described: there, or in their
-    hints, which can say any text."""
+def signature_of(
+    tool: Tool, *, in_docstring: bool, in_file: bool = False
+) -> tuple[str, frozenset[str]]:
+    """The source, and the arguments whose hint has a None that their schema has not: those that
+    may be left out. `in_docstring` says where the arguments are described: there, or in their
+    hints, which can say any text. `in_file` says so of a None by a name of its own (`Omitted`)."""
     writing, parameters = _Writing(tool.parameters), tool.parameters
     properties = parameters.get("properties", {})
     needed = parameters.get("required", ())
-    in_docstring_texts, arguments = {}, []
+    in_docstring_texts, arguments, widened = {}, [], set()
     keyword_only = _default_comes_first(properties, needed)
     for name, schema in properties.items():
         schema = schema if isinstance(schema, Mapping) else {}
@@ -64,6 +68,9 @@ def signature_of(tool: Tool, *, in_docstring: bool) -> str:
         required = name in needed
         default, schema = _default(schema, required=required)
         hint = writing_hint(writing, schema, name, 0)
+        if default == "None" and not _takes_none(ast.parse(hint, mode="eval").body):
+            hint = f"Omitted[{hint}]" if in_file else f"{hint} | None"
+            widened.add(_identifier(name))
         equals = f" = {default}" if default else ""
         arguments.append(f"{_identifier(name)}: {hint}{equals}")
     head = _head(tool.name, [*(["*"] if keyword_only else []), *arguments])
@@ -71,7 +78,22 @@ def signature_of(tool: Tool, *, in_docstring: bool) -> str:
         *writing.classes.values(),
         head + _docstring(tool.description, in_docstring_texts) + "    ...\n",
     ]
-    return "\n\n".join(blocks)
+    return "\n\n".join(blocks), frozenset(widened)
+
+
+def _takes_none(hint: ast.expr) -> bool:
+    """Whether None is a value of a hint that this module wrote."""
+    match hint:
+        case ast.Constant(value=None) | ast.Name(id="Any"):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _takes_none(left) or _takes_none(right)
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
+            return _takes_none(inner)
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=inside):
+            values = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+            return any(isinstance(value, ast.Constant) and value.value is None for value in values)
+    return False
 
 
 def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
@@ -252,21 +274,26 @@ _MOST_DEEP = 12
 
 @dataclass(frozen=True)
 class Face:
-    """`source` is one function; `lossy` are sentences on what it does not say, () for all said."""
+    """`source` is one function; `lossy` are sentences on what it does not say, () for all said.
+    `widened` are the arguments that are None where a call leaves them out, and in JSON never."""
 
     source: str
     lossy: tuple[str, ...] = ()
+    widened: frozenset[str] = frozenset()
 
 
-def face(tool: Tool) -> Face:
-    """The tool as Python. Always sound Python, whatever the tool is."""
+def face(tool: Tool, *, in_file: bool = False) -> Face:
+    """The tool as Python. Always sound Python, whatever the tool is. `in_file` is for a module,
+    which is read back without the tool."""
     if tool.format is not None:
-        source = signature_of(replace(tool, format=None), in_docstring=True)
+        plain = replace(tool, format=None)
+        source, _ = signature_of(plain, in_docstring=True, in_file=in_file)
         return Face(source, ("A free-form tool expects text: Python shows it as one argument.",))
-    sources = [signature_of(tool, in_docstring=where) for where in (True, False)]
-    faces = [
-        Face(source, tuple(_list_losses(tool, _read(source)))[:MOST_LOSSES]) for source in sources
-    ]
+    faces = []
+    for in_docstring in (True, False):
+        source, widened = signature_of(tool, in_docstring=in_docstring, in_file=in_file)
+        losses = _list_losses(tool, _read(source, widened))
+        faces.append(Face(source, tuple(losses)[:MOST_LOSSES], widened))
     return min(faces, key=lambda candidate: len(candidate.lossy))
 
 
@@ -275,8 +302,9 @@ def tool_from(source: str, tool: Tool) -> Tool:
 
     BadTool, with the line, where it is no single function, or has a type that is not known.
     """
-    shown = _read(face(tool).source)
-    read = _read(source)
+    tool_face = face(tool)
+    shown = _read(tool_face.source, tool_face.widened)
+    read = _read(source, tool_face.widened)
     if read.problem:
         raise BadTool(f"Line {read.line}: {read.problem}", "/parameters", read.line)
     for note in read.notes:
@@ -290,18 +318,37 @@ def tool_from(source: str, tool: Tool) -> Tool:
     )
 
 
-def _read(source: str) -> Function:
+def _read(source: str, widened: Collection[str]) -> Function:
+    """The function in `source`; of the arguments `widened` that may be left out, the None of their
+    hints is no null."""
     try:
         read = functions(source)
     except Unreadable as error:
         raise BadTool(str(error), "/parameters", error.line) from None
     if len(read) == 1:
-        return read[0]
+        parameters = read[0].parameters
+        required = parameters.get("required", ())
+        properties = {
+            name: _without_null(schema) if name in widened and name not in required else schema
+            for name, schema in parameters.get("properties", {}).items()
+        }
+        return replace(read[0], parameters={**parameters, "properties": properties})
     line = read[1].line if read else None
     what = f"Line {line}: a second one" if read else "There is no function here"
     raise BadTool(
         f"{what}; write one function, whose arguments are the tool's.", "/parameters", line
     )
+
+
+def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    match schema:
+        case {"type": [kind, "null"]}:
+            return {**schema, "type": kind}
+        case {"anyOf": [*several]}:
+            others = [part for part in several if part != {"type": "null"}]
+            rest = {key: value for key, value in schema.items() if key != "anyOf"}
+            return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}
+    return schema
 
 
 def _parameters(
@@ -444,7 +491,7 @@ def python_file(tools: Sequence[Tool]) -> str:
     names_in_use: set[str] = set()
     blocks = []
     for tool in tools:
-        source = face(tool).source
+        source = face(tool, in_file=True).source
         for name in _CLASS.findall(source):
             free, number = name, 2
             while free in names_in_use:
@@ -474,4 +521,6 @@ def _imports(body: str) -> str:
         used = [name for name in names if re.search(rf"\b{name}\b", body)]
         if used:
             lines.append(f"from {module} import {', '.join(used)}\n")
+    if re.search(r"\bOmitted\[", body):
+        lines.append("from typing import Optional as Omitted  # None where a call leaves it out\n")
     return "\n" + "".join(lines) if lines else ""

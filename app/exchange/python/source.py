@@ -62,7 +62,9 @@ NAMES: dict[str, Schema] = {
     **{name: {"type": "string", "format": "uri"} for name in ("AnyUrl", "HttpUrl", "AnyHttpUrl")},
     **{name: {"type": "string"} for name in ("Path", "FilePath", "bytes", "Decimal")},
 }
-_SAME = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "InitVar", "Type")
+_SAME = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "InitVar", "Type", "Omitted")
+"""`Omitted` is our own (`signature.python_file`): what may be left out, and takes no null."""
+
 FIELD = (
     ("ge", "minimum"),
     ("gt", "exclusiveMinimum"),
