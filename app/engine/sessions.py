@@ -16,7 +16,7 @@ import time
 import uuid
 from array import array
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -76,6 +76,9 @@ LIST_S = 1.0
 
 LIVE = 64
 """How many folded sessions are kept in memory when nothing runs in them."""
+
+POSITIONS = 1024
+"""Of how many sessions that left the memory it is known since when nothing came to them."""
 
 
 @dataclass
@@ -140,8 +143,10 @@ class SessionStore:
         self._list_timer: asyncio.TimerHandle | None = None
         self.epoch = uuid.uuid4().hex[:8]
         self.position = 0
-        self._positions: dict[str, int] = {}
-        """By session: the position of its last event, where it had one in this epoch."""
+        self._positions: OrderedDict[str, int] = OrderedDict()
+        """By session: the position of its last event, of the last sessions that had one."""
+        self._position_of_others = 0
+        """No other session has an event after this position."""
         self.list_version = 0
         self.marks_version = 0
         self.health = log.database.health
@@ -410,7 +415,7 @@ class SessionStore:
         to here is known of the session, and the next append to it raises `error`."""
         self.epoch = uuid.uuid4().hex[:8]
         self.position += 1
-        self._positions[session_id] = self.position
+        self._set_position(session_id)
         if (live := self._live.get(session_id)) is not None:
             live.failed = live.lost = error  # whoever holds it goes on with its fold
         self._ring_all()
@@ -428,7 +433,8 @@ class SessionStore:
             cut_off(live.folded)
         live.wire = None
         if not live.recent or live.lost is not None:
-            live.recent = RecentEvents(self._positions.get(live.id, 0))
+            start = self._positions.get(live.id, self._position_of_others)
+            live.recent = RecentEvents(start)
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own
         live.pinned, live.archived, live.tags = summary.pinned, summary.archived, summary.tags
@@ -474,9 +480,15 @@ class SessionStore:
         for item in logged:
             self.position += 1
             live.recent.append(self.position, item)
-        self._positions[live.id] = self.position
+        self._set_position(live.id)
         for bell in (*self._listening.get(live.id, ()), *self._listening.get("", ())):
             bell.ring()
+
+    def _set_position(self, session_id: str) -> None:
+        self._positions[session_id] = self.position
+        self._positions.move_to_end(session_id)
+        if len(self._positions) > POSITIONS:
+            _, self._position_of_others = self._positions.popitem(last=False)
 
     def _may_wait(self, session_id: str) -> bool:
         return self.health.trouble is None and self.log.unwritten_size(session_id) < DELTAS_WAIT

@@ -596,6 +596,27 @@ def test_an_event_that_streams_catch_up_from_takes_little_memory() -> None:
     assert [logged.seq for logged in recent.since(2_997 * 7) or ()] == [2_998, 2_999]
 
 
+async def test_positions_are_kept_of_the_last_sessions_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "POSITIONS", 2)
+    monkeypatch.setattr(stores, "LIVE", 0)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        before = sessions.cursor
+        first = await sessions.create(settings())
+        then = sessions.cursor
+        names = [await sessions.create(settings()) for _ in range(4)]
+        sizes = [len(sessions._positions)]
+        for name in names:
+            assert await since(sessions, first, sessions.cursor) == []
+            await fill(sessions, name, [PromptAdded("Hello.")])
+            sizes.append(len(sessions._positions))
+        assert sizes == [2] * 5
+        assert await since(sessions, first, sessions.cursor) == []
+        for cursor in (before, then):  # whether anything came after it is not known
+            assert await since(sessions, first, cursor) is None
+
+
 async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,7 +190,7 @@ async def blocks(request: Request) -> Response:
     """GET /sessions/ID/blocks?ids=BLOCK,...: blocks that a page has not got yet, each as the piece
     for its place; `shown` as the page has it."""
     site, asked = site_of(request), request.query_params
-    ids = asked.get("ids", "").split(",")
+    ids = list(dict.fromkeys(asked.get("ids", "").split(",")))
     if len(ids) > MOST_BLOCKS:
         raise BadInput(f"At most {MOST_BLOCKS} blocks come at once; reload the page.")
     shown = shown_from(asked.get("shown", ""))

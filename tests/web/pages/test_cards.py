@@ -212,7 +212,9 @@ async def test_blocks_come_by_their_ids_each_for_its_place(served: Served) -> No
         "wire-1",
     ]
     assert cards(came) == 130
-    for ids, status in (("turn-9", 404), (",".join(["turn-1"] * 101), 422)):
+    assert await served.page("/blocks?ids=turn-1,wire-1,turn-1&shown=1.200") == came
+    many = ",".join(f"turn-{number}" for number in range(1, 102))
+    for ids, status in (("turn-9", 404), (many, 422)):
         target = f"/sessions/{served.session.id}/blocks?ids={ids}"
         told = await call(served.app, scope_of("GET", target, [("host", HERE), BEARER, PAGE]))
         assert told.status == status
