@@ -157,19 +157,19 @@ def mentioned(values: Iterable[Any], text: str) -> list[Any]:
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema without its reference and without the `null` of an optional value."""
-    found = mapping(schema)
+    reached = mapping(schema)
     for _ in range(8):
-        ref = found.get("$ref")
-        parts = found.get("anyOf") or found.get("oneOf")
+        ref = reached.get("$ref")
+        parts = reached.get("anyOf") or reached.get("oneOf")
         choices = [mapping(part) for part in parts] if isinstance(parts, list) else []
         if isinstance(ref, str) and is_local(ref):
-            beside = {k: found[k] for k in found if k != "$ref"}
-            found = {**mapping(resolve(root, ref)), **beside}
-        elif choices and "type" not in found:
+            beside = {k: reached[k] for k in reached if k != "$ref"}
+            reached = {**mapping(resolve(root, ref)), **beside}
+        elif choices and "type" not in reached:
             real = next((part for part in choices if part.get("type") != "null"), choices[0])
-            found = {k: found[k] for k in found if k not in ("anyOf", "oneOf")} | dict(real)
+            reached = {k: reached[k] for k in reached if k not in ("anyOf", "oneOf")} | dict(real)
         else:
-            return found
+            return reached
     return {}
 
 
