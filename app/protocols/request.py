@@ -118,9 +118,9 @@ class RequestNotes:
             url = f"data:{source.get('media_type')};base64,{source.get('data') or ''}"
         elif isinstance(url, dict):
             url = url.get("url")
-        elif isinstance(body.get("inlineData"), dict):
-            data = body["inlineData"]
-            url = f"data:{data.get('mimeType')};base64,{data.get('data') or ''}"
+        elif isinstance(data := body.get("inlineData", body.get("inline_data")), dict):
+            media_type = data.get("mimeType", data.get("mime_type"))
+            url = f"data:{media_type};base64,{data.get('data') or ''}"
         image = image_of(url)
         if image is None:
             kind = str(body.get("type") or next(iter(body), "empty"))[:40]
@@ -288,7 +288,7 @@ def _images_by_address(form: Mapping[str, Any]) -> Iterator[Content]:
 
 
 SYSTEM_ROLES = ("system", "developer")
-_SHOWN = ("type", "text", "source", "image_url", "inlineData")
+_SHOWN = ("type", "text", "source", "image_url", "inlineData", "inline_data")
 """Members of a piece that a text or an image says."""
 
 

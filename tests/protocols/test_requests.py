@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import Content, Tool, ToolChoice
+from app.protocols.gemini import limits
 from app.protocols.registry import CODECS, REQUEST_READERS
 from app.protocols.request import AnswerMessage, PromptMessage, RequestNotes, ResultMessage
 
@@ -18,6 +20,7 @@ WORDS = (
     *("messages", "role", "content", "type", "text", "tool_calls", "function", "name", "images"),
     *("input", "contents", "parts", "functionCall", "functionResponse", "response", "output"),
     *("system", "tools", "tool_choice", "options", "generationConfig", "toolConfig", "thinking"),
+    *("generation_config", "function_call", "function_response", "inline_data", "inlineData"),
     *("functionCallingConfig", "allowedFunctionNames", "mode", "allowed_tools", "source", "id"),
 )
 VALUES = ("user", "assistant", "tool", "model", "system", "text", "tool_use", "tool_result", "ANY")
@@ -93,6 +96,73 @@ def test_what_was_written_is_read_back(protocol: str) -> None:
         *("a tree", "a house", "And now?"),
     ]
     assert not notes.sentences
+
+
+GEMINI: dict[str, Any] = {
+    "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    "contents": [
+        {
+            "role": "user",
+            "parts": [{"text": "Look."}, {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}],
+        },
+        {
+            "role": "model",
+            "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}],
+        },
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": "look", "response": {"output": "seen"}}}],
+        },
+    ],
+    "tools": [{"function_declarations": [{"name": "look"}]}],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
+    "generationConfig": {"maxOutputTokens": 9, "topP": 0.5, "stopSequences": ["."]},
+}
+
+
+def in_snake_case(value: Any) -> Any:
+    match value:
+        case dict():
+            return {limits.snake_name(key): in_snake_case(item) for key, item in value.items()}
+        case list():
+            return [in_snake_case(item) for item in value]
+    return value
+
+
+def test_gemini_takes_names_in_both_cases() -> None:
+    reader, notes = REQUEST_READERS["gemini"], RequestNotes("gemini")
+    snake = in_snake_case(GEMINI)
+    assert "generationConfig" not in snake
+    assert reader.setup(snake, notes) == reader.setup(GEMINI, notes)
+    assert reader.setup(snake, notes).choice == ToolChoice("tool", "look")
+    assert list(reader.items(snake, notes)) == list(reader.items(GEMINI, notes))
+    assert not notes.sentences
+
+
+def test_names_that_gemini_sends_back_stay_as_they_came() -> None:
+    body = {
+        "safety_settings": [],
+        "generation_config": {"response_mime_type": "text/plain", "max_output_tokens": 9},
+        "tool_config": {"retrieval_config": {"language_code": "fr"}},
+        "contents": [{"parts": [{"file_data": {"file_uri": "u"}}]}],
+    }
+    reader, notes = REQUEST_READERS["gemini"], RequestNotes("gemini")
+    assert reader.setup(body, notes).extra == {
+        "safety_settings": [],
+        "generationConfig": {"response_mime_type": "text/plain"},
+        "toolConfig": {"retrieval_config": {"language_code": "fr"}},
+    }
+    (message,) = reader.items(body, notes)
+    assert isinstance(message, PromptMessage)
+    assert message.form["pieces"] == [{"other": {"file_data": {"file_uri": "u"}}}]
+
+
+def test_gemini_is_sent_no_field_by_both_of_its_names() -> None:
+    extra = {"generation_config": {"max_output_tokens": 7, "top_k": 3}}
+    sent = CODECS["gemini"].encode(replace(REQUEST, extra=extra))
+    assert json.loads(sent.body)["generationConfig"] == {"maxOutputTokens": 7, "top_k": 3}
+    assert "generation_config" not in json.loads(sent.body)
+    assert any("generationConfig.maxOutputTokens" in note for note in sent.notes)
 
 
 @pytest.mark.parametrize(

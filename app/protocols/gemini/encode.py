@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -69,7 +70,19 @@ def encode(request: ModelRequest) -> WireRequest:
         no_tools_note(request, notes)
     if generation := _generation(request, notes):
         body["generationConfig"] = generation
+    request = replace(request, extra=_named_as(request.extra, body))
     return wire_request(request, _path(request), {}, body, notes, stream_in_path=True)
+
+
+def _named_as(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """`extra` with the names of `body` for the same fields, which may stand there once only."""
+    groups = ("generationConfig", "toolConfig")
+    named = limits.camel_names(extra, {*body, *groups})
+    for group in groups:
+        inner, ours = named.get(group), body.get(group)
+        if isinstance(inner, Mapping) and isinstance(ours, Mapping):
+            named[group] = limits.camel_names(inner, ours)
+    return named
 
 
 def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:

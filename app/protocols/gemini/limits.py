@@ -103,14 +103,16 @@ def camel(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {camel_name(key): value for key, value in entry.items() if value is not None}
 
 
-def known_members(entry: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The same of the `known` members; the others as they stand."""
+def camel_names(entry: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """All members, the `known` ones by their camelCase names."""
     names = ((key, camel_name(key)) for key in entry)
-    return {
-        name if name in known else key: entry[key]
-        for key, name in names
-        if name not in known or entry[key] is not None
-    }
+    return {name if name in known else key: entry[key] for key, name in names}
+
+
+def known_members(entry: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The same without the `known` members that are null."""
+    named = camel_names(entry, known).items()
+    return {key: value for key, value in named if key not in known or value is not None}
 
 
 def type_name(kind: Any) -> str:

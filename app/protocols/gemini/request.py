@@ -1,4 +1,8 @@
-"""Reads bodies of Gemini generateContent."""
+"""Reads bodies of Gemini generateContent, whose names are written in camelCase or in snake_case.
+
+What is carried along keeps the names that it came with.
+https://protobuf.dev/programming-guides/json/#json-options
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from collections.abc import Iterator
 from app.core.messages import MessagePart
 from app.core.settings import Protocol
 from app.core.tools import Content, ToolChoice
+from app.protocols.facts import words_of
+from app.protocols.gemini.limits import camel_names
 from app.protocols.request import (
     AnswerMessage,
     Body,
@@ -26,23 +32,31 @@ from app.protocols.request import (
 )
 
 NAME: Protocol = "gemini"
+_BODY = words_of("contents systemInstruction tools toolConfig generationConfig")
+_PARAMS = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "stop": "stopSequences",
+}
+_CALLING = words_of("mode allowedFunctionNames")
+_PART = words_of("functionCall functionResponse thoughtSignature")
 
 
 def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
-    config, choosing = member(body, "generationConfig"), member(body, "toolConfig")
-    words = {"max_tokens": "maxOutputTokens", "temperature": "temperature", "top_p": "topP"}
-    params = params_of(config, **words, stop="stopSequences")
-    known = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
-    extra = rest_of(body, *known)
-    if more := rest_of(config, *words.values(), "stopSequences"):
+    body = camel_names(body, _BODY)
+    config = camel_names(member(body, "generationConfig"), _PARAMS.values())
+    choosing = camel_names(member(body, "toolConfig"), ("functionCallingConfig",))
+    extra = rest_of(body, *_BODY)
+    if more := rest_of(config, *_PARAMS.values()):
         extra["generationConfig"] = more
     if more := rest_of(choosing, "functionCallingConfig"):
         extra["toolConfig"] = more
     return RequestSetup(
         system=text_of(member(body, "systemInstruction").get("parts")),
         tools=dicts(body.get("tools")),
-        choice=_choice(member(choosing, "functionCallingConfig")),
-        params=params,
+        choice=_choice(camel_names(member(choosing, "functionCallingConfig"), _CALLING)),
+        params=params_of(config, **_PARAMS),
         extra=extra,
     )
 
@@ -64,11 +78,15 @@ def _choice(calling: Body) -> ToolChoice:
 def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
     for place, content in placed(body.get("contents")):
         at = ("contents", place)
+        named = [
+            (number, camel_names(part, _PART)) for number, part in placed(content.get("parts"))
+        ]
+        parts = [part for _, part in named]
         if content.get("role") == "model":
-            answer = {"candidates": [{"content": dict(content), "finishReason": "STOP"}]}
-            yield AnswerMessage(answer, tuple(map(_part, dicts(content.get("parts")))), at)
+            candidate = {"content": {**content, "parts": parts}, "finishReason": "STOP"}
+            yield AnswerMessage({"candidates": [candidate]}, tuple(map(_part, parts)), at)
             continue
-        for number, part in placed(content.get("parts")):
+        for number, part in named:
             if isinstance(given := part.get("functionResponse"), dict):
                 id_, name = str(given.get("id") or ""), str(given.get("name") or "")
                 text, failed = _result(given.get("response"))
@@ -77,7 +95,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
                 form = {"protocol": NAME, "own": beside} if beside else {}
                 pieces = (Content(text=text), *shown)
                 yield ResultMessage(id_, name, pieces, failed, form, (*at, "parts", number))
-        rest = [part for part in dicts(content.get("parts")) if "functionResponse" not in part]
+        rest = [part for part in parts if "functionResponse" not in part]
         yield from notes.messages(rest, at)
 
 
