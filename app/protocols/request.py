@@ -367,14 +367,33 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
             return ToolChoice("none", parallel=parallel)
         case {"type": "allowed_tools"}:
             inner = member(choice, "allowed_tools") or choice
-            names = tuple(filter(None, (_name(body) for body in dicts(inner.get("tools")))))
+            allowed = dicts(inner.get("tools"))
+            for kind in filter(None, map(_hosted_kind, allowed)):
+                notes.add(f"Allowed tools of the type {kind!r} were left out: {_HOSTED}")
+            ours = (_name(body) for body in allowed if not _hosted_kind(body))
+            names = tuple(filter(None, ours))
             if inner.get("mode") == "required":
                 return ToolChoice("required", allowed=names, parallel=parallel)
             return ToolChoice(allowed=names, parallel=parallel)
+        case dict() if kind := _hosted_kind(choice):
+            notes.add(f"A choice of the type {kind!r} was left out, it is auto here: {_HOSTED}")
+            return ToolChoice(parallel=parallel)
         case dict() if name := _name(choice):
             return ToolChoice("tool", name, parallel=parallel)
     notes.add("The tool choice was not understood; it is auto here.")
     return ToolChoice(parallel=parallel)
+
+
+_HOSTED = "tools that the provider runs are not imported."
+_CHOSEN = frozenset(("", "function", "custom", "tool", "auto", "any", "required", "none"))
+"""Types of choices that are about tools of the request, by whatever server's words."""
+
+
+def _hosted_kind(choice: Body) -> str:
+    """The type of a choice of tools that the provider runs (mcp, file_search), else "". Such a
+    choice may have a name, too: that of a tool of the MCP server."""
+    kind = str(choice.get("type") or "")[:40]
+    return "" if kind in _CHOSEN else kind
 
 
 def _name(choice: Body) -> str:

@@ -15,6 +15,7 @@ from app.core.tools import Content, Tool, ToolChoice
 from app.protocols.gemini import limits
 from app.protocols.registry import CODECS, REQUEST_READERS
 from app.protocols.request import AnswerMessage, PromptMessage, RequestNotes, ResultMessage
+from tests.tables import each_row
 
 WORDS = (
     *("messages", "role", "content", "type", "text", "tool_calls", "function", "name", "images"),
@@ -96,6 +97,39 @@ def test_what_was_written_is_read_back(protocol: str) -> None:
         *("a tree", "a house", "And now?"),
     ]
     assert not notes.sentences
+
+
+MCP = {"type": "mcp", "server_label": "s", "name": "look"}
+
+
+@each_row(
+    ("choice", "read", "noted"),
+    [
+        ({"type": "function", "name": "look"}, ToolChoice("tool", "look"), False),
+        ({"type": "custom", "custom": {"name": "look"}}, ToolChoice("tool", "look"), False),
+        ({"name": "look"}, ToolChoice("tool", "look"), False),
+        (MCP, ToolChoice(), True),
+        ({"type": "file_search"}, ToolChoice(), True),
+        (
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [MCP, {"type": "function", "name": "look"}],
+            },
+            ToolChoice("required", allowed=("look",)),
+            True,
+        ),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [MCP]}, ToolChoice(allowed=()), True),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["openai_chat", "openai_responses"])
+def test_a_choice_of_what_the_provider_runs_is_no_tool(
+    protocol: str, choice: dict[str, Any], read: ToolChoice, noted: bool
+) -> None:
+    notes = RequestNotes(protocol)
+    setup = REQUEST_READERS[protocol].setup({"tool_choice": choice}, notes)
+    assert setup.choice == read
+    assert any("that the provider runs" in note for note in notes.sentences) is noted
 
 
 GEMINI: dict[str, Any] = {
