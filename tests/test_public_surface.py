@@ -50,7 +50,7 @@ PLACES = {
     "deleted": "14e4f98b85da49d5",
 }
 SHARED_ROWS = "0fe1d2c3b4a5968778"
-SCHEMA = 9
+SCHEMA = 10
 VARIABLES = ("PATH", "LANG", "TMPDIR", "VIRTUAL_ENV")
 ADD = "python -m tests.test_public_surface"
 
@@ -408,7 +408,7 @@ def stored_lines(db: Path) -> Iterator[str]:
             yield from (f"table {table} {column}" for column in _columns(connection, table))
     for kind, body in query(db, "SELECT kind, body FROM events"):
         yield from shape_lines(json.loads(body), f"event {kind} ")
-    for table in ("tools", "tool_versions", "profiles", "servers", "rules"):
+    for table in ("tools", "tool_versions", "profiles", "servers", "rules", "taps"):
         for (body,) in query(db, f"SELECT body FROM {table}"):
             yield from shape_lines(json.loads(body), f"{table} ")
     for (body,) in query(db, "SELECT accepted FROM servers"):
@@ -518,7 +518,7 @@ def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
     assert (kinds_of_events() - kept, hint) == (set(), hint)
     contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
     assert sorted(kind for kind in kept if f"`{kind}`" not in contract) == []
-    older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8)]
+    older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8, 9)]
     for old in older:
         assert played("verify", "--db", str(old))[0] == 0  # brings it up to date
         assert query(old, "PRAGMA user_version") == query(now, "PRAGMA user_version")

@@ -94,6 +94,7 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
 TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
 actions = Later("app.web.session.actions")
+agents = Later("app.web.agents.routes")
 answers = Later("app.web.session.answers")
 side_by_side = Later("app.web.compare.side_by_side")
 compare = Later("app.web.compare.routes")
@@ -262,6 +263,12 @@ def _routes() -> list[Route]:
         Route("/providers/{name}/test", providers.test, methods=["POST"]),
         Route("/providers/{name}/models", providers.models, methods=["POST"]),
         Route("/providers/{name}/delete", providers.delete, methods=["POST"]),
+        Route("/agents", agents.agents),
+        Route("/agents/taps", agents.changed),
+        Route("/taps", agents.taps),
+        Route("/taps", agents.create, methods=["POST"]),
+        Route("/taps/{id}/settings", agents.change_settings, methods=["POST"]),
+        Route("/taps/{id}/revoke", agents.revoke, methods=["POST"]),
         *(route for path in ("/rules", here + "/rules") for route in _rules(path)),
         Route(here + "/rules/{rule}/always", rules.always, methods=["POST"]),
         Route(here + "/rules/{rule}/here", rules.here, methods=["POST"]),

@@ -1,0 +1,171 @@
+"""The page "Agents" and the API of taps: made, listed, changed, revoked."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from app import config
+from app.core.errors import BadInput, NotFound
+from app.core.providers import OWN_PROTOCOLS
+from app.core.serialization import to_data
+from app.core.settings import Profile
+from app.tap.taps import Tap
+from app.web.agents.view import (
+    SILENT_MS,
+    AgentsPage,
+    NewTap,
+    TapRow,
+    agents_page,
+    lines_for,
+    tap_list,
+    version,
+)
+from app.web.forms import answer, as_json, body_of, wants
+from app.web.providers.routes import rows_of
+from app.web.site import Site, site_of
+
+DOORS: Mapping[str, str] = {
+    "anthropic": "/anthropic",
+    "openai": "/openai/v1",
+    "gemini": "/gemini",
+    "ollama": "/ollama",
+}
+"""By the name of each door the path of its base URL behind the secret."""
+
+_DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "openai"}
+"""Of protocols whose door is called otherwise."""
+
+OWN_KEY = "With the agent's own key or login"
+VENDORS_OWN = frozenset(provider.profile.name for provider in OWN_PROTOCOLS if not provider.local)
+"""The profiles whose addresses the agent's own credentials go on to."""
+
+
+async def agents(request: Request) -> Response:
+    """GET /agents: how to start an agent, and all taps."""
+    return HTMLResponse(await _page(request))
+
+
+async def changed(request: Request) -> Response:
+    """GET /agents/taps?version=…: the list of taps as HTML; 204 where it is still the same."""
+    site = site_of(request)
+    rows = await _rows(site)
+    if request.query_params.get("version") == version(rows):
+        return Response(status_code=204)
+    return HTMLResponse(tap_list(site.env, rows, site.engine.sessions.clock()))
+
+
+async def taps(request: Request) -> Response:
+    """GET /taps: all of them, for scripts; never a secret."""
+    if wants(request) != "json":
+        return RedirectResponse("/agents", 303)
+    return as_json([data_of(row) for row in await _rows(site_of(request))])
+
+
+async def create(request: Request) -> Response:
+    """POST /taps: a new tap, whose secret is in this answer and nowhere else."""
+    site, body = site_of(request), await body_of(request)
+    upstream = body.text("upstream", "simulator")
+    title, stop_at = body.text("title"), body.text("stop_at", "nothing")
+    try:
+        tap, secret = await site.taps.create(upstream, title, stop_at, body.text("agent"))
+    except (BadInput, NotFound) as error:
+        if wants(request) != "page":
+            raise
+        wrong = site.engine.keys.redactor().redact_text(str(error))
+        return HTMLResponse(await _page(request, None, upstream, title, wrong), 422)
+    base = f"{str(request.base_url).rstrip('/')}/tap/{secret}"
+    urls = {door: base + path for door, path in DOORS.items()}
+    if wants(request) == "json":
+        return as_json({"id": tap.id, "secret": secret, "urls": urls}, 201)
+    doors = _doors(site.engine.profile(tap.upstream))
+    return HTMLResponse(await _page(request, NewTap(tap, urls, lines_for(urls, doors))), 201)
+
+
+async def change_settings(request: Request) -> Response:
+    """POST /taps/ID/settings: where it stops, for the requests that come from now on."""
+    site, body = site_of(request), await body_of(request)
+    tap = await site.taps.set_stop_at(request.path_params["id"], body.text("stop_at"))
+    return answer(request, data_of(_row(site, tap)), location="/agents")
+
+
+async def revoke(request: Request) -> Response:
+    """POST /taps/ID/revoke: its secret is refused from now on."""
+    site = site_of(request)
+    await body_of(request)
+    tap = await site.taps.revoke(request.path_params["id"])
+    return answer(request, data_of(_row(site, tap)), location="/agents")
+
+
+def data_of(row: TapRow) -> Mapping[str, Any]:
+    """A tap as scripts read it."""
+    return {
+        **to_data(row.tap),
+        "requests": row.requests,
+        "last_request_ms": row.last_ms,
+        "other_requests": [to_data(other) for other in row.others],
+    }
+
+
+async def _rows(site: Site) -> list[TapRow]:
+    return [_row(site, tap) for tap in await site.taps.all()]
+
+
+def _row(site: Site, tap: Tap) -> TapRow:
+    activity = site.taps.activity(tap.id)
+    age_ms = site.engine.sessions.clock() - tap.created_ms
+    never_asked = activity.since_start and not activity.requests
+    return TapRow(
+        tap,
+        tap.upstream,
+        activity.requests,
+        activity.last_ms,
+        tuple(activity.others),
+        silent=bool(tap.agent) and never_asked and age_ms >= SILENT_MS,
+        since_start=activity.since_start,
+    )
+
+
+async def _page(
+    request: Request,
+    new: NewTap | None = None,
+    upstream: str = "",
+    title: str = "",
+    wrong: str = "",
+) -> str:
+    site = site_of(request)
+    path = site.engine.database.path
+    usual = path.absolute() == config.default_db(site.engine.environment).absolute()
+    page = AgentsPage(
+        await _rows(site),
+        _upstreams(site),
+        site.engine.sessions.clock(),
+        "" if usual else f" --db {shlex.quote(str(path.absolute()))}",
+        new,
+        upstream,
+        title,
+        wrong,
+    )
+    return agents_page(site.env, page)
+
+
+def _upstreams(site: Site) -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
+    """Where requests can go on to: what is ready, and what is so by what the agent sends."""
+    groups: dict[str, list[tuple[str, str]]] = {"Ready": [], OWN_KEY: [], "Simulator": []}
+    for row in rows_of(site.engine):
+        ready, name = row.state == "ready", row.profile.name
+        if ready or (row.state == "key" and name in VENDORS_OWN and not row.own):
+            choice = (name, f"{row.title} · {name}")
+            groups.setdefault(row.group if ready else OWN_KEY, []).append(choice)
+    return [(group, choices) for group, choices in groups.items() if choices]
+
+
+def _doors(profile: Profile) -> Sequence[str]:
+    """The doors of a tap that lead to that profile; the simulator is behind all."""
+    if profile.simulated:
+        return tuple(DOORS)
+    return (_DOOR_OF.get(profile.protocol, profile.protocol),)
