@@ -26,6 +26,10 @@ FREEFORM: Mapping[str, Any] = {
 """The parameters of every free-form tool: what the model wrote is the one member."""
 
 
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+"""The schema of a tool that takes no arguments."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A tool as the user defined it.
@@ -41,9 +45,7 @@ class Tool:
 
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = field(
-        default_factory=lambda: {"type": "object", "properties": {}}
-    )
+    parameters: Mapping[str, Any] = field(default_factory=lambda: NO_PARAMETERS)
     answered_by: AnsweredBy = "mock"
     config: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False

@@ -20,6 +20,7 @@ from app.core.tools import Tool
 from app.executors.mcp.connection import ListedTool, legal_name
 from app.executors.mcp.executor import Mcp
 from app.net.keys import origin
+from app.schema.tool_config import HEADER
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
 from app.store.library import Library
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 else:
     mcp_config = Late("app.exchange.mcp_config")
 
-HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 TAIL = 8 * 1024
 FIRST_S = 30.0
 """How long the user's own click waits for a server: it may have to be downloaded first."""

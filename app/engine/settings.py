@@ -29,6 +29,7 @@ from app.engine.redaction import check_address, check_settings
 from app.net.keys import check_key_name, origin, provider_keys
 from app.protocols.parameters import check_params
 from app.protocols.registry import CODECS, FACTS, codec
+from app.schema.tool_config import HEADER
 from app.schema.validate import check_tool
 from app.secrets.names import may_name_secret
 
@@ -359,7 +360,6 @@ PROFILE_FIELDS = (
 """The fields that a script may name."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
-HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_|~-]{1,80}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1000}")
 MOST_HEADERS = 20
 MOST_TEXT = 2000
@@ -430,7 +430,7 @@ def _headers(value: Any) -> Mapping[str, str]:
         raise BadInput(f"headers must be an object of at most {MOST_HEADERS} texts.")
     headers: dict[str, str] = {}
     for name, text in value.items():
-        if not HEADER_NAME.fullmatch(name):
+        if not HEADER.fullmatch(name):
             raise BadInput(f"{name[:80]!r} is not a header name. Use a name like x-title.")
         if not isinstance(text, str) or not HEADER_VALUE.fullmatch(text):
             raise BadInput(f"The header {name} must be one line of plain ASCII text.")

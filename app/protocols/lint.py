@@ -16,7 +16,7 @@ from math import ceil
 from typing import Any
 
 from app.core.settings import PROTOCOLS
-from app.core.tools import FREEFORM, Tool
+from app.core.tools import FREEFORM, NO_PARAMETERS, Tool
 from app.protocols.facts import Assessment, Verdict
 from app.protocols.gemini import limits as gemini
 from app.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
@@ -131,9 +131,6 @@ def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
 # A tool as a file in a protocol's own form has it: checked as if that file were sent.
 
 
-_EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}}
-
-
 def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]:
     """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form.
 
@@ -147,13 +144,13 @@ def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]
             members = gemini.camel(form)
             limits = gemini.PLAIN if "parameters" in members else limits
             key = "parameters" if "parameters" in members else "parametersJsonSchema"
-            default = _EMPTY
+            default = NO_PARAMETERS
         case "openai_chat":
             inner = form.get("custom", form.get("function", form))
             members = inner if isinstance(inner, Mapping) else {}
-            key, default = "parameters", _EMPTY
+            key, default = "parameters", NO_PARAMETERS
         case _:
-            key, default = "parameters", _EMPTY
+            key, default = "parameters", NO_PARAMETERS
     name, about = members.get("name"), members.get("description")
     schema = default if members.get(key) is None else members[key]
     sent_tool = SentTool(

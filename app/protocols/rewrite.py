@@ -36,7 +36,7 @@ from app.protocols.rewrite_parts import (
     without_patterns,
 )
 from app.schema import schema_checks
-from app.schema.schema_checks import Place, all_subschemas, is_local, pointer, resolve
+from app.schema.schema_checks import Place, all_subschemas, pointer
 
 STRICT_PROTOCOLS = tuple(name for name in PROTOCOLS if FACTS[name].strict is None)
 _UNCHANGED = "Nothing was changed"
@@ -45,7 +45,7 @@ _UNCHANGED = "Nothing was changed"
 @dataclass(frozen=True)
 class Rewrite:
     """`lost` are sentences about meaning that could not be kept; () where both schemas accept
-    and refuse the same values, seen through `restored`. `nullable` are the pointers of properties
+    and refuse the same values, null read as absent. `nullable` are the pointers of properties
     that were optional: null now stands for absent there. `refused` are lint's sentences about
     what no rewrite can help.
     """
@@ -128,87 +128,6 @@ def _rewrite(
     if wrong is not None:
         return Rewrite(schema, (f"{_UNCHANGED}: {wrong[0]}",))
     return Rewrite(result, losses.all(), nullable, tuple(dict.fromkeys(losses.refused)))
-
-
-def restore(schema: Mapping[str, Any], value: Any) -> Any:
-    """A value of a strict-ready schema as the original `schema` has it: without the nulls that
-    stand for absent, which are those of optional properties that take no null themselves.
-
-    Where choices differ about a property, its null is left alone.
-    """
-    return _restore(schema, [schema], value, 0)
-
-
-_DEEPEST = 64
-
-
-def _restore(root: Mapping[str, Any], schemas: list[Any], value: Any, depth: int) -> Any:
-    if depth > _DEEPEST or not isinstance(value, dict | list):
-        return value
-    applied = _applied(root, schemas)
-    if isinstance(value, list):
-        items = [part["items"] for part in applied if "items" in part]
-        return [_restore(root, items, item, depth + 1) for item in value]
-    result = {}
-    for name, item in value.items():
-        holders = [each for each in applied if name in _properties(each)]
-        inner = [_properties(each)[name] for each in holders]
-        optional = all(name not in (each.get("required") or ()) for each in holders)
-        refuses_null = not any(_takes_null(root, each, {}) for each in inner)
-        if item is None and holders and optional and refuses_null:
-            continue
-        result[name] = _restore(root, inner, item, depth + 1)
-    return result
-
-
-def _applied(root: Mapping[str, Any], schemas: list[Any]) -> list[Mapping[str, Any]]:
-    """The schemas and those that they apply to the same value, each once."""
-    result: dict[int, Mapping[str, Any]] = {}
-    todo = list(schemas)
-    while todo:
-        node = todo.pop()
-        if not isinstance(node, Mapping) or id(node) in result:
-            continue
-        result[id(node)] = node
-        ref = node.get("$ref")
-        if isinstance(ref, str) and is_local(ref):
-            todo.append(resolve(root, ref))
-        for keyword in ("allOf", "anyOf", "oneOf"):
-            todo.extend(branches_of(node, keyword))
-    return list(result.values())
-
-
-def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    value = schema.get("properties")
-    return value if isinstance(value, Mapping) else {}
-
-
-def _takes_null(root: Mapping[str, Any], schema: Any, seen: dict[int, bool]) -> bool:
-    """Whether a schema takes null, as far as types, values and choices tell; one that leads back
-    to itself may. Each is looked at once: `seen` is what is known of it."""
-    if not isinstance(schema, Mapping):
-        return schema is True
-    if id(schema) not in seen:
-        seen[id(schema)] = True
-        seen[id(schema)] = _null_fits(root, schema, seen)
-    return seen[id(schema)]
-
-
-def _null_fits(root: Mapping[str, Any], schema: Mapping[str, Any], seen: dict[int, bool]) -> bool:
-    kinds = schema.get("type")
-    if kinds is not None and "null" not in (kinds if isinstance(kinds, list) else [kinds]):
-        return False
-    if schema.get("const") is not None or None not in schema.get("enum", (None,)):
-        return False
-    ref = schema.get("$ref")
-    if isinstance(ref, str) and is_local(ref) and not _takes_null(root, resolve(root, ref), seen):
-        return False
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            several = branches_of(schema, keyword)
-            if not any(_takes_null(root, branch, seen) for branch in several):
-                return False
-    return all(_takes_null(root, branch, seen) for branch in branches_of(schema, "allOf"))
 
 
 # Strict mode takes closed objects, with every property required, and a few keywords.

@@ -212,7 +212,8 @@ URL_PLACE = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
 
 MOST_URL = 8000
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
-HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+"""Names of headers that tools, MCP servers and profiles may set: a token (RFC 9110, 5.6.2)."""
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
 
 

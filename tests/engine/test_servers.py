@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from app.core.errors import BadInput, Conflict, NotFound
+from app.core.errors import BadInput, BadTool, Conflict, NotFound
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest
 from app.engine.servers import ShownServer, offered
+from app.engine.settings import profile_from
+from app.exchange.tool_import import import_tools
 from app.executors.executor import ThrottledProgress
 from app.executors.mcp.connection import ListedTool
+from app.schema.validate import check_tool
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.executors.mcp_servers import by_stdio
 
@@ -230,3 +235,30 @@ async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(tmp_path: 
         await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session_id)
         assert [call.result.text for call in session.calls() if call.result] == ["fine", "fine"]
+
+
+async def test_the_name_of_a_header_has_one_limit(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        for letters in (128, 129):
+            headers = {"x" * letters: "y"}
+            entry = {"url": "https://x.test/mcp", "headers": headers}
+            config = {"url": "https://x.test/a", "headers": headers}
+            profile = {"name": "p", "protocol": "ollama", "base_url": "https://x.test"}
+            ways: tuple[Callable[[], Any], ...] = (
+                partial(engine.servers.checked, {"name": "a", **entry}),
+                partial(_imported, entry),
+                partial(check_tool, {"name": "t", "answered_by": "http", "config": config}),
+                partial(profile_from, {**profile, "headers": headers}, str),
+            )
+            for way in ways:
+                if letters == 128:
+                    way()
+                else:
+                    with pytest.raises((BadInput, BadTool)):
+                        way()
+
+
+def _imported(entry: Mapping[str, Any]) -> None:
+    (server,) = import_tools(json.dumps({"mcpServers": {"a": entry}})).servers
+    if server.server is None:
+        raise BadInput(server.problem)

@@ -17,12 +17,12 @@ from app.protocols.rewrite import (
     Rewrite,
     gemini_ready,
     inline_refs,
-    restore,
     strict_ready,
     without_refused,
 )
 from app.schema import schema_checks
 from app.schema.sample import sample
+from tests.schema.restoring import restore
 from tests.tables import each_row
 
 Json = dict[str, Any]

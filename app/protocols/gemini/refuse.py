@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
+from app.core.tools import NO_PARAMETERS
 from app.protocols.facts import words_of
 from app.protocols.gemini import limits
 from app.protocols.limits import SentTool
@@ -269,7 +270,7 @@ def declared(body: Body) -> list[SentTool]:
                 SentTool(
                     members.get("name", ""),
                     members.get("description", ""),
-                    members.get(form, {"type": "object", "properties": {}}),
+                    members.get(form, NO_PARAMETERS),
                     members=members,
                     words={"where": where, "list": group, "schema": _PHRASES.join(where, form)},
                 )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.core.tools import Tool
+from app.core.tools import NO_PARAMETERS, Tool
 from app.protocols.limits import SentTool
 from app.protocols.ollama import FACTS, limits
 from app.protocols.ollama.limits import ROUTES
@@ -46,7 +46,6 @@ _STOP = {"calls": "stop", "refusal": "stop"}
 _FIELDS = {"text": "content", "thinking": "thinking"}
 _VERSION = "0.12.6"
 _NS = 1_000_000_000
-_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
@@ -82,7 +81,7 @@ def _tool(entry: Mapping[str, Any]) -> Tool:
     return Tool(
         function.get("name") or "",
         function.get("description") or "",
-        _NO_PARAMETERS if schema is None else schema,
+        NO_PARAMETERS if schema is None else schema,
     )
 
 

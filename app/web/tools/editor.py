@@ -16,7 +16,7 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.serialization import from_data, to_data
 from app.core.settings import PROTOCOLS
-from app.core.tools import FREEFORM, Tool
+from app.core.tools import FREEFORM, NO_PARAMETERS, Tool
 from app.core.value_diff import line_changes
 from app.exchange.python.signature import face as python_face
 from app.exchange.python.signature import tool_from
@@ -106,7 +106,7 @@ def _bare(form: ToolForm) -> Tool:
     try:
         parameters = parameters_of(form.parameters)
     except BadTool:
-        parameters = {"type": "object", "properties": {}}
+        parameters = dict(NO_PARAMETERS)
     return Tool(form.name.strip() or "tool", form.description, parameters)
 
 
