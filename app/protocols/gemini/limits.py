@@ -2,6 +2,10 @@
 
 Of their schemas in two forms: `parametersJsonSchema` (`LIMITS`), which we send, and `parameters`
 (`PLAIN`), a part of OpenAPI's schemas, which files in Gemini's own form often hold.
+
+These are two tables, and not one with a column: what holds of both, of the tool and of the request,
+is written once (`_OF_TOOL`, `of_request`), and of the schemas no row does. Each form is walked in
+its own way, with its own names and paths, and is mended by another fix.
 """
 
 from __future__ import annotations
