@@ -7,7 +7,6 @@ what the bytes mean is the codecs' matter. https://www.rfc-editor.org/rfc/rfc911
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import math
 import re
 import socket
@@ -26,6 +25,7 @@ from app import __version__
 from app.core.errors import BadInput, PlaygroundError
 from app.core.events import FailKind
 from app.core.late import Late
+from app.core.providers import is_loopback
 from app.core.settings import Limits
 from app.net.keys import DEFAULT_PORTS, origin
 
@@ -410,18 +410,6 @@ def _place(url: str) -> str:
 
 def _uncompressed(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
-
-
-def is_loopback(url: str) -> bool:
-    """Whether `url` is sure to stay on this machine."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
 
 
 def _refuse_status(response: httpx.Response, place: str) -> None:

@@ -45,11 +45,13 @@ async def test_profiles_stand_in_groups() -> None:
     keyed = Profile("mine", "openai_chat", "https://api.example/v1", "SOME_KEY")
     free = Profile("free", "openai_chat", "https://free.example/v1")
     simulator = Profile("simulator", "anthropic", "sim:")
-    rows = [simulator, keyed, local, free]
+    here = Profile("here", "openai_chat", "http://localhost:9999/v1")
+    nowhere = Profile("nowhere", "openai_chat", "")
+    rows = [simulator, keyed, local, free, here, nowhere]
     keys = {one.name: one is not keyed for one in rows}
     assert grouped(rows, keys) == [
         ("Ready", [free]),
         ("Simulator", [simulator]),
-        ("Local", [local]),
-        ("Needs a key", [keyed]),
+        ("Local", [local, here]),
+        ("Needs a key", [keyed, nowhere]),
     ]

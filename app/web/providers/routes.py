@@ -19,7 +19,6 @@ from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.engine.providers import Listing, Tested
 from app.engine.settings import profile_from
-from app.net.client import is_loopback
 from app.protocols.registry import CODECS
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.providers.view import (
@@ -28,6 +27,7 @@ from app.web.providers.view import (
     RowDetails,
     listing,
     profile_form,
+    profile_group,
     profile_page,
     providers_page,
     tested,
@@ -121,15 +121,7 @@ def row_of(engine: Engine, profile: Profile) -> ProviderRow:
     """What is known of a profile; of its key only the name."""
     keys, vendor = engine.keys, SHIPPED.get(profile.name)
     missing = keys.missing(profile)
-    local = (vendor is not None and vendor.local) or is_loopback(profile.base_url)
     state = ("key" if missing else "ready") if profile.base_url else "address"
-    match profile.simulated, local, state:
-        case True, _, _:
-            group = "Simulator"
-        case _, True, _:
-            group = "Local"
-        case _:
-            group = "Ready" if state == "ready" else "Needs a key"
     variable, place = keys.where(profile.key_name) if profile.key_name else ("", "")
     listed = () if profile.model else engine.providers.known_models(profile)
     known = CODECS[profile.protocol].quirks if profile.protocol in CODECS else {}
@@ -137,7 +129,7 @@ def row_of(engine: Engine, profile: Profile) -> ProviderRow:
         profile,
         vendor.title if vendor is not None else profile.name,
         vendor.about if vendor is not None else "A profile of your own.",
-        group,
+        profile_group(profile, has_key=not missing),
         state,
         missing,
         keys.unconfirmed(profile) if profile.base_url else "",

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment
 
-from app.core.providers import Hint
+from app.core.providers import SHIPPED, Hint, is_loopback
 from app.core.settings import PROTOCOLS, Profile
 from app.web.session.wire_view import NAMES
 
 GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
 """What works at once stands first."""
+T = TypeVar("T")
+
+
+def profile_group(profile: Profile, *, has_key: bool) -> str:
+    """The title of the group that `profile` is in wherever profiles are listed; `has_key` is
+    whether its key is there or none is needed."""
+    vendor = SHIPPED.get(profile.name)
+    if profile.simulated:
+        return "Simulator"
+    if (vendor is not None and vendor.local) or is_loopback(profile.base_url):
+        return "Local"
+    return "Ready" if has_key and profile.base_url else "Needs a key"
+
+
+def in_groups(rows: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
+    """What is in each group, of (title of its group, entry); no group is empty."""
+    groups: dict[str, list[T]] = {title: [] for title in GROUPS}
+    for title, entry in rows:
+        groups[title].append(entry)
+    return [(title, entries) for title, entries in groups.items() if entries]
 
 
 @dataclass(frozen=True)
@@ -128,6 +148,5 @@ def listing(env: Environment, row: ProviderRow, models: Any) -> str:
 
 
 def grouped(rows: Sequence[ProviderRow]) -> list[tuple[str, list[ProviderRow]]]:
-    """The rows under the titles of their groups; no group is empty."""
-    groups = {title: [row for row in rows if row.group == title] for title in GROUPS}
-    return [(title, some) for title, some in groups.items() if some]
+    """The rows under the titles of their groups."""
+    return in_groups((row.group, row) for row in rows)

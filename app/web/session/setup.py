@@ -15,7 +15,6 @@ from typing import Any
 from starlette.datastructures import FormData
 
 from app.core.errors import BadInput, NotFound
-from app.core.providers import SHIPPED
 from app.core.session import Session
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, ToolChoice
@@ -26,7 +25,7 @@ from app.render.fragments import partial
 from app.render.limits import LIFTED
 from app.render.view import View
 from app.web.forms import Body, json_of
-from app.web.providers.view import GROUPS
+from app.web.providers.view import in_groups, profile_group
 from app.web.session.requests import drawable
 from app.web.session.view import (
     PARAMS,
@@ -340,16 +339,8 @@ def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surr
 
 def grouped(
     profiles: Sequence[Profile], keys: Mapping[str, bool]
-) -> list[tuple[str, Sequence[Profile]]]:
+) -> list[tuple[str, list[Profile]]]:
     """The profiles as a user looks for them: what works at once stands first."""
-    groups: dict[str, list[Profile]] = {title: [] for title in GROUPS}
-    for profile in profiles:
-        vendor = SHIPPED.get(profile.name)
-        if profile.simulated:
-            title = "Simulator"
-        elif vendor is not None and vendor.local:
-            title = "Local"
-        else:
-            title = "Ready" if keys[profile.name] else "Needs a key"
-        groups[title].append(profile)
-    return [(title, rows) for title, rows in groups.items() if rows]
+    return in_groups(
+        (profile_group(profile, has_key=keys[profile.name]), profile) for profile in profiles
+    )
