@@ -84,6 +84,7 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
         ("providers", ("light",)),
         pytest.param("providers", ("dark",), marks=pytest.mark.slow),
         ("providers/openai", ("dark",)),
+        pytest.param("agents", ("light", "dark"), marks=pytest.mark.slow),
     ],
 )
 def test_axe_finds_nothing_serious(

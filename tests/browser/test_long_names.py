@@ -83,6 +83,8 @@ def named_long(server: Server) -> list[str]:
         server.post("/tools", a_tool(name))
     server.post("/servers", {"name": LONG, "command": "true", "args": [LONGER]})
     server.post("/rules", {"tool": LONGER, "action": "deny", "when": {f"/{LONGER}": LONGER}})
+    server.post("/taps", {"title": LONGER, "agent": LONG})
+    server.post(f"/taps/{server.post('/taps', {'title': LONGER})['id']}/revoke", {})
     address = {"protocol": "openai_chat", "base_url": "http://127.0.0.1:1/v1", "model": LONGER}
     server.post("/providers", {"name": LONG, **address})
     waits = server.session(
@@ -106,6 +108,7 @@ def named_long(server: Server) -> list[str]:
     of_call = ["/calls/1.0/always", "/fork?call=1.0"]
     return [
         *("/welcome", "/find", "/find?q=n", *tools, "/rules", "/providers", f"/providers/{LONG}"),
+        "/agents",
         *(*servers, "/import", "/sessions/import", "/compare/new"),
         *(f"/sessions/{waits}{path}" for path in (*of_session, *of_call)),
         *(

@@ -28,8 +28,8 @@ pytestmark = pytest.mark.anyio
 SAID = "Nothing can be saved."
 PAGES = (
     "/welcome", "/find", "/tools", "/tools/calculator", "/rules", "/providers", "/servers",
-    "/import", "/compare/new", "/sessions/{id}", "/sessions/{id}/share", "/sessions/{id}/fork",
-    "/nowhere",
+    "/agents", "/import", "/compare/new", "/sessions/{id}", "/sessions/{id}/share",
+    "/sessions/{id}/fork", "/nowhere",
 )  # fmt: skip
 
 
