@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
-from app.core.providers import KEY_NAME, PROVIDERS
+from app.core.providers import KEY_NAME, OWN_PROTOCOLS, PROVIDERS
 from app.core.settings import Profile
 from app.secrets.redaction import Redactor
 
@@ -110,6 +110,20 @@ def provider_keys(place: str) -> list[str]:
         remote = {name: own for name, own in DEFAULT_ORIGINS.items() if own.startswith("https:")}
         names = [name for name, own in remote.items() if urlsplit(own).hostname == host]
     return names or [name for end, name in PROVIDER_HOSTS.items() if host.endswith(end)]
+
+
+def is_vendors_own(profile: Profile) -> bool:
+    """Whether `profile` is at the origin of its protocol's own vendor: another program's login to
+    that vendor may go there, and nowhere else."""
+    try:
+        place = origin(profile.base_url)
+    except BadInput:
+        return False
+    vendors = (row.profile for row in OWN_PROTOCOLS if row.profile.base_url)
+    return any(
+        (vendor.protocol, origin(vendor.base_url)) == (profile.protocol, place)
+        for vendor in vendors
+    )
 
 
 LOCAL_NAME = re.compile(

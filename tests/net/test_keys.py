@@ -10,8 +10,15 @@ import pytest
 
 from app.core.errors import BadInput
 from app.core.providers import profiles
-from app.core.settings import Profile
-from app.net.keys import DEFAULT_ORIGINS, Keys, is_near, origin, provider_keys
+from app.core.settings import Profile, Protocol
+from app.net.keys import (
+    DEFAULT_ORIGINS,
+    Keys,
+    is_near,
+    is_vendors_own,
+    origin,
+    provider_keys,
+)
 from tests.tables import each_row
 
 ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
@@ -341,3 +348,25 @@ def test_secrets_are_read_when_they_change_and_not_for_each_event() -> None:
     keys.variable("OPENAI_API_KEY")
     assert keys.redactor() is redactor
     assert environment.walks == 3
+
+
+@each_row(
+    ("protocol", "base_url", "own"),
+    [
+        ("anthropic", "https://api.anthropic.com", True),
+        ("anthropic", "https://API.anthropic.com:443/v1", True),
+        ("openai_responses", "https://api.openai.com/v1", True),
+        ("gemini", "https://generativelanguage.googleapis.com", True),
+        ("openai_chat", "https://api.anthropic.com", False),  # it takes another login
+        ("anthropic", "http://api.anthropic.com", False),
+        ("anthropic", "https://api.anthropic.com:8443", False),
+        ("anthropic", "https://api.anthropic.com.example", False),
+        ("anthropic", "https://user@api.anthropic.com", False),
+        ("anthropic", "sim:", False),
+        ("gemini", "", False),
+    ],
+)
+def test_a_login_of_another_program_goes_to_its_vendor_alone(
+    protocol: Protocol, base_url: str, own: bool
+) -> None:
+    assert is_vendors_own(Profile("p", protocol, base_url)) is own

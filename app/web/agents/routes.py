@@ -11,9 +11,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app import config
 from app.core.errors import BadInput, NotFound
-from app.core.providers import OWN_PROTOCOLS
 from app.core.serialization import to_data
 from app.core.settings import Profile
+from app.net.keys import is_vendors_own
 from app.tap.taps import Tap
 from app.web.agents.view import (
     SILENT_MS,
@@ -41,8 +41,6 @@ _DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "ope
 """Of protocols whose door is called otherwise."""
 
 OWN_KEY = "With the agent's own key or login"
-VENDORS_OWN = frozenset(provider.profile.name for provider in OWN_PROTOCOLS if not provider.local)
-"""The profiles whose addresses the agent's own credentials go on to."""
 
 
 async def agents(request: Request) -> Response:
@@ -158,7 +156,7 @@ def _upstreams(site: Site) -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
     groups: dict[str, list[tuple[str, str]]] = {"Ready": [], OWN_KEY: [], "Simulator": []}
     for row in rows_of(site.engine):
         ready, name = row.state == "ready", row.profile.name
-        if ready or (row.state == "key" and name in VENDORS_OWN and not row.own):
+        if ready or is_vendors_own(row.profile):
             choice = (name, f"{row.title} · {name}")
             groups.setdefault(row.group if ready else OWN_KEY, []).append(choice)
     return [(group, choices) for group, choices in groups.items() if choices]
