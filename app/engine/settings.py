@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from app.core.errors import BadInput
+from app.core.late import Late
 from app.core.providers import provider_at, with_account
 from app.core.settings import (
     PROTOCOLS,
@@ -32,6 +33,11 @@ from app.protocols.registry import CODECS, FACTS, codec
 from app.schema.tool_config import HEADER
 from app.schema.validate import check_tool
 from app.secrets.names import may_name_secret
+
+if TYPE_CHECKING:
+    from app.secrets import patterns
+else:
+    patterns = Late("app.secrets.patterns")
 
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),
@@ -370,13 +376,6 @@ OURS = {
 }
 """What the client writes itself, or what would break its framing."""
 
-SECRET_VALUE = re.compile(
-    r"(?i:\b(?:bearer|basic|token)\s+\S)"
-    r"|\b(?:sk|pk|rk|gsk|xai|hf|pplx|fw|csk|tgp|AIza|ya29|gh[opsu]|eyJ)[-_.A-Za-z0-9]{12,}"
-    r"|(?=[A-Za-z+/=_]*\d)(?=[\d+/=_]*[A-Za-z])[A-Za-z0-9+/=_]{32,}"
-)
-"""What the values of keys look like: a scheme of credentials, a vendor's prefix, a long jumble."""
-
 
 def profile_from(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profile:
     """The profile that `data` spells; what it does not name of quirks and times is as the vendor
@@ -436,7 +435,7 @@ def _headers(value: Any) -> Mapping[str, str]:
             raise BadInput(f"The header {name} must be one line of plain ASCII text.")
         if name.lower() in OURS:
             raise BadInput(f"The header {name} is written by this program; leave it out.")
-        if may_name_secret(name) or SECRET_VALUE.search(text):
+        if may_name_secret(name) or patterns.may_be_key(text):
             raise BadInput(
                 f"The header {name} looks like a key, and keys are not kept: name the variable"
                 " of the key instead, and it is sent in the protocol's own header."

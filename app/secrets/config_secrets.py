@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 
 from app.secrets.names import NAME_WORDS, is_opaque, names_key, word_set
-from app.secrets.patterns import BEGINS, find_keys
+from app.secrets.patterns import BEGINS, SURE_BEGINS, find_keys
 
 PREFIX = "it begins like a key"
 NAME = "its name is that of a key"
@@ -57,13 +57,8 @@ _PAIR = re.compile(
 _PEM = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
-_MORE = (
-    *("sbp_", "sb_secret_", "secret_", "dapi", "glsa_", "fc-", "ctx7sk-", "apify_api_", "tskey-"),
-    *("rnd_", "nfp_", "dckr_pat_", "ATATT", "hvs.", "ops_", "e2b_", "jina_", "key-", "ocpat_"),
-)
-_UNMISTAKABLE = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "sk-ant-")
 _BEGINS = re.compile(
-    rf"(?<![A-Za-z0-9_-])({'|'.join(map(re.escape, sorted((*BEGINS, *_MORE), key=len)[::-1]))})"
+    rf"(?<![A-Za-z0-9_-])({'|'.join(map(re.escape, sorted(BEGINS, key=len)[::-1]))})"
     r"([-_.A-Za-z0-9+/=]{6,})"
 )
 _RUN = re.compile(r"[A-Za-z0-9]+")
@@ -137,7 +132,7 @@ def _by_prefix(text: str) -> Iterator[SecretSpan]:
         yield SecretSpan(start, end, "", PREFIX)
     for match in _BEGINS.finditer(text):
         rest = match[2].rstrip(".")
-        sure = match[0].startswith(_UNMISTAKABLE) and len(rest) >= 8
+        sure = match[0].startswith(SURE_BEGINS) and len(rest) >= 8
         if sure or any(_is_mixed(run) for run in _RUN.findall(rest)):
             yield SecretSpan(match.start(), match.start() + len(match[1]) + len(rest), "", PREFIX)
 

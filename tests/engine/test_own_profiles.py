@@ -11,6 +11,7 @@ from app.core.errors import BadInput, NotFound
 from app.core.providers import OPENAI
 from app.engine.settings import profile_from, settings_from
 from app.net.keys import Keys
+from app.secrets.patterns import KEY_SHAPES
 from tests.engine.running import running
 from tests.tables import each_row
 
@@ -58,6 +59,12 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
     ({"headers": {"x-a": "Bearer abc"}}, "looks like a key"),
     ({"headers": {"x-a": "sk-proj-0123456789abc"}}, "looks like a key"),
     ({"headers": {"x-a": "0a1b2c3d" * 4}}, "looks like a key"),
+    *(
+        ({"headers": {"x-a": f"of {begins}0a1B-2c3D4e5"}}, "looks like a key")
+        for shape in KEY_SHAPES
+        for begins in shape.begins.split()
+        if shape.place != "config"
+    ),
     ({"headers": {"x-a": f"my {KEY}"}}, "value of a key"),
     ({"headers": {"x-a": "1", "X-A": "2"}}, "twice"),
     ({"quirks": "short_ids"}, "list of names"),
@@ -66,6 +73,16 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
     ({"idle_s": 0}, "idle_s must be"),
     ({"connect_s": "soon"}, "connect_s must be"),
 )
+
+
+def test_words_that_begin_as_keys_do_are_no_keys() -> None:
+    for value in (
+        "skillful-assistant",
+        "hfs-volume-of-ours",
+        "key-of-the-project",
+        "task-force-nine",
+    ):
+        assert profile_from({**MINE, "headers": {"x-a": value}}, MASKED).headers == {"x-a": value}
 
 
 def test_what_cannot_be_kept_is_refused_with_a_sentence() -> None:

@@ -6,6 +6,7 @@ import re
 
 from app.secrets.config_secrets import Variables, secrets_in, variable
 from app.secrets.names import names_key
+from app.secrets.patterns import BEGINS
 from tests.tables import each_row
 
 UUID = "72f988bf-86f1-41af-91ab-2d7cd011db47"
@@ -136,6 +137,13 @@ def test_a_key_is_found_and_nothing_beside_it(name: str, marked: str) -> None:
     text = re.sub("[«»]", "", marked)
     found = [text[spot.start : spot.end] for spot in secrets_in(text, name)]
     assert found == re.findall("«(.*?)»", marked, re.DOTALL)
+
+
+@each_row("begins", BEGINS)
+def test_every_shape_of_a_key_is_one_in_a_configuration(begins: str) -> None:
+    value = f"{begins}0a1B2c3D4e5F"
+    assert [(span.start, span.end) for span in secrets_in(value)] == [(0, len(value))]
+    assert secrets_in(f"{begins}a-b-c") == []
 
 
 def test_several_keys_of_one_text_are_several() -> None:
