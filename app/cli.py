@@ -32,6 +32,7 @@ COMMANDS = {
     "verify": "app.commands.verify",
     "export": "app.commands.export",
     "import": "app.commands.import_",
+    "tap": "app.commands.tap",
 }
 """Each module has `main(arguments) -> exit code`."""
 
@@ -39,12 +40,14 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = sys.argv[1:] if argv is None else argv
+    words, rest = _split(words)
     as_json = "--json" in words
-    config.set_umask()
+    umask = config.set_umask()
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     try:
         try:
             arguments = parser().parse_args(words)
+            arguments.rest, arguments.umask = rest, umask
             return _command(COMMANDS[arguments.command])(arguments)
         except PlaygroundError as error:
             print(f"playground: {config.one_line(str(error))}", file=sys.stderr)
@@ -58,6 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         return 1
+
+
+def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """The words of `playground` itself, and those behind `--`, which belong to the command that
+    `tap` starts; None where there is no `--`."""
+    if "--" not in words or words[0] != "tap":
+        return words, None
+    end = list(words).index("--")
+    return words[:end], words[end + 1 :]
 
 
 def _command(module: str) -> Callable[[argparse.Namespace], int]:
@@ -105,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
     _verify(commands)
     _export(commands)
     _import(commands)
+    _tap(commands)
     return top
 
 
@@ -124,6 +137,12 @@ def _serve(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--allow-host", action="append", default=[], metavar="NAME", help="a further Host to answer"
     )
     parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    parser.add_argument(
+        "--idle-exit",
+        type=_seconds,
+        metavar="SECONDS",
+        help="end where nothing was asked and nothing ran for so long",
+    )
     _db(parser)
 
 
@@ -290,6 +309,40 @@ def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
     _db(parser)
 
 
+def _tap(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "tap",
+        help="run an agent with its requests shown here",
+        usage="playground tap [options] NAME [-- ARGUMENT ...]\n"
+        "       playground tap [options] -- COMMAND [ARGUMENT ...]",
+        description="Run an agent in this terminal with its base URL pointed here: requests and "
+        "answers become sessions on the page, whose link is printed first. NAME is claude, "
+        "codex, gemini or opencode; any other command gets the variables that SDKs read. Starts a "
+        "server where none is running.",
+        epilog="The exit code is the agent's; 127 where it is not installed.",
+    )
+    parser.add_argument("agent", nargs="?", metavar="NAME", help="claude, codex, gemini, opencode")
+    parser.add_argument(
+        "--upstream",
+        metavar="PROFILE",
+        help="who answers: a provider, or simulator (default: the agent's own vendor with its own "
+        "login; for a COMMAND the simulator)",
+    )
+    parser.add_argument(
+        "--stop-at",
+        default="nothing",
+        choices=("nothing", "unruled", "calls", "results", "errors"),
+        help="what waits for you (%(default)s)",
+    )
+    parser.add_argument(
+        "--port", type=_port, help="of a server that has to be started (8765, or a free one)"
+    )
+    parser.add_argument(
+        "--print", action="store_true", help="print the environment and the command, run nothing"
+    )
+    _db(parser)
+
+
 def _db(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--db", type=Path, metavar="FILE", help="default: the user's data folder")
 
@@ -302,6 +355,16 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
     return port
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"seconds are a number above 0, not {text!r}")
+    return seconds
 
 
 if __name__ == "__main__":

@@ -64,9 +64,10 @@ def resource(folder: Literal["templates", "static"]) -> Path:
     raise PlaygroundError(f"The installation has no {folder} folder; install {NAME} again.")
 
 
-def set_umask() -> None:
-    """From here on every file and folder this process makes is for its user alone."""
-    os.umask(0o077)
+def set_umask() -> int:
+    """From here on every file and folder this process makes is for its user alone. Returns the
+    mask as it was, which is that of a program whose files are the user's own affair."""
+    return os.umask(0o077)
 
 
 def load_env(

@@ -22,6 +22,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import config
+from app.commands.idle import Idle
 from app.commands.sockets import (
     bind_socket,
     ended_by_signals,
@@ -93,7 +94,8 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             simulator=_Later(_SIMULATOR, engine, key, _pace()),
             allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
         )
-        instance = server(app, limit_concurrency=500, timeout_keep_alive=30)
+        idle = Idle(app, lambda: engine.runner.working)
+        instance = server(idle, limit_concurrency=500, timeout_keep_alive=30)
         ending: list[asyncio.Task[None]] = []
         opening: list[asyncio.Task[None]] = []
         warming: list[asyncio.Task[None]] = []
@@ -109,7 +111,9 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             if arguments.open:
                 opening.append(asyncio.create_task(_open(link, db)))
 
-        with ended_by_signals(instance, leaving):
+        with ended_by_signals(instance, leaving) as end:
+            if arguments.idle_exit is not None:
+                warming.append(asyncio.create_task(idle.wait(arguments.idle_exit, end)))
             await serve(instance, sock, ready)
             await asyncio.gather(*ending)
             for task in (*opening, *warming):

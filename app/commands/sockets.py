@@ -216,8 +216,11 @@ async def serve(instance: _Server, sock: socket.socket, ready: Callable[[], None
 
 
 @contextmanager
-def ended_by_signals(instance: uvicorn.Server, leaving: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM or Ctrl-C: `leaving` is called, and the server ends; a second one ends it all now."""
+def ended_by_signals(
+    instance: uvicorn.Server, leaving: Callable[[], None]
+) -> Iterator[Callable[[], None]]:
+    """SIGTERM or Ctrl-C: `leaving` is called, and the server ends; a second one ends it all now.
+    Gives what does as the first one does."""
     loop = asyncio.get_running_loop()
 
     def end() -> None:
@@ -229,7 +232,7 @@ def ended_by_signals(instance: uvicorn.Server, leaving: Callable[[], None]) -> I
     for number in SIGNALS:
         loop.add_signal_handler(number, end)
     try:
-        yield
+        yield end
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)

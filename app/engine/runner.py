@@ -480,6 +480,18 @@ class Runner:
             return False
         return True
 
+    @property
+    def working(self) -> bool:
+        """Whether any session goes on by itself: an answer, a call, a check, a wait before a retry.
+        One that waits for the user does not."""
+        return bool(
+            self._answers
+            or self._settling
+            or self._running.sessions
+            or self.checks.sessions
+            or self.waits.sessions
+        )
+
     def _busy(self, session_id: str) -> bool:
         return session_id in self._answers or bool(self._running.of(session_id))
 
@@ -554,6 +566,10 @@ class RetryWaits:
         self._sleep = sleep
         self._jitter = jitter
         self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def sessions(self) -> set[str]:
+        return set(self._tasks)
 
     def seconds(self, attempt: int, failure: ResponseFailed) -> float:
         return retry_wait_s(attempt, failure.retry_after, self._jitter())

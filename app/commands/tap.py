@@ -1,0 +1,434 @@
+"""`playground tap`: an agent in this terminal, its requests through the server that owns the
+database. While the agent runs, the terminal and its signals are the agent's.
+
+What each agent is started with: `tap/agents`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from types import FrameType
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from app import config
+from app.core.errors import BadInput, PlaygroundError
+from app.core.providers import OWN_PROTOCOLS
+from app.store.database import database_path
+from app.store.lock import busy_error, owner_of
+from app.tap.agents import AGENTS, Agent, Launch, Upstream, prepare, prepare_command
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+"""Exit codes for a command that does not start, as shells have them."""
+
+SIMULATOR = "simulator"
+"""The profile of the built-in one."""
+
+PORT = 8765
+START_S = 60.0
+"""Seconds that a server may take to answer."""
+BUSY_S = 10.0
+"""Seconds after which an owner of the database that serves nothing is not waited for."""
+LOOK_S = 0.05
+ASK_S = 20.0
+IDLE_S = 600.0
+"""How long a server that was started here outlives the last page, stream and agent."""
+PRINTED_IDLE_S = 24 * 3600.0
+"""The same for one whose agent is started by hand, from printed lines, perhaps later."""
+STAY_S = 60.0
+"""How often the server is asked while an agent runs, so that it knows that it is needed."""
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """The agent's exit code, 128 + n where signal n ended it; 127 where it is not installed."""
+    agent, command = _read_command(arguments)
+    if arguments.stop_at != "nothing":
+        raise BadInput("Nothing can be held yet; --stop-at takes nothing alone.")
+    if not arguments.print:
+        path = _locate(command[0], agent)
+        if path is None:
+            return NOT_FOUND
+        command = (path, *command[1:])
+    upstream = arguments.upstream or (agent.upstream if agent else SIMULATOR)
+    db = database_path(arguments.db or config.default_db())
+    server = find_or_start(db, arguments.port, PRINTED_IDLE_S if arguments.print else IDLE_S)
+    goes_to = _read_upstream(server.ask("GET", f"/providers/{quote(upstream, safe='')}"), agent)
+    title = agent.title if agent else Path(command[0]).name
+    body = {
+        "upstream": upstream,
+        "title": title,
+        "stop_at": arguments.stop_at,
+        "agent": agent.name if agent else "",
+    }
+    if arguments.print:
+        return _print(agent, command, server, server.ask("POST", "/taps", body), goes_to, db)
+    with Signals() as signals:
+        tap = server.ask("POST", "/taps", body)
+        try:
+            with _make_scratch() as scratch:
+                launch = _prepare(agent, command, server.base, tap["secret"], goes_to, scratch)
+                write_scratch(launch, scratch)
+                print(f"playground: {title} is shown at {server.link}", file=sys.stderr, flush=True)
+                with server.needed():
+                    return signals.run(command[0], launch, arguments.umask)
+        finally:
+            _revoke(server, tap["id"])
+
+
+def _read_command(arguments: argparse.Namespace) -> tuple[Agent | None, tuple[str, ...]]:
+    """The row of the agent, None for another command, and the command with its own arguments."""
+    rest = tuple(arguments.rest or ())
+    if arguments.agent is None:
+        if not rest:
+            raise BadInput(f"Name an agent ({', '.join(AGENTS)}), or a command after --.")
+        return None, rest
+    agent = AGENTS.get(arguments.agent)
+    if agent is None:
+        raise BadInput(
+            f"There is no agent {arguments.agent!r}; there is {', '.join(AGENTS)}. Any other "
+            f"command is started by: playground tap -- {shlex.quote(arguments.agent)} …"
+        )
+    return agent, (agent.command, *rest)
+
+
+def _locate(command: str, agent: Agent | None) -> str | None:
+    """Where the command is; None, and a sentence on stderr, where it is nowhere."""
+    path = shutil.which(command)
+    if path is None:
+        if agent is not None:
+            hint = f"{agent.title} is not installed; install it with: {agent.install}"
+        else:
+            hint = f"There is no command {command!r}; name one that is on PATH."
+        print(f"playground: {config.one_line(hint)}", file=sys.stderr)
+    return path
+
+
+def _read_upstream(profile: Mapping[str, Any], agent: Agent | None) -> Upstream:
+    """By a profile of the server. The agent's own credentials go on to a vendor alone."""
+    protocol, base_url = profile["protocol"], profile["base_url"]
+    vendors = [row.profile for row in OWN_PROTOCOLS if not row.local]
+    own = any((vendor.protocol, vendor.base_url) == (protocol, base_url) for vendor in vendors)
+    if agent is not None and profile["name"] == SIMULATOR:
+        protocol = agent.protocols[0]  # its other ends are beside it
+    return Upstream(protocol, own, profile["model"])
+
+
+def _prepare(
+    agent: Agent | None,
+    command: Sequence[str],
+    base: str,
+    secret: str,
+    upstream: Upstream,
+    scratch: Path,
+) -> Launch:
+    if agent is None:
+        return prepare_command(command, base, secret, os.environ, upstream.own_login)
+    return prepare(
+        agent,
+        base,
+        secret,
+        os.environ,
+        upstream,
+        home=Path.home(),
+        folder=Path.cwd(),
+        scratch=scratch,
+        arguments=command[1:],
+    )
+
+
+# The server -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LocalServer:
+    """A server of this user, asked with its token."""
+
+    base: str
+    token: str
+
+    @property
+    def link(self) -> str:
+        return f"{self.base}/?token={self.token}"
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """The JSON answer; PlaygroundError with the server's own sentence, BadInput where what was
+        asked for is not there or cannot be."""
+        try:
+            status, data = self._answer(method, path, body)
+            value = json.loads(data) if data else {}
+        except (OSError, http.client.HTTPException, ValueError) as trouble:
+            sentence = f"The server at {self.base} does not answer: {trouble}."
+            raise PlaygroundError(sentence) from trouble
+        if status >= 400:
+            if path.startswith("/taps") and status in (404, 405):
+                raise PlaygroundError(
+                    f"The server at {self.base} is of an older version, without taps; end it, and "
+                    "start this again."
+                )
+            error = BadInput if status in (404, 422) else PlaygroundError
+            raise error(str(value.get("error", f"The server answered {status}.")))
+        return value
+
+    def answers(self) -> bool:
+        """Whether it takes requests."""
+        with suppress(OSError, http.client.HTTPException):
+            return self._answer("GET", "/healthz")[0] == 200
+        return False
+
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        """Ask it now and then as long as the block lasts: an agent may be silent for hours, and a
+        server with nothing to do ends."""
+        over = Event()
+
+        def stay() -> None:
+            while not over.wait(STAY_S):
+                self.answers()
+
+        thread = Thread(target=stay, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _answer(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        # No proxy and no redirect: it is on this machine, and gets the token.
+        place = urlsplit(self.base)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=ASK_S)
+        sent = b"" if body is None else json.dumps(body).encode()
+        headers = {
+            "accept": "application/json",
+            "authorization": f"Bearer {self.token}",
+            "content-type": "application/json",
+        }
+        try:
+            connection.request(method, path, sent, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+
+def find_or_start(db: Path, port: int | None, idle_s: float) -> LocalServer:
+    """The server that owns `db`, or a new one. StoreBusy where what owns it serves nothing;
+    PlaygroundError where none comes to answer within `START_S`."""
+    token = config.read_or_make_token(db)
+    begun = time.monotonic()
+    started: subprocess.Popen[bytes] | None = None
+    log = db.with_name(db.name + ".server.log")
+    while True:
+        owner = owner_of(db)
+        if owner is not None and owner.url:
+            server = LocalServer(owner.url, token)
+            if server.answers():
+                if started is not None:
+                    started.returncode = 0  # it outlives this process, which never waits for it
+                return server
+        elif owner is None and started is None:
+            started = _start(db, port, idle_s, log)
+        elif owner is None and started is not None and started.poll() is not None:
+            raise PlaygroundError(f"The server did not start: {_read_last_line(log)}")
+        elif owner is not None and time.monotonic() > begun + BUSY_S:
+            raise busy_error(db, owner)  # no server that is only about to say where it is
+        if time.monotonic() > begun + START_S:
+            raise PlaygroundError(f"The server does not answer; {log} may say why.")
+        time.sleep(LOOK_S)
+
+
+_OURS = (
+    "import sys; here = sys.argv.pop(1); here in sys.path or sys.path.insert(0, here); "
+    "from app.cli import main; sys.exit(main())"
+)
+"""The program that this process is of, whatever `app` the user's folder may have."""
+
+
+def _start(db: Path, port: int | None, idle_s: float, log: Path) -> subprocess.Popen[bytes]:
+    """A server in a session of its own: no Ctrl-C of this terminal reaches it, and it writes to no
+    terminal. Its link, with the token, goes to no file."""
+    words = ["serve", "--db", str(db), "--port", str(port if port is not None else _choose_port())]
+    command = [sys.executable, "-P", "-c", _OURS, str(config.APP.parent), *words]
+    command += ["--idle-exit", f"{idle_s:g}"]
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _choose_port() -> int:
+    """The usual one, so that printed lines and bookmarks stay true; 0 where it is taken."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", PORT))
+        except OSError:
+            return 0
+    return PORT
+
+
+def _read_last_line(log: Path) -> str:
+    try:
+        lines = log.read_text("utf-8", "replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1].removeprefix("playground: ") if lines else f"{log} may say why."
+
+
+def _revoke(server: LocalServer, tap: str) -> None:
+    try:
+        server.ask("POST", f"/taps/{tap}/revoke")
+    except PlaygroundError as error:
+        sentence = f"{error} The tap is not revoked; do so on the page Agents."
+        print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
+
+
+# The agent's process ----------------------------------------------------------------------------
+
+
+class Signals:
+    """The signals of this process. Before the agent runs one ends the block, as an exception; while
+    it runs Ctrl-C is the agent's alone, and the others are passed on to it; then none counts, so
+    that all is put away."""
+
+    PASSED = (signal.SIGTERM, signal.SIGHUP)
+    LEFT = (signal.SIGINT, signal.SIGQUIT)
+    """The terminal sends these to the agent, too."""
+
+    def __init__(self) -> None:
+        self._agent = 0
+        self._over = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        # A handler of Python's runs between two steps of the program: one whose signal comes just
+        # before a call that waits would wait as long. Each signal is a byte in this pipe, too.
+        self._woken, self._waking = os.pipe()
+        os.set_blocking(self._waking, False)
+        self._woke = signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (*self.PASSED, *self.LEFT):
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:  # nohup, or a job of a script
+                self._before[number] = before
+                signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        signal.set_wakeup_fd(self._woke)
+        os.close(self._woken)
+        os.close(self._waking)
+
+    def _receive(self, number: int, _: FrameType | None) -> None:
+        if not self._agent and not self._over:
+            raise SystemExit(128 + number)
+        if number in self.PASSED and not self._over:
+            with suppress(ProcessLookupError):
+                os.kill(self._agent, number)
+
+    def run(self, path: str, launch: Launch, umask: int) -> int:
+        """Start it in our place in the terminal, and wait for its end; its exit code."""
+        ours = os.umask(umask)  # what the agent writes is the user's own affair
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*self.PASSED, *self.LEFT))
+        try:
+            self._agent = os.posix_spawn(
+                path,
+                [launch.command, *launch.arguments],
+                launch.environment,
+                setsigmask=mask,
+                # Python ignores these, which a new program would inherit.
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+            )
+        except OSError as error:
+            sentence = f"{path} cannot be started: {error.strerror}."
+            print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
+            return NOT_EXECUTABLE
+        finally:
+            os.umask(ours)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        try:
+            status = self._wait_for(self._agent)
+        finally:
+            self._over = True
+        code = os.waitstatus_to_exitcode(status)
+        return code if code >= 0 else 128 - code
+
+    def _wait_for(self, agent: int) -> int:
+        """The status with which it has ended."""
+        while True:
+            pid, status = os.waitpid(agent, os.WNOHANG | os.WUNTRACED)
+            if pid and not os.WIFSTOPPED(status):
+                return status
+            if pid:  # it put itself to sleep: the shell sees that only where we do so, too
+                os.kill(os.getpid(), signal.SIGSTOP)
+            else:
+                os.read(self._woken, 4096)
+
+
+@contextmanager
+def _make_scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="playground-tap-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_scratch(launch: Launch, folder: Path) -> None:
+    """The files and links of `launch` below `folder`, for this user alone."""
+    for name, content in launch.files.items():
+        path = folder / name
+        config.private_folder(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+    for name, target in launch.links.items():
+        path = folder / name
+        config.private_folder(path.parent)
+        path.symlink_to(target)
+
+
+def _print(
+    agent: Agent | None,
+    command: Sequence[str],
+    server: LocalServer,
+    tap: Mapping[str, Any],
+    upstream: Upstream,
+    db: Path,
+) -> int:
+    """Lines of a shell that start the agent, on stdout; its files stay as long as the tap."""
+    scratch = db.with_name(db.name + ".taps") / secrets.token_hex(8)
+    launch = _prepare(agent, command, server.base, tap["secret"], upstream, scratch)
+    write_scratch(launch, scratch)
+    for name in sorted(os.environ.keys() - launch.environment.keys()):
+        print(f"unset {name}")
+    for name, value in sorted(launch.environment.items()):
+        if os.environ.get(name) != value:
+            print(f"export {name}={shlex.quote(value)}")
+    print(shlex.join([launch.command, *launch.arguments]), flush=True)
+    sentence = f"the tap stays until it is revoked on the page {server.link}"
+    print(f"playground: {sentence}", file=sys.stderr)
+    return 0

@@ -1,0 +1,487 @@
+"""The agents that `playground tap` starts, as rows of data, and what one of them is started with.
+
+A row says which switches point an agent at a door of ours without a change to its user's own files
+and without the secret in an argument, for arguments can be read by every user of the machine. What
+the rows say was tried with the versions of `tests/tap/real_agents.py`; docs/tap.md is for users.
+
+Texts of rows have placeholders: `{base}` is the address of the server, `{secret}` the tap's,
+`{scratch}` a folder of this start alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.core.errors import BadInput
+from app.core.providers import LOOPBACK_NAMES
+from app.core.settings import Protocol
+
+HEADER = "x-playground-tap"
+SECRET_VARIABLE = "PLAYGROUND_TAP"
+"""Agents that read headers from variables find the secret there."""
+
+DUMMY_KEY = "playground-has-the-key"
+"""An agent's key where ours goes upstream: without one it would not start."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds that an agent waits with the variables of its row, None where no end was seen: for
+    the head of an answer, in an answer with a harmless event each 10 s, and in a silent one."""
+
+    head_s: float | None
+    stream_s: float | None
+    silent_s: float | None
+
+
+@dataclass(frozen=True)
+class Agent:
+    """`name` is typed after `playground tap`, `command` is what it is called on PATH, `package` is
+    npm's.
+
+    `upstream` is the profile of its vendor, which gets the login of the agent itself; `protocols`
+    are those it speaks, the preferred one first. `environment` always holds, `defaults` where the
+    user has no value; `listed` are variables that hold lists (variable to separator), in which the
+    user's own entries stay. `dummies` replace the login where our key goes upstream, and `removed`
+    are unset then. `settings` is a file in the scratch folder that gets all these variables, for an
+    agent whose settings outrank its environment. `kept_alive` is the harmless event of a held
+    answer, `hidden` what of its work passes no tap.
+    """
+
+    name: str
+    title: str
+    command: str
+    package: str
+    upstream: str
+    protocols: tuple[Protocol, ...]
+    waits: Waits
+    kept_alive: str
+    hidden: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    listed: Mapping[str, str] = field(default_factory=dict)
+    dummies: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    settings: str = ""
+
+    @property
+    def install(self) -> str:
+        """The line that installs it."""
+        return f"npm install -g {self.package}"
+
+
+CLAUDE = Agent(
+    "claude",
+    "Claude Code",
+    "claude",
+    "@anthropic-ai/claude-code",
+    upstream="anthropic",
+    protocols=("anthropic",),
+    environment={
+        "ANTHROPIC_BASE_URL": "{base}/tap/anthropic",
+        "ANTHROPIC_CUSTOM_HEADERS": HEADER + ": {secret}",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        # The fallback would send the same request once more in another form.
+        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+        "API_TIMEOUT_MS": "3600000",
+        "CLAUDE_STREAM_IDLE_TIMEOUT_MS": "3600000",
+    },
+    # A base URL that is not the vendor's turns these off.
+    defaults={
+        "ENABLE_TOOL_SEARCH": "true",
+        "CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING": "1",
+    },
+    listed={"ANTHROPIC_CUSTOM_HEADERS": "\n"},
+    # A key in the environment would be asked about at the start; a token is not.
+    dummies={"ANTHROPIC_AUTH_TOKEN": DUMMY_KEY},
+    removed=("ANTHROPIC_API_KEY",),
+    arguments=("--settings", "{scratch}/settings.json"),
+    settings="settings.json",
+    waits=Waits(head_s=362, stream_s=1800, silent_s=None),
+    kept_alive="event `ping`",
+    hidden="sessions through Bedrock, Vertex or Foundry; with --settings of your own, variables "
+    "that it sets instead of ours",
+)
+
+CODEX = Agent(
+    "codex",
+    "Codex",
+    "codex",
+    "@openai/codex",
+    upstream="openai-responses",
+    protocols=("openai_responses",),
+    environment={SECRET_VARIABLE: "{secret}"},
+    dummies={"OPENAI_API_KEY": DUMMY_KEY},
+    # A provider of its own, not called "OpenAI": that one would compress bodies, and try a
+    # WebSocket first.
+    arguments=(
+        *("-c", 'model_provider="playground_tap"'),
+        *("-c", 'model_providers.playground_tap.name="tap"'),
+        *("-c", 'model_providers.playground_tap.base_url="{base}/tap/openai/v1"'),
+        *("-c", 'model_providers.playground_tap.wire_api="responses"'),
+        "-c",
+        f'model_providers.playground_tap.env_http_headers={{"{HEADER}"="{SECRET_VARIABLE}"}}',
+    ),
+    waits=Waits(head_s=None, stream_s=None, silent_s=None),
+    kept_alive="event `response.in_progress`",
+    hidden="work in Codex cloud; with a ChatGPT login the requests go to another address than "
+    "api.openai.com, which refuses that login: set OPENAI_API_KEY",
+)
+
+GEMINI = Agent(
+    "gemini",
+    "Gemini CLI",
+    "gemini",
+    "@google/gemini-cli",
+    upstream="gemini",
+    protocols=("gemini",),
+    environment={
+        "GOOGLE_GEMINI_BASE_URL": "{base}/tap/gemini",
+        "GEMINI_CLI_CUSTOM_HEADERS": HEADER + ": {secret}",
+    },
+    listed={"GEMINI_CLI_CUSTOM_HEADERS": ", "},
+    dummies={"GEMINI_API_KEY": DUMMY_KEY},
+    waits=Waits(head_s=None, stream_s=None, silent_s=301),
+    kept_alive="an empty line",
+    hidden="a Google login and Vertex AI: under a tap it uses GEMINI_API_KEY alone",
+)
+
+OPENCODE = Agent(
+    "opencode",
+    "opencode",
+    "opencode",
+    "opencode-ai",
+    upstream="anthropic",
+    protocols=("anthropic", "openai_responses", "openai_chat", "gemini"),
+    environment={SECRET_VARIABLE: "{secret}"},
+    waits=Waits(head_s=300, stream_s=None, silent_s=300),
+    kept_alive="the harmless event of the protocol",
+    hidden="models of other providers than the one of the tap, and logins that bring an address "
+    "of their own (Copilot, opencode Zen)",
+)
+
+AGENTS: Mapping[str, Agent] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE)}
+
+
+# Agents and SDKs that are pointed here by hand --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """Lines of a shell that point an agent at a tap; `door` is the word in its address.
+
+    `{url}` is the address of that door with the secret in it, `{base}` that of the server alone,
+    `{path}` the rest. `tried` is whether it was, or is only documented.
+    """
+
+    title: str
+    door: str
+    lines: tuple[str, ...]
+    note: str = ""
+    tried: bool = False
+
+
+BY_HAND: tuple[ByHand, ...] = (
+    ByHand("Anthropic SDKs", "anthropic", ("export ANTHROPIC_BASE_URL={url}",), tried=True),
+    ByHand("OpenAI SDKs", "openai", ("export OPENAI_BASE_URL={url}",), tried=True),
+    ByHand("Google Gen AI SDKs", "gemini", ("export GOOGLE_GEMINI_BASE_URL={url}",)),
+    ByHand("Ollama, and its SDKs", "ollama", ("export OLLAMA_HOST={url}",)),
+    ByHand("aider", "openai", ("export OPENAI_API_BASE={url}",), "With models named openai/…."),
+    ByHand(
+        "goose",
+        "openai",
+        ("export OPENAI_HOST={base}", "export OPENAI_BASE_PATH={path}/chat/completions"),
+        "With GOOSE_PROVIDER=openai.",
+    ),
+    ByHand(
+        "goose, with Claude",
+        "anthropic",
+        ("export ANTHROPIC_HOST={url}",),
+        "With GOOSE_PROVIDER=anthropic.",
+    ),
+    ByHand(
+        "Copilot CLI",
+        "openai",
+        ("export COPILOT_PROVIDER_BASE_URL={url}",),
+        "With COPILOT_MODEL, and a model of your own key.",
+    ),
+)
+
+DOORS: Mapping[str, str] = {
+    "anthropic": "/anthropic",
+    "openai": "/openai/v1",
+    "gemini": "/gemini",
+    "ollama": "/ollama",
+}
+"""By the name of each door the path of its base URL behind the secret."""
+
+
+def fill_lines(row: ByHand, url: str) -> list[str]:
+    """The row's lines for a tap whose door of that row is at `url`, to be pasted into a shell."""
+    place = urlsplit(url)
+    given = {"url": url, "base": f"{place.scheme}://{place.netloc}", "path": place.path[1:]}
+    return [_fill(line, given) for line in row.lines]
+
+
+# What an agent is started with ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Where a tap goes on to. `own_login` is whether the agent's own credentials go there; else
+    ours do, and the agent is given a dummy. `model` is one that is there, for agents that ask only
+    for models they know; "" leaves the choice to the agent."""
+
+    protocol: Protocol
+    own_login: bool
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command with its arguments and its whole environment. `files` (path in the scratch folder
+    to content, for the user alone) and `links` (path there to where it leads) come first."""
+
+    command: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    links: Mapping[str, Path] = field(default_factory=dict)
+
+
+def prepare(
+    agent: Agent,
+    base: str,
+    secret: str,
+    environ: Mapping[str, str],
+    upstream: Upstream,
+    *,
+    home: Path,
+    folder: Path,
+    scratch: Path,
+    arguments: Sequence[str] = (),
+) -> Launch:
+    """What `agent` is started with in `folder`, with the user's `arguments` behind ours.
+
+    Reads the user's settings of Claude Code and Gemini CLI below `home` and `folder`, and writes
+    nothing. BadInput where the agent does not speak the upstream's protocol, or where settings
+    that have to be copied cannot be read.
+    """
+    if upstream.protocol not in agent.protocols:
+        raise BadInput(
+            f"{agent.title} speaks {' or '.join(agent.protocols)}, and the upstream "
+            f"{upstream.protocol}; name another with --upstream."
+        )
+    given = {"base": base, "secret": secret, "scratch": str(scratch)}
+    theirs = _read_variables(agent, environ, home, folder)
+    set_here = {name: _fill(text, given) for name, text in agent.environment.items()}
+    set_here |= {name: theirs.get(name) or text for name, text in agent.defaults.items()}
+    for name, separator in agent.listed.items():
+        entries = theirs.get(name, "").strip(separator + " \n")
+        set_here[name] = separator.join(filter(None, (entries, set_here[name])))
+    files: dict[str, bytes] = {}
+    links: dict[str, Path] = {}
+    ours = [_fill(text, given) for text in agent.arguments]
+    if not upstream.own_login:
+        set_here |= agent.dummies
+    match agent.name:
+        case "codex":
+            ours += _choose_codex_login({**environ, **set_here})
+        case "gemini":
+            files, links = _copy_gemini_home(environ, home)
+            if files:
+                set_here["GEMINI_CLI_HOME"] = str(scratch)
+        case "opencode":
+            set_here["OPENCODE_CONFIG_CONTENT"] = _make_opencode_config(base, environ, upstream)
+    if agent.settings:
+        blank = dict.fromkeys(agent.removed, "") if not upstream.own_login else {}
+        files[agent.settings] = _to_json({"env": {**set_here, **blank}})
+    environment = _clean_environment(environ, base) | set_here
+    if not upstream.own_login:
+        environment = {k: value for k, value in environment.items() if k not in agent.removed}
+    return Launch(agent.command, (*ours, *arguments), environment, files, links)
+
+
+ALL_SDKS: Mapping[str, str] = {
+    "ANTHROPIC_BASE_URL": "anthropic",
+    "COPILOT_PROVIDER_BASE_URL": "openai",
+    "GOOGLE_GEMINI_BASE_URL": "gemini",
+    "OLLAMA_HOST": "ollama",
+    "OPENAI_API_BASE": "openai",
+    "OPENAI_BASE_URL": "openai",
+}
+"""Variables that hold a base URL, each with its door: for a command that has no row."""
+
+ALL_KEYS = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY")
+
+
+def prepare_command(
+    command: Sequence[str], base: str, secret: str, environ: Mapping[str, str], own_login: bool
+) -> Launch:
+    """A command without a row: every SDK in it finds the tap by its variables. The secret is in
+    their paths, for no variable sets a header of all of them."""
+    urls = {name: f"{base}/tap/{secret}{DOORS[door]}" for name, door in ALL_SDKS.items()}
+    goose = {
+        "ANTHROPIC_HOST": urls["ANTHROPIC_BASE_URL"],
+        "OPENAI_HOST": base,
+        "OPENAI_BASE_PATH": f"tap/{secret}{DOORS['openai']}/chat/completions",
+    }
+    dummies = {} if own_login else dict.fromkeys(ALL_KEYS, DUMMY_KEY)
+    environment = _clean_environment(environ, base) | urls | goose | dummies
+    return Launch(command[0], tuple(command[1:]), environment)
+
+
+def _clean_environment(environ: Mapping[str, str], base: str) -> dict[str, str]:
+    """The user's environment without the token of our page, and with no proxy before us."""
+    cleaned = {name: value for name, value in environ.items() if name != "PLAYGROUND_TOKEN"}
+    hosts = dict.fromkeys((*LOOPBACK_NAMES, urlsplit(base).hostname or ""))
+    for name in ("NO_PROXY", "no_proxy"):
+        theirs = [host.strip() for host in environ.get(name, "").split(",") if host.strip()]
+        cleaned[name] = ",".join([*theirs, *(host for host in hosts if host not in theirs)])
+    return cleaned
+
+
+def _read_variables(
+    agent: Agent, environ: Mapping[str, str], home: Path, folder: Path
+) -> Mapping[str, str]:
+    """The user's variables as the agent would see them. In Claude Code the `env` of its settings
+    outranks the environment: those of the folder before those of the user."""
+    if agent is not CLAUDE:
+        return environ
+    own = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    values = dict(environ)
+    for path in (
+        own / "settings.json",
+        folder / ".claude" / "settings.json",
+        folder / ".claude" / "settings.local.json",
+    ):
+        try:
+            data = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError):
+            continue  # its reader says what is wrong with it
+        variables = data.get("env") if isinstance(data, dict) else None
+        if isinstance(variables, dict):
+            values |= {name: str(value) for name, value in variables.items()}
+    return values
+
+
+def _choose_codex_login(environ: Mapping[str, str]) -> list[str]:
+    """Which login its provider takes: a key in the environment, or else what `codex login` kept."""
+    row = "model_providers.playground_tap."
+    key = environ.get("OPENAI_API_KEY", "").strip()
+    return ["-c", row + ('env_key="OPENAI_API_KEY"' if key else "requires_openai_auth=true")]
+
+
+_GEMINI_COPIED = ("settings.json", "trustedFolders.json")
+_BY_KEY = "gemini-api-key"
+
+
+def _copy_gemini_home(
+    environ: Mapping[str, str], home: Path
+) -> tuple[dict[str, bytes], dict[str, Path]]:
+    """Files and links of a home where the key is chosen; nothing where the user's own does so.
+
+    Beside a base URL Gemini CLI takes its key only where its settings say so, and it has no switch
+    for that. What else is in `.gemini` stays where it is, and is linked.
+    """
+    own = Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini"
+    settings = _read_gemini_settings(own / "settings.json")
+    security = settings.get("security")
+    security = dict(security) if isinstance(security, dict) else {}
+    auth = security.get("auth")
+    auth = dict(auth) if isinstance(auth, dict) else {}
+    if auth.get("selectedType") == _BY_KEY:
+        return {}, {}
+    changed = {**settings, "security": {**security, "auth": {**auth, "selectedType": _BY_KEY}}}
+    files = {".gemini/settings.json": _to_json(changed)}
+    links: dict[str, Path] = {}
+    for entry in sorted(own.iterdir()) if own.is_dir() else ():
+        if entry.name not in _GEMINI_COPIED:
+            links[f".gemini/{entry.name}"] = entry
+        elif entry.name != "settings.json":
+            files[f".gemini/{entry.name}"] = _read(entry)
+    return files, links
+
+
+_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def _read_gemini_settings(path: Path) -> dict[str, Any]:
+    """Its settings, in which comments are allowed."""
+    if not path.exists():
+        return {}
+    text = _COMMENTS.sub(lambda match: match[1] or " ", _read(path).decode("utf-8", "replace"))
+    try:
+        data = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise BadInput(f"{path} is no JSON: {error}. Mend it; Gemini CLI needs it.") from error
+    if not isinstance(data, dict):
+        raise BadInput(f"{path} holds no object. Mend it; Gemini CLI needs it.")
+    return data
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"Cannot read {path} ({error.strerror}); make it readable.") from error
+
+
+_OPENCODE_PROVIDERS: Mapping[Protocol, tuple[str, str]] = {
+    "anthropic": ("anthropic", "anthropic/v1"),
+    "openai_responses": ("openai", "openai/v1"),
+    "openai_chat": ("playground", "openai/v1"),
+    "gemini": ("google", "gemini/v1beta"),
+}
+"""opencode's provider of each protocol, and the path of its door."""
+
+
+def _make_opencode_config(base: str, environ: Mapping[str, str], upstream: Upstream) -> str:
+    """A configuration that is merged into the user's own, and outranks it. The user's own value of
+    the variable is kept where it is an object."""
+    name, path = _OPENCODE_PROVIDERS[upstream.protocol]
+    options: dict[str, Any] = {
+        "baseURL": f"{base}/tap/{path}",
+        "headers": {HEADER: "{env:" + SECRET_VARIABLE + "}"},
+    }
+    provider: dict[str, Any] = {"options": options}
+    config: dict[str, Any] = {"provider": {name: provider}}
+    if name == "playground":
+        provider |= {"npm": "@ai-sdk/openai-compatible", "name": "Playground"}
+    if not upstream.own_login:
+        options["apiKey"] = DUMMY_KEY
+    if upstream.model and (not upstream.own_login or name == "playground"):
+        provider["models"] = {upstream.model: {"name": upstream.model}}
+        config |= dict.fromkeys(("model", "small_model"), f"{name}/{upstream.model}")
+    try:
+        theirs = json.loads(environ.get("OPENCODE_CONFIG_CONTENT") or "{}")
+    except ValueError:
+        theirs = {}
+    return json.dumps(_merge(theirs, config) if isinstance(theirs, dict) else config)
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        merged[name] = _merge(old, value) if both else value  # type: ignore[arg-type]
+    return merged
+
+
+def _to_json(data: object) -> bytes:
+    return json.dumps(data, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _fill(text: str, given: Mapping[str, str]) -> str:
+    """`text` with its placeholders filled in; other braces stay."""
+    for name, value in given.items():
+        text = text.replace("{" + name + "}", value)
+    return text
