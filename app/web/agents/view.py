@@ -133,7 +133,9 @@ def tap_list(env: Environment, rows: Sequence[TapRow], now_ms: int) -> str:
 
 def version(rows: Sequence[TapRow]) -> str:
     """Another one for a list that says anything else; the age of a request does not count."""
-    return hashlib.sha256(repr(tuple(rows)).encode()).hexdigest()[:16]
+    open_taps, ended = _parted(rows)
+    shown = (*open_taps, *ended[:MOST_ENDED], len(ended))
+    return hashlib.sha256(repr(shown).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def lines_for(urls: Mapping[str, str], doors: Sequence[str]) -> list[AgentLines]:
@@ -146,12 +148,18 @@ def lines_for(urls: Mapping[str, str], doors: Sequence[str]) -> list[AgentLines]
 
 
 def _list(rows: Sequence[TapRow], now_ms: int) -> dict[str, object]:
-    ended = [row for row in rows if row.tap.revoked_ms is not None]
+    open_taps, ended = _parted(rows)
     return {
-        "open_taps": [row for row in rows if row.tap.revoked_ms is None],
+        "open_taps": open_taps,
         "ended": ended[:MOST_ENDED],
         "ended_count": len(ended),
         "version": version(rows),
         "now_ms": now_ms,
         "stops_at": STOPS_AT,
     }
+
+
+def _parted(rows: Sequence[TapRow]) -> tuple[list[TapRow], list[TapRow]]:
+    """Those in use, and the revoked ones."""
+    ended = [row for row in rows if row.tap.revoked_ms is not None]
+    return [row for row in rows if row.tap.revoked_ms is None], ended
