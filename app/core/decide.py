@@ -96,8 +96,8 @@ def next_commands(
     """All that can be done now; empty while something is under way or a user is needed.
 
     `checking` calls are being checked: where no more are proposed, no check is asked for."""
-    if session.settings is None or session.stopped:
-        return []
+    if session.settings is None or session.stopped or session.tapped is not None:
+        return []  # what an agent asks and runs is its own affair
     if session.paused:
         return list(_while_paused(session))
     item = session.last_item

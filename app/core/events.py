@@ -72,8 +72,21 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Tapped:
+    """Whose session it is where an agent of somebody else runs it, and this program only passes its
+    requests on: the id of its tap, the agent's name, what the agent itself calls the conversation
+    (`thread`, "" for no name), and the session of the agent that started it, "" for none."""
+
+    tap: str
+    agent: str = ""
+    thread: str = ""
+    parent: str = ""
+
+
+@dataclass(frozen=True)
 class SessionStarted:
     settings: Settings
+    tapped: Tapped | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +126,39 @@ class RequestSent:
     body: str
     model: str = ""
     choice: ToolChoice = field(default_factory=ToolChoice)
+
+
+@dataclass(frozen=True)
+class RequestReceived:
+    """An agent asks through a tap; what its request says beyond what is known follows as prompts
+    and results, then RequestSent. `ids` are the headers by which it names its conversation;
+    `matched` is how the session was found; `digest` is the keyed SHA-256 of the body as it came,
+    `size` its bytes, `messages` how many messages it has."""
+
+    path: str
+    ids: Mapping[str, str] = field(default_factory=dict)
+    matched: Literal["new", "header", "call", "message"] = "new"
+    digest: str = ""
+    size: int = 0
+    messages: int = 0
+
+
+@dataclass(frozen=True)
+class AnswerPassed:
+    """The agent got the answer to its request `recording`: all of it, in `size` bytes of that
+    SHA-256 (hex digits), `changed` or as it came."""
+
+    recording: int
+    size: int = 0
+    sha256: str = ""
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class ClientGone:
+    """The agent left before it had the whole answer to its request `recording`."""
+
+    recording: int
 
 
 @dataclass(frozen=True)
@@ -241,7 +287,8 @@ class CallDecided:
     """`by` is `person` or `rule`; `arguments` the edited raw text, None where nobody edited it,
     `problems` what is wrong with that. `text` is the answer or the reason of a denial, `images` are
     part of an answer. `anyway`: a schema problem was seen; `lift`: the sandbox is lifted for this
-    call. `rule` is the rule in words, `rule_id` its id, `fault` the name of what is staged."""
+    call. `rule` is the rule in words, `rule_id` its id, `fault` the name of what is staged.
+    `where`: a call that is run runs here, or at the agent that it was passed to."""
 
     call_id: str
     decision: Decision
@@ -257,6 +304,7 @@ class CallDecided:
     fault: str = ""
     images: tuple[Content, ...] = ()
     problems: tuple[Problem, ...] = ()
+    where: Literal["here", "agent"] = "here"
 
 
 @dataclass(frozen=True)
@@ -392,6 +440,7 @@ Event = (
     | RetryScheduled | Warned | CallChecked | CallDecided | CallReturned | CallStarted
     | CallProgressed | CallExtended | CallEnded | CallInterrupted | TaskStarted | TaskEnded
     | RunPaused | RunResumed | RunStopped | TurnDropped | SessionForked
+    | RequestReceived | AnswerPassed | ClientGone
 )  # fmt: skip
 
 WireEvent = PartStarted | PartDelta | PartEnded | ResponseEnded | ResponseFailed | Warned

@@ -31,6 +31,7 @@ from functools import lru_cache
 
 from app.core.errors import IllegalEvent
 from app.core.events import (
+    AnswerPassed,
     CallChecked,
     CallDecided,
     CallDoubted,
@@ -40,11 +41,13 @@ from app.core.events import (
     CallProgressed,
     CallReturned,
     CallStarted,
+    ClientGone,
     Logged,
     PartDelta,
     PartEnded,
     PartStarted,
     PromptAdded,
+    RequestReceived,
     RequestSent,
     ResponseEnded,
     ResponseFailed,
@@ -102,9 +105,9 @@ def _apply(session: Session, logged: Logged) -> None:
     if session.settings is None and not isinstance(event, SessionStarted):
         raise IllegalEvent("A session begins with its settings.")
     match event:
-        case SessionStarted(settings=settings):
+        case SessionStarted(settings=settings, tapped=tapped):
             _require(session.settings is None, "This session has begun already.")
-            session.settings, session.started_ms = settings, at_ms
+            session.settings, session.started_ms, session.tapped = settings, at_ms, tapped
             session.settings_at.append((logged.seq, settings))
         case SessionForked():
             _forked(session, event, logged)
@@ -112,8 +115,11 @@ def _apply(session: Session, logged: Logged) -> None:
             session.settings = settings
             session.settings_at.append((logged.seq, settings))
         case PromptAdded(text=text, images=images, role=role, form=form):
-            _require(not session.waits, "Decide the waiting calls first, or stop the run.")
-            _require(session.state != "running", "This session is still running; stop it or wait.")
+            if session.tapped is None:
+                _require(not session.waits, "Decide the waiting calls first, or stop the run.")
+                _require(session.state != "running", _RUNS)
+            else:  # its agent says what follows what
+                _require(session.turn is None or not session.turn.open, _UNDER_WAY)
             session.prompts += 1
             prompt = Prompt(session.prompts, text, logged.seq, at_ms, images, role, form)
             session.items.append(prompt)
@@ -196,16 +202,30 @@ def _apply(session: Session, logged: Logged) -> None:
             session.paused, session.paused_because, session.retrying = "", "", None
             if not event.automatic:
                 session.retries = 0
+        case RequestReceived():
+            _require(session.turn is None or not session.turn.open, _UNDER_WAY)
+            session.received = event
+        case AnswerPassed(recording=number) | ClientGone(recording=number):
+            last = session.turns[-1] if session.turns else None
+            if last is None or last.open or last.number != number:
+                raise IllegalEvent("Only an answer that has ended was passed on.")
+            last.passed = event if isinstance(event, AnswerPassed) else None
+            last.client_gone = isinstance(event, ClientGone)
+
+
+_UNDER_WAY = "An answer is under way."
+_RUNS = "This session is still running; stop it or wait."
 
 
 def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     """The run begins anew here. What was decided before was not decided here: each call that can
     still be and has no result is proposed anew, and those `reopened`; of a log from somebody else
     those of all turns, whatever it says of them. Tasks stayed with the parent."""
-    _require(session.turn is None or not session.turn.open, "An answer is under way.")
+    _require(session.turn is None or not session.turn.open, _UNDER_WAY)
     current = {call.id for call in session.current_calls}
     _require(current.issuperset(event.reopened), "These calls are over.")
     _not_retried(session)
+    session.tapped = session.received = None  # from here on it is ours
     session.paused, session.paused_because, session.retries = "", "", 0
     session.stopped = session.stopped and not event.reopened
     session.forks.append((logged.seq, event))
@@ -304,11 +324,11 @@ def _open_part(session: Session, index: int) -> Part:
 
 
 def _request_sent(session: Session, event: RequestSent, logged: Logged) -> None:
-    _require(session.turn is None or not session.turn.open, "An answer is under way.")
+    _require(session.turn is None or not session.turn.open, _UNDER_WAY)
     _require(event.recording == len(session.turns) + 1, "Recordings count from 1.")
     assert session.settings is not None
     turn = Turn(event.recording, event, session.settings, logged.seq, logged.at_ms)
-    turn.retries = session.retries
+    turn.retries, turn.received, session.received = session.retries, session.received, None
     session.turns.append(turn)
     session.items.append(turn)
 

@@ -19,16 +19,19 @@ from typing import Any, Literal, get_args
 
 from app.core.errors import NotFound
 from app.core.events import (
+    AnswerPassed,
     CallDecided,
     CallProgressed,
     PartKind,
     Problem,
+    RequestReceived,
     RequestSent,
     ResponseEnded,
     ResponseFailed,
     ResponseStarted,
     RetryScheduled,
     SessionForked,
+    Tapped,
     Warned,
 )
 from app.core.serialization import to_data
@@ -343,7 +346,8 @@ class Turn:
     its calls were done when a user last let it go on beyond their limit; `doubled`, `keys`,
     `made`, `alike` and `repeats` are what was found of its calls (decide.doubled_ids, limits._keys,
     _made, _alike and _repeats), None before. `kept_standing` is its
-    `standing`, once it was asked for.
+    `standing`, once it was asked for. Of an agent's own request there is how it was `received`,
+    how its answer was `passed`, and whether the agent had gone before (`client_gone`).
     """
 
     number: int
@@ -371,6 +375,9 @@ class Turn:
         default=None, init=False, compare=False, repr=False
     )
     kept_standing: Standing | None = field(default=None, init=False, compare=False, repr=False)
+    received: RequestReceived | None = None
+    passed: AnswerPassed | None = None
+    client_gone: bool = False
 
     @property
     def open(self) -> bool:
@@ -411,7 +418,8 @@ class Session:
     of each time that the log until there was taken over from another session. `cut_off` says that
     it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a user
     denied; of so many of them as were read (`denied_read`), `denied_alike` has the ids by name and
-    the hash of what is spelled (decide._was_denied).
+    the hash of what is spelled (decide._was_denied). `tapped` says whose it is where an agent of
+    somebody else runs it: nothing is asked or run here then; `received` is what it asks last.
     """
 
     id: str
@@ -439,6 +447,8 @@ class Session:
     denied: list[Call] = field(default_factory=list)
     denied_alike: dict[str, dict[int, set[str]]] = field(default_factory=dict, compare=False)
     denied_read: int = field(default=0, compare=False)
+    tapped: Tapped | None = None
+    received: RequestReceived | None = None
 
     @property
     def open_tasks(self) -> list[Task]:
@@ -628,6 +638,7 @@ def session_data(session: Session, title: str = "") -> Mapping[str, Any]:
         "turns": sum(not turn.dropped for turn in session.turns),
         "calls": [_folded_call(call) for call in session.calls()],
         "tasks": [_folded_task(task) for task in session.tasks.values()],
+        **({"tapped": to_data(session.tapped)} if session.tapped is not None else {}),
     }
 
 

@@ -22,7 +22,8 @@ from app.core.session import Session
 def closing_events(
     session: Session, message: str, *, stopped: bool = False, alive: Collection[str] = ()
 ) -> list[Event]:
-    """What makes an answer or a call under way a thing of the past, but calls in `alive`."""
+    """What makes an answer or a call under way a thing of the past, but calls in `alive` and those
+    that an agent of somebody else runs."""
     events: list[Event] = []
     turn = session.turn
     if turn is not None and turn.open:
@@ -37,7 +38,7 @@ def closing_events(
         if call.real is None
         else CallEnded(call.id, replace(call.real, staged=True), real=call.real)  # held back
         for call in session.current_calls
-        if call.status == "running" and call.id not in alive
+        if call.status == "running" and call.id not in alive and session.tapped is None
     ]
     return events
 

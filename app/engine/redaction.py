@@ -39,6 +39,7 @@ from app.core.events import (
     PartKind,
     PartStarted,
     PromptAdded,
+    RequestReceived,
     ResponseEnded,
     ResponseFailed,
     SessionStarted,
@@ -85,6 +86,8 @@ def redact_event(event: Event, redactor: Redactor) -> Event:
             return replace(event, settings=replace(settings, system=text(settings.system)))
         case PromptAdded():
             return replace(event, text=text(event.text), form=data(event.form))
+        case RequestReceived():
+            return replace(event, path=text(event.path), ids=data(event.ids))
         case PartStarted() | PartEnded():
             name, provider_id = text(event.name), text(event.provider_id)
             event = replace(event, name=name, provider_id=provider_id, meta=data(event.meta))

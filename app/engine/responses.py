@@ -115,6 +115,9 @@ class OpenRequest:
     def saved(self, items: Sequence[Received]) -> None:
         self.unsaved -= sum(len(item.data) + PIECE for item in items)
         self.room.set()
+        for item in items:
+            if item.saved is not None and not item.saved.done():
+                item.saved.set_result(None)
 
     @property
     def far_ahead(self) -> bool:
@@ -203,6 +206,17 @@ class ProviderClient:
         answering.reader = asyncio.create_task(self._read(prepared, answering))
         if answering.stopped is not None:
             answering.reader.cancel()
+        try:
+            await self.record(session_id, prepared, answering, ended)
+        finally:
+            answering.reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await answering.reader
+
+    async def record(
+        self, session_id: str, prepared: PreparedRequest, answering: OpenRequest, ended: OnEnd
+    ) -> None:
+        """Log what is put into `answering`, to the one event that ends the turn."""
         writing = ResponseRecorder(
             self._sessions, session_id, prepared, self._keys.redactor(), ended
         )
@@ -215,9 +229,6 @@ class ProviderClient:
                 del items  # nothing holds them while the next ones are waited for
         finally:
             self._open.discard(answering)
-            answering.reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await answering.reader
 
     async def _read(self, prepared: PreparedRequest, answering: OpenRequest) -> None:
         sent, clock = prepared.sent, self._sessions.clock
@@ -318,7 +329,8 @@ class PreparedRequest:
 
 @dataclass
 class Received:
-    """What the reader hands over: bytes with their time, or how it ended."""
+    """What the reader hands over: bytes with their time, or how it ended. `saved` is set where
+    the reader wants to know when it is in the log; deltas are there a moment later."""
 
     at_ms: int
     data: bytes = b""
@@ -326,6 +338,7 @@ class Received:
     retry_after: float | None = None
     trouble: NetworkError | None = None
     ended: bool = False
+    saved: asyncio.Future[None] | None = None
 
 
 class ResponseRecorder:

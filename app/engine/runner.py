@@ -21,6 +21,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ from app.engine.decisions import (
     outcome,
 )
 from app.engine.interruption import closing_events, over_events
-from app.engine.responses import STOPPED, OpenRequest, ProviderClient
+from app.engine.responses import STOPPED, OnEnd, OpenRequest, PreparedRequest, ProviderClient
 from app.engine.rules import Policy
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
 from app.engine.tool_runs import ToolRuns
@@ -82,6 +83,14 @@ MOST_SETTLE_S = 30.0
 """How long to wait before what could not be saved is tried again, at first and at most."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FollowedAnswer:
+    """An answer that comes to somebody else: what is put into `request` is logged by `task`."""
+
+    task: asyncio.Task[None]
+    request: OpenRequest
 
 
 class Runner:
@@ -199,8 +208,9 @@ class Runner:
         self, session_id: str, settings: Settings | None = None, halted: int | None = None
     ) -> None:
         """Go on after a limit, a restart or Stop; by `settings` from here on, where they differ.
-        Conflict where event `halted` is not what holds the run now: that was not seen."""
-        async with self._holding(session_id) as live:
+        Conflict where event `halted` is not what holds the run now: that was not seen. An agent
+        of somebody else may ask again from then on."""
+        async with self._holding(session_id, ours=settings is not None) as live:
             if halted not in (None, live.session.halted_seq):
                 raise Conflict("That pause is over; look at the run as it is now.")
             if not live.session.paused and not live.session.stopped:
@@ -294,10 +304,13 @@ class Runner:
         await asyncio.shield(self._closing)
 
     @asynccontextmanager
-    async def _holding(self, session_id: str) -> AsyncIterator[LiveSession]:
-        """For all that can start or change something; Conflict where the session is deleted."""
+    async def _holding(self, session_id: str, *, ours: bool = True) -> AsyncIterator[LiveSession]:
+        """For all that can start or change something; Conflict where the session is deleted.
+        Refused where an agent of somebody else runs it and it is to be `ours`."""
         async with self._sessions.holding(session_id) as live:
             live.check_open()
+            if ours and live.session.tapped is not None:
+                raise Refused(_AGENTS)
             await self._sessions.pay(live)
             yield live
 
@@ -400,6 +413,20 @@ class Runner:
             )
         )
         self._answers[session_id] = (task, answering)
+
+    def follow(self, live: LiveSession, prepared: PreparedRequest, ended: OnEnd) -> FollowedAnswer:
+        """Log the answer to a request that an agent sent and that is in the log. Whoever reads it
+        puts it in; Stop ends it as one that was sent from here. The caller holds the session."""
+        answering, session_id = OpenRequest(), live.id
+        task = asyncio.create_task(
+            self._supervise(
+                session_id,
+                self._client.record(session_id, prepared, answering, ended),
+                lambda: self._answers.pop(session_id),
+            )
+        )
+        self._answers[session_id] = (task, answering)
+        return FollowedAnswer(task, answering)
 
     async def _ended(self, live: LiveSession) -> None:
         """In one hold with the answer's end: nobody sees a run as failed that goes on by itself."""
@@ -530,6 +557,8 @@ TAKEN_BACK = (
     "You took the decision back before the call started. It needs your approval; no rule decides "
     "it now."
 )
+
+_AGENTS = "An agent runs this session; write to it in its own window, or continue here in a fork."
 
 _NOT_SAVED = "This answer could not be saved to its end; the program's log says why."
 

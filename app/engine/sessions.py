@@ -46,6 +46,7 @@ from app.core.events import (
     RequestSent,
     SessionStarted,
     Source,
+    Tapped,
 )
 from app.core.fork_copy import Cut
 from app.core.reducer import apply, fold
@@ -156,13 +157,15 @@ class SessionStore:
         self.late: set[str] = set()
         """Sessions of which something was saved later than it came."""
 
-    async def create(self, settings: Settings, title: str = "") -> str:
-        """A new session; its id."""
+    async def create(
+        self, settings: Settings, title: str = "", tapped: Tapped | None = None
+    ) -> str:
+        """A new session, `tapped` where an agent of somebody else runs it; its id."""
         title = self.redactor().redact_text(title)
         live = LiveSession(self._new_id(), title=title, created_ms=self.clock())
         live.folded = Session(live.id)
         async with live.lock:
-            await self.append(live, [SessionStarted(settings)])
+            await self.append(live, [SessionStarted(settings, tapped)])
         self._live.setdefault(live.id, live)
         return live.id
 

@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -133,7 +133,7 @@ def _read_lines(text: str) -> ImportedRequests:
 
 def _read_archive(value: Any) -> ImportedRequests:
     exchanges = list(har_exchanges(value))[:MOST_ITEMS]
-    known = [exchange for exchange in exchanges if _protocol(exchange.url, None) is not None]
+    known = [exchange for exchange in exchanges if protocol_of(exchange.url, None) is not None]
     if not known:
         raise Unreadable("No entry of this archive is a request to a chat API that is known here.")
     # Later requests of a run hold the earlier ones: the one with the longest body tells most.
@@ -157,7 +157,7 @@ def _request(
     value = json_value(text)[0] if body is None else body
     if not isinstance(value, dict):
         raise Unreadable("The body of this request is not a JSON object.")
-    protocol = _protocol(url, value)
+    protocol = protocol_of(url, value)
     if protocol is None:
         raise Unreadable("This is not a request to a known chat API.")
     all_notes = [*notes]
@@ -183,7 +183,9 @@ def _is_empty(item: RequestItem) -> bool:
     return isinstance(item, PromptMessage) and item.is_empty
 
 
-def _protocol(url: str, body: Mapping[str, Any] | None) -> Protocol | None:
+def protocol_of(url: str, body: Mapping[str, Any] | None) -> Protocol | None:
+    """The protocol that a request to `url` is in, by its path, else by its body; None for none of
+    ours."""
     path = urlsplit(url).path
     known = (protocol for protocol in PROTOCOLS if _path_end(path, protocol))
     return next(known, _guess_protocol(body) if body is not None else None)
@@ -507,9 +509,9 @@ WAITS = "This request was imported and not sent; Continue here makes it yours."
 
 @dataclass
 class ImportedSession:
-    """`session` is folded from `log`; `response` are the bytes of its last turn, where they came
-    along. `open` are the calls of the last answer by ("id", id) and ("name", name), the last
-    first. `notes` are sentences on what could not be taken."""
+    """`session` is folded from `log`, and from what it was before; `response` are the bytes of its
+    last turn, where they came along. `open` are its `open_calls`. `notes` are sentences on what
+    could not be taken."""
 
     session: Session
     log: list[Logged] = field(default_factory=list)
@@ -519,7 +521,13 @@ class ImportedSession:
 
     def tell(self, code: str, sentence: str) -> None:
         """Put a sentence into the log, where the last answer stands."""
-        _add(self, self.session.updated_ms, Warned(code, sentence))
+        self.add(self.session.updated_ms, Warned(code, sentence))
+
+    def add(self, at_ms: int, event: Event, source: Source | None = None) -> None:
+        """The next event, at `at_ms` (Unix ms)."""
+        logged = Logged(self.session.seq + 1, at_ms, event, source)
+        apply(self.session, logged)
+        self.log.append(logged)
 
 
 def session_from_request(
@@ -528,32 +536,35 @@ def session_from_request(
     """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
     answered by a user: what ran them is not here. Unreadable where it is too large."""
     imported = ImportedSession(Session(session_id), notes=dict.fromkeys(pasted.notes))
-    settings = _settings(pasted, profile, imported)
-    _add(imported, at_ms, SessionStarted(settings))
-    for item in pasted.items:
-        match item:
-            case PromptMessage(text=text, images=images, role=role, form=form):
-                if imported.session.state in ("running", "waiting"):
-                    _add(imported, at_ms, RunStopped())
-                _add(imported, at_ms, PromptAdded(text, images, role, form))
-            case AnswerMessage(answer=answer):
-                _add_answer(
-                    imported,
-                    pasted,
-                    settings,
-                    at_ms,
-                    json.dumps(answer).encode(),
-                    "",
-                    recorded=False,
-                )
-            case ResultMessage():
-                _add_result(imported, at_ms, item)
+    settings, notes = settings_of(pasted.setup, profile)
+    imported.notes |= dict.fromkeys(notes)
+    imported.add(at_ms, SessionStarted(settings))
+    add_items(imported, pasted, pasted.items, at_ms)
     if pasted.response is not None:
         imported.response = pasted.response
-        _add_answer(imported, pasted, settings, at_ms, pasted.response, pasted.body, recorded=True)
+        _add_answer(imported, pasted, at_ms, pasted.response, pasted.body, recorded=True)
     if imported.session.state == "running":
-        _add(imported, at_ms, RunPaused("brought", WAITS))
+        imported.add(at_ms, RunPaused("brought", WAITS))
     return imported
+
+
+def add_items(
+    imported: ImportedSession, pasted: ImportedRequest, items: Iterable[RequestItem], at_ms: int
+) -> None:
+    """Add what `items` of `pasted` say to its session: prompts, answers that are not recorded
+    here, and results. Unreadable where it becomes too large."""
+    for item in items:
+        match item:
+            case PromptMessage(text=text, images=images, role=role, form=form):
+                tapped = imported.session.tapped is not None
+                if not tapped and imported.session.state in ("running", "waiting"):
+                    imported.add(at_ms, RunStopped())
+                imported.add(at_ms, PromptAdded(text, images, role, form))
+            case AnswerMessage(answer=answer):
+                data = json.dumps(answer).encode()
+                _add_answer(imported, pasted, at_ms, data, "", recorded=False)
+            case ResultMessage():
+                _add_result(imported, at_ms, item)
 
 
 def check_size(session: Session) -> None:
@@ -569,23 +580,22 @@ def check_size(session: Session) -> None:
         raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not imported.")
 
 
-def _settings(pasted: ImportedRequest, profile: Profile, imported: ImportedSession) -> Settings:
-    setup = pasted.setup
+def settings_of(setup: RequestSetup, profile: Profile) -> tuple[Settings, list[str]]:
+    """The settings that a request says, its tools answered by a user, and sentences on what could
+    not be taken."""
     tools_imported = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
-    if tools_imported is not None:
-        imported.notes |= dict.fromkeys(tools_imported.notes)
+    notes = [*tools_imported.notes] if tools_imported is not None else []
     tools = dict[str, Tool]()
     for tool in tools_imported.tools if tools_imported is not None else ():
         called = f"The tool {tool.name or 'without a name'}"
         if tool.tool is None:
-            imported.notes[f"{called} was left out: {tool.problem}"] = None
+            notes.append(f"{called} was left out: {tool.problem}")
         elif tool.name in tools:
-            imported.notes[f"{called} was left out: another one has its name."] = None
+            notes.append(f"{called} was left out: another one has its name.")
         else:
             tools[tool.name] = replace(tool.tool, answered_by="person", config={})
-            notes = (note for note in tool.notes if note != UNANSWERED)
-            imported.notes |= dict.fromkeys(f"{called}: {note}" for note in notes)
-    return Settings(
+            notes += [f"{called}: {note}" for note in tool.notes if note != UNANSWERED]
+    settings = Settings(
         profile,
         setup.model,
         setup.system,
@@ -595,18 +605,12 @@ def _settings(pasted: ImportedRequest, profile: Profile, imported: ImportedSessi
         setup.extra,
         setup.stream,
     )
-
-
-def _add(imported: ImportedSession, at_ms: int, event: Event, source: Source | None = None) -> None:
-    logged = Logged(imported.session.seq + 1, at_ms, event, source)
-    apply(imported.session, logged)
-    imported.log.append(logged)
+    return settings, notes
 
 
 def _add_answer(
     imported: ImportedSession,
     pasted: ImportedRequest,
-    settings: Settings,
     at_ms: int,
     data: bytes,
     body: str,
@@ -614,26 +618,33 @@ def _add_answer(
     recorded: bool,
 ) -> None:
     """A turn; `recorded` is whether the bytes are those that truly came, and are kept."""
-    number = len(imported.session.turns) + 1
+    number, settings = len(imported.session.turns) + 1, imported.session.settings
+    assert settings is not None
     url = join_url(settings.profile.base_url, pasted.path)
     sent = RequestSent(number, pasted.protocol, "POST", url, {}, body, settings.model)
     status = pasted.status if recorded else 200
-    _add(imported, at_ms, sent)
-    _add(imported, at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if recorded else None)
+    imported.add(at_ms, sent)
+    imported.add(at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if recorded else None)
     decoder = codec(pasted.protocol).decoder(status)
     turn = imported.session.turns[-1]
     for start, end, event in (*decoder.feed(data), *decoder.end(True)):
         if recorded or not isinstance(event, Warned):
-            _add(imported, at_ms, event, Source(number, start, end) if recorded else None)
+            imported.add(at_ms, event, Source(number, start, end) if recorded else None)
             check_size(imported.session)
     for call_id in doubled_ids(turn):
         imported.notes[
             f"Calls share the id {call_id[:60]!r}: their results are matched in order."
         ] = None
-    imported.open = {}
-    for call in reversed(imported.session.current_calls):
-        imported.open.setdefault(("id", call.provider_id), []).append(call)
-        imported.open.setdefault(("name", call.name), []).append(call)
+    imported.open = open_calls(imported.session)
+
+
+def open_calls(session: Session) -> dict[tuple[str, str], list[Call]]:
+    """The calls of the last answer by ("id", id) and ("name", name), the last first."""
+    calls: dict[tuple[str, str], list[Call]] = {}
+    for call in reversed(session.current_calls):
+        calls.setdefault(("id", call.provider_id), []).append(call)
+        calls.setdefault(("name", call.name), []).append(call)
+    return calls
 
 
 def _add_result(imported: ImportedSession, at_ms: int, item: ResultMessage) -> None:
@@ -643,9 +654,9 @@ def _add_result(imported: ImportedSession, at_ms: int, item: ResultMessage) -> N
         imported.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
         return
     if call.status == "proposed":
-        _add(imported, at_ms, CallChecked(call.id))
+        imported.add(at_ms, CallChecked(call.id))
     result = ToolResult(item.content, is_error=item.is_error, form=item.form)
-    _add(imported, at_ms, CallEnded(call.id, result))
+    imported.add(at_ms, CallEnded(call.id, result))
 
 
 def _find_call(imported: ImportedSession, item: ResultMessage) -> Call | None:

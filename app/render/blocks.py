@@ -39,6 +39,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from app.core.events import (
+    AnswerPassed,
     CallChecked,
     CallDecided,
     CallDoubted,
@@ -48,11 +49,13 @@ from app.core.events import (
     CallProgressed,
     CallReturned,
     CallStarted,
+    ClientGone,
     Logged,
     PartDelta,
     PartEnded,
     PartStarted,
     PromptAdded,
+    RequestReceived,
     RequestSent,
     ResponseEnded,
     ResponseFailed,
@@ -307,6 +310,10 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
         case RunPaused() | RunResumed() | RunStopped():
             yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
         case RetryScheduled(turn=number):
+            yield from _changed(*_RUN, f"turnfoot-{number}")
+        case RequestReceived():
+            yield from _changed(*_STATE)
+        case AnswerPassed(recording=number) | ClientGone(recording=number):
             yield from _changed(*_RUN, f"turnfoot-{number}")
         case TurnDropped(turn=number):
             before = session.turns[number - 2] if number > 1 else None

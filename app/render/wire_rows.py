@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.core.events import (
+    AnswerPassed,
     CallChecked,
     CallDecided,
     CallDoubted,
@@ -22,6 +23,7 @@ from app.core.events import (
     CallInterrupted,
     CallReturned,
     CallStarted,
+    ClientGone,
     Event,
     Logged,
     PartDelta,
@@ -446,6 +448,10 @@ class WireRows:
             case RunPaused(limit=limit, message=message):
                 why = message or limit
                 self.note(logged.at_ms, f"paused: {clip(why, 160)}", "waiting")
+            case AnswerPassed(size=size):
+                self.note(logged.at_ms, f"passed on to the agent, {size:,} bytes")
+            case ClientGone():
+                self.note(logged.at_ms, "the agent left before the whole answer", "failed")
             case RunStopped(rule=rule):
                 who = f"rule “{clip(rule, 80)}”" if rule else "the user"
                 self.note(logged.at_ms, f"stopped by {who}", "waiting")

@@ -426,6 +426,16 @@ class Log:
         texts = [(_text(row[0]), row[1]) for row in rows]
         return [json.dumps({"input": text}) if is_custom else text for text, is_custom in texts]
 
+    async def tapped(self, tap: str, limit: int) -> list[str]:
+        """The sessions that agents run through the tap of that id, the newest first."""
+        rows = await self._db.rows(
+            "SELECT id FROM sessions WHERE deleted_ms IS NULL AND EXISTS (SELECT 1 FROM events"
+            " WHERE session = sessions.id AND seq = 1 AND instr(body, ?))"
+            " ORDER BY updated_ms DESC, id LIMIT ?",
+            (f'"tapped":{{"tap":{json.dumps(tap)},', limit),
+        )
+        return [row[0] for row in rows]
+
     async def unfinished(self) -> list[str]:
         """Own sessions in which something was under way when they were last written."""
         rows = await self._db.rows(

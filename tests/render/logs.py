@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.core.events import (
+    AnswerPassed,
     CallChecked,
     CallDecided,
     CallDoubted,
@@ -12,11 +13,13 @@ from app.core.events import (
     CallProgressed,
     CallReturned,
     CallStarted,
+    ClientGone,
     Logged,
     PartDelta,
     PartEnded,
     PartStarted,
     Problem,
+    RequestReceived,
     ResponseEnded,
     ResponseFailed,
     RetryScheduled,
@@ -24,7 +27,9 @@ from app.core.events import (
     RunResumed,
     RunStopped,
     SessionForked,
+    SessionStarted,
     SettingsChanged,
+    Tapped,
     TaskEnded,
     TaskStarted,
     TurnDropped,
@@ -122,10 +127,22 @@ def forked() -> list[Logged]:
     return log.add(CallEnded("1.1", text_result("Hail."))).events
 
 
+def tapped() -> list[Logged]:
+    """A session that somebody else's agent runs: the request came, its answer was passed on."""
+    log = Log().add(SessionStarted(settings(), Tapped("tap", NASTY, NASTY)))
+    log.add(RequestReceived(NASTY, {NASTY: NASTY})).prompt(NASTY)
+    log.request().part(0, "call", '{"city": "Oslo"}', name="get_weather").end("calls")
+    log.check("1.0").add(CallDecided("1.0", "run", "rule", NASTY, DIGEST, where="agent"))
+    log.add(CallStarted("1.0", 1), AnswerPassed(1, 120, "e" * 64), RequestReceived(NASTY))
+    log.add(CallEnded("1.0", text_result(NASTY))).request().part(0, "text", "Hm").end("stop")
+    return log.add(ClientGone(2)).events
+
+
 STORIES = {
     "waiting": waiting(),
     "troubled": troubled(),
     "interleaved": interleaved(),
     "side by side": side_by_side(),
     "forked": forked(),
+    "tapped": tapped(),
 }

@@ -1,0 +1,190 @@
+"""Reads what an agent asks: which conversation it belongs to, and what of it is new. Pure.
+
+An agent sends its whole history each time. What a session has of it is known by the digests of the
+messages that the last request had, and by the last answer; what follows is the tail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.core.arguments import canonical
+from app.core.messages import MessagePart
+from app.core.serialization import to_data
+from app.core.session import Session, Turn
+from app.core.settings import Protocol
+from app.protocols.registry import REQUEST_READERS
+from app.protocols.request import (
+    AnswerMessage,
+    PromptMessage,
+    RequestItem,
+    RequestNotes,
+    RequestSetup,
+    ResultMessage,
+)
+
+THREAD_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id")
+"""By which agents name the conversation that a request belongs to: Claude Code, Codex, opencode."""
+
+AGENT_HEADER, PARENT_HEADER = "x-claude-code-agent-id", "x-claude-code-parent-agent-id"
+"""By which Claude Code names an agent that another one started, and that other one."""
+
+ID_HEADERS = (*THREAD_HEADERS, AGENT_HEADER, PARENT_HEADER)
+
+MARK = "cache_control"
+"""Moves on with each request and says nothing."""
+
+
+@dataclass(frozen=True)
+class AgentBody:
+    """The body of a request as it was read; `digests` are those of `items`."""
+
+    protocol: Protocol
+    setup: RequestSetup
+    items: Sequence[RequestItem]
+    digests: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What a request says that its session does not know. `changed` is a sentence on what the
+    agent did to what was known, "" for nothing; `again`: it is the last request once more."""
+
+    items: Sequence[RequestItem] = ()
+    changed: str = ""
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class ThreadName:
+    """What the agent calls the conversation, and the agent in it; "" where it has no name."""
+
+    thread: str = ""
+    agent: str = ""
+    parent_agent: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
+def thread_of(headers: Iterable[tuple[bytes, bytes]]) -> ThreadName:
+    """The conversation that the headers of a request name."""
+    named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+    ids = {name: named[name][:200] for name in ID_HEADERS if named.get(name)}
+    thread = next((ids[name] for name in THREAD_HEADERS if name in ids), "")
+    return ThreadName(thread, ids.get(AGENT_HEADER, ""), ids.get(PARENT_HEADER, ""), ids)
+
+
+def read_body(protocol: Protocol, body: Any, model: str = "", *, stream: bool = False) -> AgentBody:
+    """What a body says, whatever it is; `model` and `stream` are from its path, where the protocol
+    has them there."""
+    reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
+    value = body if isinstance(body, dict) else {}
+    setup = reader.setup(value, notes)
+    if model:
+        setup = replace(setup, model=model, stream=stream)
+    items = [item for item in reader.items(value, notes) if not _is_empty(item)]
+    return AgentBody(protocol, setup, items, [_digest(item) for item in items])
+
+
+def _is_empty(item: RequestItem) -> bool:
+    return isinstance(item, PromptMessage) and item.is_empty
+
+
+def _digest(item: RequestItem) -> str:
+    match item:
+        case PromptMessage():
+            words = [item.role, item.text, to_data(item.images), _unmarked(to_data(item.form))]
+        case AnswerMessage():
+            words = ["answer", _unmarked(to_data(item.answer))]
+        case ResultMessage():
+            words = [item.call_id, item.name, to_data(item.content), item.is_error]
+    text = json.dumps(words, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _unmarked(value: Any) -> Any:
+    """`value` without the marks of the cache, which move; an object that held nothing else goes."""
+    match value:
+        case dict():
+            members = {name: _unmarked(item) for name, item in value.items() if name != MARK}
+            return {name: item for name, item in members.items() if item != {}}
+        case list():
+            items = [_unmarked(item) for item in value]
+            return items if any(item != {} for item in items) else []
+    return value
+
+
+def fingerprint_of_parts(parts: Iterable[MessagePart]) -> str:
+    """What an answer said, however it is written: the digest of its text and its calls; "" for
+    nothing."""
+    parts = [part for part in parts if part.kind in ("text", "call")]
+    return _fingerprint(
+        "".join(part.text for part in parts if part.kind == "text"),
+        [(part.name, part.text) for part in parts if part.kind == "call"],
+    )
+
+
+def fingerprint_of_turn(turn: Turn) -> str:
+    """The same of an answer that was recorded."""
+    calls = [(call.name, call.written) for call in turn.calls]
+    return _fingerprint("".join(part.text for part in turn.parts if part.kind == "text"), calls)
+
+
+def _fingerprint(text: str, calls: Sequence[tuple[str, str]]) -> str:
+    text = "".join(text.split())
+    if not text and not calls:
+        return ""
+    words = json.dumps([text, [[name, canonical(arguments)] for name, arguments in calls]])
+    return hashlib.sha256(words.encode()).hexdigest()[:24]
+
+
+def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
+    """What of `body` is new to `session`, whose last request had the messages `known`."""
+    items, digests = body.items, body.digests
+    if session.turn is None and not known:
+        return Tail(items)
+    answered = _place_of_answer(session, items)
+    if answered is not None:
+        return Tail(items[answered + 1 :], _changes(known, digests[:answered]))
+    if list(digests[: len(known)]) == list(known):
+        return Tail(items[len(known) :], again=len(items) == len(known))
+    answers = (place for place, item in enumerate(items) if isinstance(item, AnswerMessage))
+    last = max(answers, default=-1)
+    return Tail(items[last + 1 :], _rewritten(known, digests))
+
+
+def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | None:
+    """Where the last answer of `session` is among `items`."""
+    turn = session.turn
+    fingerprint = fingerprint_of_turn(turn) if turn is not None else ""
+    ids = (
+        {call.provider_id for call in turn.calls if call.provider_id} if turn is not None else set()
+    )
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        if not isinstance(item, AnswerMessage):
+            continue
+        called = {part.call_id for part in item.parts if part.kind == "call" and part.call_id}
+        if (called & ids) or (fingerprint and fingerprint_of_parts(item.parts) == fingerprint):
+            return place
+    return None
+
+
+def _changes(known: Sequence[str], before: Sequence[str]) -> str:
+    if len(known) != len(before):
+        return _rewritten(known, before)
+    changed = sum(old != new for old, new in zip(known, before, strict=True))
+    if not changed:
+        return ""
+    return f"The agent changed {changed} of its earlier {_messages(len(known))}."
+
+
+def _rewritten(known: Sequence[str], now: Sequence[str]) -> str:
+    return f"The agent rewrote its history: {_messages(len(known))} became {len(now)}."
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"

@@ -1,0 +1,608 @@
+"""Makes sessions of what agents ask and get.
+
+`AgentSessions.observe` is what the relay calls for each request. The session is found by the
+names in the request's headers, by a call or an answer that passed here before, or it is new. What
+the request says beyond what is known follows in the log as prompts and results; the answer is read
+and logged like any other; its calls are then running at the agent until a later request brings
+their results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from app.core.errors import Refused
+from app.core.events import (
+    AnswerPassed,
+    CallChecked,
+    CallDecided,
+    CallInterrupted,
+    CallStarted,
+    ClientGone,
+    Event,
+    RequestReceived,
+    RequestSent,
+    ResponseStarted,
+    SettingsChanged,
+    Tapped,
+    TurnDropped,
+    Warned,
+)
+from app.core.reducer import digest
+from app.core.session import Session, Turn, snapshot
+from app.core.settings import Limits, Protocol, Settings
+from app.engine.engine import Engine
+from app.engine.responses import PreparedRequest, Received
+from app.engine.runner import FollowedAnswer
+from app.engine.sessions import LiveSession, title_of
+from app.exchange.parsers import Unreadable
+from app.exchange.requests_import import (
+    ImportedRequest,
+    ImportedSession,
+    add_items,
+    open_calls,
+    protocol_of,
+    settings_of,
+)
+from app.net.client import CODINGS, Decompressor, NetworkError, request_id
+from app.protocols.registry import codec
+from app.protocols.request import AnswerMessage, PromptMessage, RequestSetup, ResultMessage
+from app.schema.validate import check_call
+from app.secrets.names import may_name_secret
+from app.tap.history import (
+    AgentBody,
+    Tail,
+    ThreadName,
+    fingerprint_of_parts,
+    fingerprint_of_turn,
+    read_body,
+    tail_of,
+    thread_of,
+)
+from app.tap.relay import AgentRequest, Exchange, RawHeaders
+from app.tap.taps import Taps, without_key
+
+MOST_KNOWN = 20_000
+"""Calls and answers, over all taps, by which a session is found again."""
+
+MOST_LOOKED_AT = 20
+"""Sessions of a tap that are looked at after a start, the newest first, to find one again."""
+
+MUCH = 512 * 1024
+"""Bytes of a request that are read in another thread: here they would take the turn of others."""
+
+WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)
+"""The agent alone says how long it waits."""
+
+AT_AGENT = "This tap stops at nothing: the agent runs the call."
+"""In place of a rule, of a call that was passed on."""
+
+LEFT = "The agent closed the connection before the answer was complete."
+
+_SAVED_S = 0.5
+"""How often whoever waits for an answer to be saved looks whether it can be saved at all."""
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """A request to a chat API, as it was read; `text` is its body, masked, and `digest` the keyed
+    digest of the body as it came."""
+
+    request: AgentRequest
+    protocol: Protocol
+    name: ThreadName
+    body: AgentBody
+    text: str
+    digest: str
+
+
+@dataclass
+class Thread:
+    """What is remembered of a session beside its fold. `known` are the digests of the messages of
+    its last request, None where they must be read again; `settings` came of `setup`."""
+
+    known: Sequence[str] | None = None
+    setup: RequestSetup | None = None
+    settings: Settings | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a request belongs: to `session`, "" for a new one, which `parent` started."""
+
+    session: str = ""
+    matched: Literal["new", "header", "call", "message"] = "new"
+    parent: str = ""
+
+
+class AgentSessions:
+    """`key` is what digests of bodies are keyed by."""
+
+    def __init__(self, engine: Engine, taps: Taps, key: bytes) -> None:
+        self.engine = engine
+        self.taps = taps
+        self._key = key
+        self._named: dict[tuple[str, str, str], str] = {}
+        self._by_call: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._by_answer: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._by_request: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._threads: dict[str, Thread] = {}
+        self._open: dict[str, AgentExchange] = {}
+        self._known_taps: set[str] = set()
+        self._placing = asyncio.Lock()
+
+    def observe(self, request: AgentRequest) -> Exchange:
+        """What follows `request` and its answer."""
+        return AgentExchange(self, request)
+
+    async def begin(self, exchange: AgentExchange) -> FollowedAnswer | None:
+        """Log the request and what it says that is new; None where it is no conversation.
+
+        Refused where the user has stopped its session."""
+        request = exchange.request
+        protocol = protocol_of(request.url, None) if request.method == "POST" else None
+        if protocol is None or request.body is None:
+            return None
+        much = len(request.body) > MUCH
+        asked = await asyncio.to_thread(self._read, request, protocol) if much else None
+        asked = asked or self._read(request, protocol)
+        if asked is None:
+            return None
+        async with self._placing:
+            place = await self._place(asked)
+            session_id = place.session or await self._create(asked, place)
+            if before := self._open.get(session_id):
+                await before.finish()
+            async with self.engine.sessions.holding(session_id) as live:
+                followed = await self._take(live, asked, place)
+                exchange.session_id, exchange.recording = session_id, len(live.session.turns)
+            self._open[session_id] = exchange
+        return followed
+
+    def over(self, exchange: AgentExchange) -> None:
+        """Nothing follows of `exchange`."""
+        if self._open.get(exchange.session_id) is exchange:
+            del self._open[exchange.session_id]
+
+    def _learn(self, tap: str, session_id: str, turn: Turn) -> None:
+        for call in turn.calls:
+            if call.provider_id:
+                self._by_call[tap, call.provider_id] = session_id
+        if fingerprint := fingerprint_of_turn(turn):
+            self._by_answer[tap, fingerprint] = session_id
+        for known in (self._by_call, self._by_answer, self._by_request):
+            while len(known) > MOST_KNOWN:
+                known.popitem(last=False)
+
+    def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
+        """None where the body is not JSON in UTF-8."""
+        data = _plain(request)
+        try:
+            text = data.decode("utf-8")
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(value, dict):
+            return None
+        masked = self.engine.keys.redactor().redact_text(text)
+        if masked != text:
+            try:
+                value = json.loads(masked)
+            except ValueError:
+                pass  # what is logged of it is masked by itself
+        path = request.target.decode("latin-1").partition("?")[0]
+        model = path.partition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
+        body = read_body(protocol, value, model, stream="stream" in path)
+        keyed = hmac.new(self._key, data, hashlib.sha256).hexdigest()
+        return ReadRequest(request, protocol, thread_of(request.headers), body, masked, keyed)
+
+    # Which session it belongs to.
+
+    async def _place(self, asked: ReadRequest) -> Place:
+        tap, name = asked.request.tap.id, asked.name
+        await self._know(tap)
+        place = self._by_name(tap, name) or self._by_history(tap, asked.body)
+        unanswered = None if place is not None else self._unanswered(tap, asked.body)
+        place = place or unanswered
+        if place is None:
+            above = self._named.get((tap, name.thread, name.parent_agent)) if name.agent else ""
+            return Place(parent=above or "")
+        try:
+            async with self.engine.sessions.holding(place.session) as live:
+                session, settings = live.session, live.session.settings
+                gone, turn = live.deleted or session.tapped is None, session.turn
+        except LookupError:
+            return Place()
+        if gone or (place is unanswered and turn is not None and turn.end is not None):
+            return Place()
+        setup = asked.body.setup
+        beside = turn is not None and turn.open
+        aside = not setup.tools and settings is not None and settings.system != setup.system
+        return Place(parent=place.session) if beside or aside else place
+
+    def _by_name(self, tap: str, name: ThreadName) -> Place | None:
+        session_id = self._named.get((tap, name.thread, name.agent)) if name.thread else None
+        return Place(session_id, "header") if session_id else None
+
+    def _by_history(self, tap: str, body: AgentBody) -> Place | None:
+        for item in reversed(body.items):
+            match item:
+                case ResultMessage(call_id=id_) if session_id := self._by_call.get((tap, id_)):
+                    return Place(session_id, "call")
+                case AnswerMessage(parts=parts):
+                    for part in parts:
+                        if session_id := self._by_call.get((tap, part.call_id)):
+                            return Place(session_id, "call")
+                    session_id = self._by_answer.get((tap, fingerprint_of_parts(parts)))
+                    return Place(session_id, "message") if session_id else None
+        return None
+
+    def _unanswered(self, tap: str, body: AgentBody) -> Place | None:
+        """A session whose last request this one repeats, or goes on from: it is the one, where
+        that has got no answer."""
+        for known in reversed(_prefixes(body.digests)):
+            if session_id := self._by_request.get((tap, known)):
+                return Place(session_id, "message")
+        return None
+
+    async def _know(self, tap: str) -> None:
+        """After a start: the newest sessions of the tap, by all that they can be found by."""
+        if tap in self._known_taps:
+            return
+        self._known_taps.add(tap)
+        for session_id in reversed(await self.engine.log.tapped(tap, MOST_LOOKED_AT)):
+            async with self.engine.sessions.holding(session_id) as live:
+                for turn in live.session.turns:
+                    self._learn(tap, session_id, turn)
+                last = live.session.turn
+                if last is not None and last.received is not None and last.settings.tools:
+                    name = thread_of((k.encode(), v.encode()) for k, v in last.received.ids.items())
+                    self._named[tap, name.thread, name.agent] = session_id
+
+    async def _create(self, asked: ReadRequest, place: Place) -> str:
+        request, name = asked.request, asked.name
+        settings, _ = settings_of(asked.body.setup, request.profile)
+        tapped = Tapped(request.tap.id, request.tap.agent, name.thread, place.parent)
+        title = next(filter(None, map(_title, asked.body.items)), "")
+        session_id = await self.engine.sessions.create(settings, title, tapped)
+        self._threads[session_id] = Thread([], asked.body.setup, settings)
+        if name.thread and not place.parent:
+            self._named.setdefault((request.tap.id, name.thread, name.agent), session_id)
+        return session_id
+
+    # What of it is new.
+
+    async def _take(self, live: LiveSession, asked: ReadRequest, place: Place) -> FollowedAnswer:
+        """The caller holds the session."""
+        session, now = live.session, self.engine.sessions.clock()
+        if session.stopped:
+            raise Refused("The user has stopped this session in the playground.")
+        thread = self._threads.setdefault(live.id, Thread())
+        tail = tail_of(session, self._known(session, thread, asked.protocol), asked.body)
+        settings = self._settings(session, thread, asked)
+        number = len(session.turns) + 1
+        events = _new_events(session, tail, settings, _received(asked, place), asked, now)
+        number += sum(isinstance(event, RequestSent) for event in events)
+        sent = _sent(asked, number, settings)
+        await self.engine.sessions.append(live, [*events, sent])
+        thread.known = asked.body.digests
+        tap = asked.request.tap.id
+        if asked.body.digests:
+            self._by_request[tap, _prefixes(asked.body.digests)[-1]] = live.id
+
+        async def ended(live: LiveSession) -> None:
+            """Nobody has the end of the answer yet: what the agent runs is in the log before."""
+            turn = live.session.turns[number - 1]
+            await self.engine.sessions.append(live, _at_agent(live.session, turn))
+            self._learn(tap, live.id, turn)
+
+        return self.engine.runner.follow(live, _prepared(asked, sent, settings), ended)
+
+    def _known(self, session: Session, thread: Thread, protocol: Protocol) -> Sequence[str]:
+        """The digests of the messages that the last request had."""
+        if thread.known is None:
+            turn = session.turn
+            try:
+                value = json.loads(turn.request.body) if turn is not None else {}
+            except ValueError:
+                value = {}
+            thread.known = read_body(protocol, value).digests
+        return thread.known
+
+    def _settings(self, session: Session, thread: Thread, asked: ReadRequest) -> Settings:
+        """Those of the session, where the request says nothing else."""
+        setup, profile = asked.body.setup, asked.request.profile
+        settings = thread.settings
+        if settings is None or thread.setup != setup or settings.profile != profile:
+            thread.settings, _ = settings_of(setup, profile)
+            thread.setup = setup
+        assert thread.settings is not None
+        same = session.settings is not None and session.settings == thread.settings
+        return session.settings if same and session.settings else thread.settings
+
+
+def _new_events(
+    session: Session,
+    tail: Tail,
+    settings: Settings,
+    received: RequestReceived,
+    asked: ReadRequest,
+    now: int,
+) -> list[Event]:
+    """What the session does not know yet, up to the request: results, then what is said."""
+    now_folded = snapshot(session)
+    imported = ImportedSession(now_folded, open=open_calls(now_folded))
+    pasted = ImportedRequest(asked.protocol, asked.body.setup, ())
+    imported.add(now, received)
+    if settings != session.settings:
+        imported.add(now, SettingsChanged(settings))
+    results = 0
+    while results < len(tail.items) and isinstance(tail.items[results], ResultMessage):
+        results += 1
+    add_items(imported, pasted, tail.items[:results], now)
+    for call in imported.session.current_calls:
+        if call.status == "running":
+            imported.add(now, CallInterrupted(call.id))
+    last = imported.session.last_item
+    if tail.again and isinstance(last, Turn):
+        imported.add(now, TurnDropped(last.number, automatic=True))
+    if tail.changed:
+        imported.add(now, Warned("history_changed", tail.changed))
+    try:
+        add_items(imported, pasted, tail.items[results:], now)
+    except Unreadable:
+        return _without_history(session, imported, received, tail, asked, now)
+    for note in imported.notes:
+        imported.add(now, Warned("brought", note))
+    return [logged.event for logged in imported.log]
+
+
+def _without_history(
+    session: Session,
+    imported: ImportedSession,
+    received: RequestReceived,
+    tail: Tail,
+    asked: ReadRequest,
+    now: int,
+) -> list[Event]:
+    """Where the history that the agent came with is too long to be drawn: what follows it alone."""
+    answers = [p for p, item in enumerate(tail.items) if isinstance(item, AnswerMessage)]
+    imported = ImportedSession(snapshot(session))
+    imported.add(now, received)
+    imported.add(now, Warned("history_left_out", _LONG))
+    pasted = ImportedRequest(asked.protocol, asked.body.setup, ())
+    rest = tail.items[answers[-1] + 1 :] if answers else ()
+    prompts = [item for item in rest if isinstance(item, PromptMessage)]
+    add_items(imported, pasted, prompts, now)
+    return [logged.event for logged in imported.log]
+
+
+_LONG = "The agent came with a history that is too long to be shown; the request has all of it."
+
+
+def _received(asked: ReadRequest, place: Place) -> RequestReceived:
+    request = asked.request
+    return RequestReceived(
+        without_key(request.target),
+        asked.name.ids,
+        place.matched,
+        asked.digest,
+        len(request.body or b""),
+        len(asked.body.items),
+    )
+
+
+def _sent(asked: ReadRequest, number: int, settings: Settings) -> RequestSent:
+    request = asked.request
+    headers = {name.decode("latin-1").lower(): value for name, value in request.headers}
+    shown = {
+        name: "(the agent's own)" if may_name_secret(name) else value.decode("latin-1")
+        for name, value in headers.items()
+    }
+    return RequestSent(
+        number,
+        asked.protocol,
+        request.method,
+        without_key(request.url.encode("latin-1", "replace")),
+        shown,
+        asked.text,
+        settings.model,
+        settings.tool_choice,
+    )
+
+
+def _prepared(asked: ReadRequest, sent: RequestSent, settings: Settings) -> PreparedRequest:
+    return PreparedRequest(
+        sent,
+        codec(asked.protocol),
+        {},
+        b"",
+        WITHOUT_LIMITS,
+        profile=asked.request.profile,
+        tools=settings.tools,
+    )
+
+
+def _prefixes(digests: Sequence[str]) -> list[str]:
+    """A digest of each beginning of the messages, the shortest first."""
+    prefixes, hashed = list[str](), hashlib.sha256()
+    for each in digests:
+        hashed.update(each.encode())
+        prefixes.append(hashed.copy().hexdigest()[:24])
+    return prefixes
+
+
+def _at_agent(session: Session, turn: Turn) -> list[Event]:
+    """The calls of an answer that is passed on run at the agent."""
+    events: list[Event] = []
+    for call in turn.calls if turn.end is not None else ():
+        shown = digest(session, call, "")
+        problems = tuple(check_call(call.tool, call.name, call.written))
+        events.append(CallChecked(call.id, problems, digest=shown))
+        events.append(
+            CallDecided(call.id, "run", "rule", AT_AGENT, shown, anyway=True, where="agent")
+        )
+        events.append(CallStarted(call.id, call.attempt))
+    return events
+
+
+def _plain(request: AgentRequest) -> bytes:
+    """The body without its content coding; as it is where that cannot be undone."""
+    data = request.body or b""
+    coding = next((v for k, v in request.headers if k.lower() == b"content-encoding"), b"")
+    if coding.decode("latin-1").strip().lower() not in CODINGS:
+        return data
+    try:
+        return b"".join(Decompressor().feed(data))
+    except ValueError:
+        return data
+
+
+def _title(item: Any) -> str:
+    """Of a prompt the last paragraph that the agent itself did not add (`<system-reminder>`)."""
+    if not isinstance(item, PromptMessage) or item.role != "user":
+        return ""
+    pieces = [piece.strip() for piece in item.text.split("\n\n")]
+    return title_of(next((p for p in reversed(pieces) if p and not p.startswith("<")), ""))
+
+
+class AgentExchange:
+    """One request and its answer, as the relay tells of them."""
+
+    def __init__(self, sessions: AgentSessions, request: AgentRequest) -> None:
+        self.request = request
+        self.session_id = ""
+        self.recording = 0
+        self._sessions = sessions
+        self._clock = sessions.engine.sessions.clock
+        self._followed: FollowedAnswer | None = None
+        self._unpack: Decompressor | None = None
+        self._kept = b""  # the newest bytes of an answer that is no stream
+        self._keeps = False
+        self._status = 0
+        self._size = 0
+        self._hash = hashlib.sha256()
+        self._finishing = asyncio.Lock()
+        self._finished = False
+        self._left = False
+        self.stopped = asyncio.Event()
+
+    async def begin(self) -> None:
+        self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
+        self._followed = await self._sessions.begin(self)
+        if self._followed is not None:
+            self._followed.request.reader = asyncio.create_task(self._until_stop())
+
+    async def _until_stop(self) -> None:
+        """Cancelled by Stop, as the reader of any answer is; and by the end of this one."""
+        assert self._followed is not None
+        try:
+            await self._followed.task
+        finally:
+            if not self._followed.task.done():
+                gone = NetworkError("interrupted", LEFT, began=True)
+                self._followed.request.put(Received(self._clock(), trouble=gone, ended=True))
+                self.stopped.set()
+
+    def answered(self, status: int, headers: RawHeaders) -> None:
+        self._status = status
+        if self._followed is None:
+            return
+        named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
+        kind = named.get("content-type", "").partition(";")[0].strip().lower()
+        self._keeps = kind not in ("text/event-stream", "application/x-ndjson")
+        if named.get("content-encoding", "").strip().lower() in CODINGS:
+            self._unpack = Decompressor()
+        started = ResponseStarted(status, named, request_id(named))
+        self._followed.request.put(Received(self._clock(), started=started))
+
+    async def pass_on(self, data: bytes) -> bytes:
+        """What is passed on is in the log, deltas but for the last 40 ms. Of an answer that is no
+        stream the newest bytes are kept until it is known that they are the last: a call in it is
+        in the log before the agent has it, too."""
+        if self._followed is None:
+            return data
+        await self._log(Received(self._clock(), self._unpacked(data)))
+        if self._keeps:
+            data, self._kept = self._kept, data
+        return self._counted(data)
+
+    async def end(self, trouble: NetworkError | None) -> bytes:
+        if self._followed is None:
+            self._note()
+            return b""
+        await self._log(Received(self._clock(), trouble=trouble, ended=True))
+        last, self._kept = self._counted(self._kept), b""
+        await self.finish()
+        return last
+
+    async def leave(self) -> None:
+        """Where all of an answer had come, and the agent does not wait for the connection's end,
+        it was passed on."""
+        self._left = True
+        if self._followed is None:
+            self._note()
+            return
+        gone = NetworkError("interrupted", LEFT, began=True)
+        await self._log(Received(self._clock(), trouble=gone, ended=True))
+        await self.finish()
+
+    async def finish(self) -> None:
+        """Once the answer is over: log that the agent has it."""
+        async with self._finishing:
+            if self._finished or not self.session_id:
+                return
+            engine = self._sessions.engine
+            async with engine.sessions.holding(self.session_id) as live:
+                turn = live.session.turns[self.recording - 1]
+                if turn.open:
+                    return
+                self._finished = True
+                passed = AnswerPassed(self.recording, self._size, self._hash.hexdigest())
+                gone = self._left and turn.end is None
+                await engine.sessions.append(live, [ClientGone(self.recording) if gone else passed])
+            self._sessions.over(self)
+
+    def _note(self) -> None:
+        """It was no conversation."""
+        request = self.request
+        self._sessions.taps.note_other(
+            request.tap.id, request.method, request.target, self._status, request.at_ms
+        )
+
+    def _counted(self, data: bytes) -> bytes:
+        self._size += len(data)
+        self._hash.update(data)
+        return data
+
+    def _unpacked(self, data: bytes) -> bytes:
+        if self._unpack is None:
+            return data
+        try:
+            return b"".join(self._unpack.feed(data))
+        except ValueError:
+            self._unpack = None
+            return data
+
+    async def _log(self, item: Received) -> None:
+        """Until it is in the log, or nothing can be saved now: then the agent does not wait."""
+        followed = self._followed
+        assert followed is not None
+        if followed.task.done():
+            return
+        health = self._sessions.engine.sessions.health
+        item.saved = asyncio.get_running_loop().create_future()
+        followed.request.put(item)
+        while not item.saved.done() and not followed.task.done() and health.trouble is None:
+            await asyncio.wait(
+                {item.saved, followed.task},
+                timeout=_SAVED_S,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
