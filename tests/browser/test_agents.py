@@ -20,7 +20,7 @@ def test_a_tap_is_made_seen_and_revoked(own_server: Server, new_tab: NewTab) -> 
     tab.find("[name=upstream]").select_option("simulator")
     tab.find("button.primary").click()
     line = tab.find("#new-tap code").first
-    expect(line).to_contain_text("ANTHROPIC_BASE_URL=http://127.0.0.1:")
+    expect(line).to_contain_text("export ANTHROPIC_BASE_URL=http://127.0.0.1:")
     assert line.inner_text() == tab.find("#new-tap .copy").first.get_attribute("data-copy")
     expect(tab.find("#taps h3")).to_have_text(["My agent"])
 

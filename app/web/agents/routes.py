@@ -14,6 +14,7 @@ from app.core.errors import BadInput, NotFound
 from app.core.serialization import to_data
 from app.core.settings import Profile
 from app.net.keys import is_vendors_own
+from app.tap.agents import DOORS
 from app.tap.taps import Tap
 from app.web.agents.view import (
     SILENT_MS,
@@ -28,14 +29,6 @@ from app.web.agents.view import (
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.providers.routes import rows_of
 from app.web.site import Site, site_of
-
-DOORS: Mapping[str, str] = {
-    "anthropic": "/anthropic",
-    "openai": "/openai/v1",
-    "gemini": "/gemini",
-    "ollama": "/ollama",
-}
-"""By the name of each door the path of its base URL behind the secret."""
 
 _DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "openai"}
 """Of protocols whose door is called otherwise."""

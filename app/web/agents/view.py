@@ -6,12 +6,13 @@ Knows a secret only in the addresses of a tap that was just made.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from jinja2 import Environment
 
 from app.render.view import SessionRow
+from app.tap.agents import AGENTS, BY_HAND, fill_lines
 from app.tap.taps import OtherRequest, Tap
 
 SILENT_MS = 60_000
@@ -22,43 +23,13 @@ MOST_ENDED = 20
 
 
 @dataclass(frozen=True)
-class AgentLines:
-    """What is typed to start an agent, or set for an SDK, by hand. `lines` have the addresses of
-    the doors in braces, by their names; `door` is the one they need. `note` is what is peculiar."""
+class FilledLines:
+    """What is pasted into a shell to point a program at a tap that was just made."""
 
     title: str
-    door: str
-    lines: str
+    text: str
     note: str = ""
 
-
-LAUNCHED: Mapping[str, str] = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "gemini": "Gemini CLI",
-    "opencode": "opencode",
-}
-"""The agents that `playground tap` knows, by its names for them."""
-
-BY_HAND: tuple[AgentLines, ...] = (
-    AgentLines(
-        "Claude Code",
-        "anthropic",
-        "ANTHROPIC_BASE_URL={anthropic} claude",
-        "A base URL in its own settings wins over this one. Use playground tap claude then.",
-    ),
-    AgentLines("Anthropic's SDKs", "anthropic", "export ANTHROPIC_BASE_URL={anthropic}"),
-    AgentLines("OpenAI's SDKs", "openai", "export OPENAI_BASE_URL={openai}"),
-    AgentLines("aider", "openai", "OPENAI_API_BASE={openai} aider"),
-    AgentLines(
-        "Gemini CLI",
-        "gemini",
-        "GOOGLE_GEMINI_BASE_URL={gemini} gemini",
-        "With an API key: a Google login does not take another address.",
-    ),
-    AgentLines("Google's SDKs", "gemini", "export GOOGLE_GEMINI_BASE_URL={gemini}"),
-    AgentLines("Ollama's SDKs", "ollama", "export OLLAMA_HOST={ollama}"),
-)
 
 STOPS_AT: Mapping[str, str] = {
     "nothing": "nothing",
@@ -87,7 +58,8 @@ class TapRow:
 
     @property
     def agent(self) -> str:
-        return LAUNCHED.get(self.tap.agent, self.tap.agent)
+        agent = AGENTS.get(self.tap.agent)
+        return agent.title if agent else self.tap.agent
 
     @property
     def name(self) -> str:
@@ -101,7 +73,7 @@ class NewTap:
 
     tap: Tap
     urls: Mapping[str, str]
-    lines: Sequence[AgentLines]
+    lines: Sequence[FilledLines]
 
 
 @dataclass(frozen=True)
@@ -118,12 +90,12 @@ class AgentsPage:
     upstream: str = ""
     title: str = ""
     wrong: str = ""
-    launched: Mapping[str, str] = field(default_factory=lambda: LAUNCHED)
 
 
 def agents_page(env: Environment, page: AgentsPage) -> str:
     """The whole page."""
-    return env.get_template("agents.html").render(page=page, **_list(page.rows, page.now_ms))
+    listed = _list(page.rows, page.now_ms)
+    return env.get_template("agents.html").render(page=page, agents=AGENTS.values(), **listed)
 
 
 def tap_list(env: Environment, rows: Sequence[TapRow], now_ms: int) -> str:
@@ -138,10 +110,10 @@ def version(rows: Sequence[TapRow]) -> str:
     return hashlib.sha256(repr(shown).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def lines_for(urls: Mapping[str, str], doors: Sequence[str]) -> list[AgentLines]:
+def lines_for(urls: Mapping[str, str], doors: Collection[str]) -> list[FilledLines]:
     """The lines by hand for those of the doors that lead somewhere."""
     return [
-        AgentLines(row.title, row.door, row.lines.format(**urls), row.note)
+        FilledLines(row.title, "\n".join(fill_lines(row, urls[row.door])), row.note)
         for row in BY_HAND
         if row.door in doors
     ]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from app.engine.engine import Engine
-from app.web.agents.view import LAUNCHED, SILENT_MS
+from app.tap.agents import AGENTS, BY_HAND
+from app.web.agents.view import SILENT_MS
 from app.web.app import make_app
 from tests.engine.running import running
 from tests.web.asking import HERE, JSON, PAGE, PORT, TOKEN
@@ -109,9 +110,9 @@ async def test_a_tap_by_the_form_shows_its_secret_once(tmp_path: Path) -> None:
         asked = Clocked(engine)
         empty = await asked.page()
         assert "There is no tap yet" in empty
-        for name, title in LAUNCHED.items():
-            assert f">{title}</dt>" in empty
-            assert f'data-copy="playground tap {name} --db ' in empty
+        for agent in AGENTS.values():
+            assert f">{agent.title}</dt>" in empty
+            assert f'data-copy="playground tap {agent.name} --db ' in empty
         for choice in ("simulator", "simulator-ollama", "anthropic", "openai-responses"):
             assert f'<option value="{choice}"' in empty
         assert '<option value="azure"' not in empty  # it has no address
@@ -121,6 +122,7 @@ async def test_a_tap_by_the_form_shows_its_secret_once(tmp_path: Path) -> None:
         (secret,) = set(SECRET.findall(made))
         for door in ("anthropic", "openai/v1", "gemini", "ollama"):
             assert f'data-copy="http://{HERE}/tap/{secret}/{door}"' in made
+        assert all(f">{row.title}</dt>" in made for row in BY_HAND)
         assert "&lt;i&gt;" in made
         assert (told.status, told.header("cache-control")) == (201, "no-store")
         assert secret not in await asked.page()
