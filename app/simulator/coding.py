@@ -48,12 +48,13 @@ class CodingAgent:
     def turn(self, request: ModelRequest) -> ScenarioTurn | None:
         """None where this is no request of an agent at work."""
         past = history_of(request.messages)
-        files = [find.text for find in finds(past.prompt) if find.kind == "path"]
+        prompt = _unquote(past.prompt)
+        files = [find.text for find in finds(prompt) if find.kind == "path"]
         hands = _Hands.of(request)
         if hands is None or not files or request.choice.mode == "none":
             return None
         file, count = files[0], len(past.calls_made)
-        wanted = _change(past.prompt)
+        wanted = _change(prompt)
         failed = next((answered for answered in past.results if answered.result.is_error), None)
         if failed is not None:
             return _closing_turn(f"That did not work: {failed.text.strip()[:300]}")
@@ -65,6 +66,12 @@ class CodingAgent:
         if count == 1:
             return _calling(f"Now I'll edit {file}.", hands.edit(file, change))
         return _closing_turn(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
+
+
+def _unquote(prompt: str) -> str:
+    """`prompt` without the marks that an agent puts around the whole of it."""
+    bare = prompt.strip()
+    return bare[1:-1] if len(bare) > 1 and bare[0] == bare[-1] == '"' else bare
 
 
 def _closing_turn(text: str) -> ScenarioTurn:

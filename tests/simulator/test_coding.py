@@ -130,7 +130,9 @@ def test_it_reads_edits_and_ends_with_the_tools_of_each_agent(agent: str, tmp_pa
         }
         return act(tmp_path, name, kept)
 
-    *calls, said = run(AGENTS[agent], PROMPT, answer)
+    # A prompt of several words on its command line is one in quotation marks.
+    prompt = f'"{PROMPT}"' if agent == "opencode" else PROMPT
+    *calls, said = run(AGENTS[agent], prompt, answer)
     assert len(calls) == 2
     assert (tmp_path / "notes.txt").read_text() == text.replace("colour", "color")
     assert said.startswith("Done: in notes.txt")
