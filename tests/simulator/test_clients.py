@@ -3,7 +3,8 @@ forced choice, structured output; each to its end.
 
 They come with the extra `clients`, in an environment of their own, for what they pin does not go
 with `dev`: `uv pip install -e '.[clients]'` (pip takes many minutes to resolve it), and in it
-`pytest -o addopts= tests/simulator/test_clients.py`.
+`pytest -o addopts= -o filterwarnings= tests/simulator/test_clients.py`: sockets that the libraries
+leave open are found after the last test, where the mark below ignores nothing.
 Those of npm (ai, @ai-sdk/openai, @ai-sdk/anthropic, @ai-sdk/google, zod) are found in the folder
 that PLAYGROUND_NODE_MODULES names.
 """
