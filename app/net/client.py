@@ -333,6 +333,7 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         client = await self._client(url, place)
         stage, first_by, arrived = "", ends_at, start_listening()
+        connections: list[Any] = []
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
             async with asyncio.timeout(2 * limits.connect_s) as waiting:
@@ -341,6 +342,8 @@ class HttpClient:
                     nonlocal stage, first_by
                     if name.endswith((".connect_tcp.complete", ".start_tls.complete")):
                         listen(info["return_value"])
+                    if name.endswith(".connect_tcp.complete"):
+                        connections.append(info["return_value"])
                     match name:
                         case "http11.send_request_headers.started":
                             stage = "sending"
@@ -361,7 +364,12 @@ class HttpClient:
                     ),
                     extensions={"trace": traced},
                 )
-                return await client.send(request, stream=True), first_by
+                try:
+                    return await client.send(request, stream=True), first_by
+                except BaseException:
+                    for connection in connections:  # a handshake that is cancelled leaves its own
+                        await connection.aclose()
+                    raise
         except TimeoutError:
             raise _no_head(stage, place, limits) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:

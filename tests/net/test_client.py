@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import socket
 import struct
@@ -451,6 +452,38 @@ async def test_a_cancelled_reader_lets_the_connection_go() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(gone.wait(), 5)
+
+
+async def test_a_cancelled_handshake_closes_the_connection() -> None:
+    """At once, and not when the garbage is collected."""
+    hello, gone, writers = asyncio.Event(), asyncio.Event(), list[Writer]()
+
+    async def play(reader: Reader, writer: Writer) -> None:
+        writers.append(writer)
+        await reader.readexactly(1)
+        hello.set()
+        await asyncio.wait_for(reader.read(), 90)  # the rest of its hello
+        gone.set()
+
+    async def reading(url: str) -> None:
+        async with opened(url):
+            pass
+
+    server = await asyncio.start_server(play, "127.0.0.1", 0)
+    gc.disable()
+    try:
+        port = server.sockets[0].getsockname()[1]
+        task = asyncio.create_task(reading(f"https://127.0.0.1:{port}/v1"))
+        await asyncio.wait_for(hello.wait(), 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(gone.wait(), 20)
+    finally:
+        gc.enable()
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
 
 
 @pytest.mark.parametrize("kind", ["tls", "proxy"])
