@@ -333,7 +333,7 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         client = await self._client(url, place)
         stage, first_by, arrived = "", ends_at, start_listening()
-        connections: list[Any] = []
+        connections = NewConnections()
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
             async with asyncio.timeout(2 * limits.connect_s) as waiting:
@@ -342,8 +342,7 @@ class HttpClient:
                     nonlocal stage, first_by
                     if name.endswith((".connect_tcp.complete", ".start_tls.complete")):
                         listen(info["return_value"])
-                    if name.endswith(".connect_tcp.complete"):
-                        connections.append(info["return_value"])
+                    await connections.trace(name, info)
                     match name:
                         case "http11.send_request_headers.started":
                             stage = "sending"
@@ -364,12 +363,8 @@ class HttpClient:
                     ),
                     extensions={"trace": traced},
                 )
-                try:
+                async with connections.closed_on_error():
                     return await client.send(request, stream=True), first_by
-                except BaseException:
-                    for connection in connections:  # a handshake that is cancelled leaves its own
-                        await connection.aclose()
-                    raise
         except TimeoutError:
             raise _no_head(stage, place, limits) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
@@ -542,6 +537,27 @@ def listen(stream: Any) -> None:
         return data
 
     stream.read = read_and_note
+
+
+class NewConnections:
+    """The connections that one request opens: httpcore leaves one whose TLS handshake is cancelled
+    to the garbage collector. `trace` is an extension of the request."""
+
+    def __init__(self) -> None:
+        self._connections: list[Any] = []
+
+    async def trace(self, name: str, info: Mapping[str, Any]) -> None:
+        if name.endswith(".connect_tcp.complete"):
+            self._connections.append(info["return_value"])
+
+    @asynccontextmanager
+    async def closed_on_error(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException:
+            for connection in self._connections:
+                await connection.aclose()
+            raise
 
 
 # Compressed bodies ------------------------------------------------------------------------------

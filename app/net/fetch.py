@@ -17,6 +17,7 @@ from app.net.client import (
     CODINGS,
     Decompressor,
     NetworkError,
+    NewConnections,
     closed_early,
     connect_reason,
     httpx,
@@ -59,15 +60,21 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         way = self._way(place.scheme, place.authority)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
         for address in place.addresses:
+            connections = NewConnections()
             aimed = httpx.Request(
                 request.method,
                 request.url.copy_with(host=address),
                 headers=[(b"Host", place.authority.encode("ascii")), *headers],
                 stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": place.host},
+                extensions={
+                    **request.extensions,
+                    "sni_hostname": place.host,
+                    "trace": connections.trace,
+                },
             )
             try:
-                return await way.handle_async_request(aimed)
+                async with connections.closed_on_error():
+                    return await way.handle_async_request(aimed)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 if address == place.addresses[-1]:
                     raise

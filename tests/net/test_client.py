@@ -9,7 +9,7 @@ import socket
 import struct
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from threading import Event
@@ -19,6 +19,7 @@ import pytest
 
 from app.core.settings import Limits
 from app.net.client import HttpClient, NetworkError, ProviderResponse
+from app.net.fetch import fetch
 from tests.clock import loop_clock, on_asyncio
 
 pytestmark = pytest.mark.anyio
@@ -454,7 +455,19 @@ async def test_a_cancelled_reader_lets_the_connection_go() -> None:
         await asyncio.wait_for(gone.wait(), 5)
 
 
-async def test_a_cancelled_handshake_closes_the_connection() -> None:
+async def opening(url: str) -> None:
+    async with opened(url):
+        pass
+
+
+async def fetching(url: str) -> None:
+    await fetch("GET", url, {}, b"", private=True, max_bytes=100, timeout_s=None)
+
+
+@pytest.mark.parametrize("ask", [opening, fetching])
+async def test_a_cancelled_handshake_closes_the_connection(
+    ask: Callable[[str], Coroutine[Any, Any, None]],
+) -> None:
     """At once, and not when the garbage is collected."""
     hello, gone, writers = asyncio.Event(), asyncio.Event(), list[Writer]()
 
@@ -465,15 +478,11 @@ async def test_a_cancelled_handshake_closes_the_connection() -> None:
         await asyncio.wait_for(reader.read(), 90)  # the rest of its hello
         gone.set()
 
-    async def reading(url: str) -> None:
-        async with opened(url):
-            pass
-
     server = await asyncio.start_server(play, "127.0.0.1", 0)
     gc.disable()
     try:
         port = server.sockets[0].getsockname()[1]
-        task = asyncio.create_task(reading(f"https://127.0.0.1:{port}/v1"))
+        task = asyncio.create_task(ask(f"https://127.0.0.1:{port}/v1"))
         await asyncio.wait_for(hello.wait(), 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
