@@ -129,7 +129,6 @@ def in_the_way(folder: Path) -> None:
     (folder / "__pycache__").write_text("")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="where others may write is not told there")
 @pytest.mark.parametrize(
     ("happens", "then", "after"),
     [
