@@ -206,8 +206,9 @@ def _guess_protocol(body: Mapping[str, Any]) -> Protocol | None:
         return None
     tools = dicts(body.get("tools"))
     blocks = [block for message in messages for block in dicts(message.get("content"))]
-    kinds = {block.get("type") for block in blocks}
-    if any("input_schema" in tool for tool in tools) or kinds & {"tool_use", "tool_result"}:
+    if any("input_schema" in tool for tool in tools) or any(
+        block.get("type") in ("tool_use", "tool_result") for block in blocks
+    ):
         return "anthropic"
     if "system" in body or "stop_sequences" in body or "anthropic_version" in body:
         return "anthropic"

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from app.core.messages import model_request
 from app.core.session import Prompt
 from app.core.settings import Profile
 from app.core.tools import ToolChoice
 from app.exchange.requests_import import ImportedRequest, read_requests, session_from_request
+from app.protocols.registry import CODECS
 from tests.exchange.hostile import HOSTILE
 from tests.tables import each_row
 
@@ -190,6 +192,18 @@ def test_odd_members_are_no_traceback(odd: Any, member: str) -> None:
         brought = read_requests(json.dumps({**body, member: odd}))
         for request in brought.requests:
             session_from_request(request, OPENAI, "s", 5)
+
+
+def test_odd_blocks_are_taken_along() -> None:
+    """A failed result that holds an image and what nobody knows, and a block of an odd type."""
+    data = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+    body = json.loads(json.dumps(CLAUDE))
+    body["messages"][1]["content"].append({"type": {}, "text": "Hm."})
+    body["messages"][2]["content"][0]["content"] = [{"odd": 1}, {"type": "image", "source": data}]
+    claude = Profile("claude", "anthropic", "https://api.anthropic.com")
+    session = session_from_request(one(json.dumps(body)), claude, "s1", 0).session
+    sent = json.loads(CODECS["anthropic"].encode(model_request(session, ToolChoice())).body)
+    assert sent["messages"][2]["content"][0]["content"].startswith("The tool failed")
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -378,8 +378,8 @@ def _result(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any]:
             pieces += own_block(own, part, PROTOCOL, notes)
         elif piece.type == "image" or piece.text:
             pieces.append({**own_members(own, part, PROTOCOL, notes), **_piece(piece)})
-    if part.is_error and any(piece["type"] == "image" for piece in pieces):
-        pieces = [piece for piece in pieces if piece["type"] == "text"]
+    if part.is_error and any(piece.get("type") == "image" for piece in pieces):
+        pieces = [piece for piece in pieces if piece.get("type") == "text"]
         pieces = pieces or [_text("The tool failed; the image that it returned follows.")]
     match pieces:
         case []:
