@@ -131,8 +131,11 @@ async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterato
     with sessions.listen(session_id) as bell:
         while not site.closing:
             bell.clear()
-            async with sessions.holding(session_id):
-                logged = await site.engine.log.events(session_id, after)
+            try:
+                async with sessions.holding(session_id):
+                    logged = await site.engine.log.events(session_id, after)
+            except NotFound:
+                return  # it was purged
             for item in logged:
                 after = item.seq
                 yield message(json.dumps(logged_data(item)), id=str(item.seq))
@@ -171,7 +174,10 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             bell.clear()
             began = loop.time()
             slow = began >= cursor.slow_at
-            sent = await _next(site, session_id, cursor, slow=slow)
+            try:
+                sent = await _next(site, session_id, cursor, slow=slow)
+            except NotFound:
+                return  # another page purged it; this one asks again and gets a 404
             took_s = loop.time() - began
             if sent:
                 yield sent

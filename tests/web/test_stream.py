@@ -19,7 +19,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 from app.store.batch import Chunk
 from app.web.site import Site
-from app.web.stream import Cursor, _frames, _next, message
+from app.web.stream import Cursor, _frames, _next, events_stream, message
 from tests.engine.running import asked, begun, running, until
 from tests.render.page import ENV, NOW_MS, Page
 from tests.tables import each_row
@@ -105,6 +105,22 @@ async def test_only_the_last_message_of_a_step_carries_its_cursor(tmp_path: Path
         assert grow.startswith("event: grow\n")
         assert "\nid: " not in grow
         assert html.endswith(f"\nid: {cursor.seq}")
+
+
+async def test_streams_of_a_session_that_is_purged_end(tmp_path: Path) -> None:
+    """Another tab may do so; whoever asks again hears that it is not there."""
+    async with running(tmp_path) as engine:
+        session_id, site = await begun(engine), Site(engine, ENV)
+        page = _frames(site, session_id, Cursor(-1, -1))
+        log = events_stream(site, session_id, 0)
+        assert await anext(page)
+        assert await anext(log)
+        async with engine.sessions.holding(session_id) as live:
+            await engine.sessions.delete(live, deleted=True)
+            await engine.sessions.purge(live)
+        async with asyncio.timeout(20):
+            assert [sent async for sent in page] == []
+            assert [sent async for sent in log] == []
 
 
 async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(tmp_path: Path) -> None:
