@@ -8,6 +8,7 @@ and a server about it, and compares what they say, line by line:
     requests.txt  what is asked; http.txt: routes, statuses, JSON fields, forms, messages of streams
     rows.jsonl    the database, with every kind of event; stored.txt: its kinds, fields and tables
     rows_9.jsonl  a session of schema 9, where deltas share a row: what it says is what "real" says
+    rows_11.jsonl the same of schema 11, where the bodies of requests are in slices
 
 A listing only grows. `python -m tests.test_public_surface` adds the lines that are new and takes
 none away: what is gone or different breaks somebody's script or database.
@@ -31,6 +32,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout, suppress
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,9 @@ PLACES = {
     "deleted": "14e4f98b85da49d5",
 }
 SHARED_ROWS = "0fe1d2c3b4a5968778"
-SCHEMA = 10
+IN_SLICES = "1fe1d2c3b4a5968778"
+SINCE = {0: "rows.jsonl", 9: "rows_9.jsonl", 11: "rows_11.jsonl"}
+SCHEMA = 11
 VARIABLES = ("PATH", "LANG", "TMPDIR", "VIRTUAL_ENV")
 ADD = "python -m tests.test_public_surface"
 
@@ -84,7 +88,8 @@ def make_database(path: Path, schema: int) -> Path:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((HELD / f"schema_{schema}.sql").read_text("ascii"))
         columns = {table: _columns(connection, table) for table in _tables(connection)}
-        for table, row in [*stored_rows(), *(stored_rows("rows_9.jsonl") if schema >= 9 else [])]:
+        kept_rows = [stored_rows(name) for since, name in SINCE.items() if schema >= since]
+        for table, row in chain(*kept_rows):
             kept = {name: row[name] for name in columns.get(table, ()) if name in row}
             values = [bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for v in kept.values()]
             if kept:
@@ -518,7 +523,7 @@ def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
     assert (kinds_of_events() - kept, hint) == (set(), hint)
     contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
     assert sorted(kind for kind in kept if f"`{kind}`" not in contract) == []
-    older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8, 9)]
+    older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8, 9, 10)]
     for old in older:
         assert played("verify", "--db", str(old))[0] == 0  # brings it up to date
         assert query(old, "PRAGMA user_version") == query(now, "PRAGMA user_version")
@@ -534,11 +539,11 @@ def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
         code, text = played("export", PLACES["every"], "--as", "jsonl", "--db", str(db))
         lines = [json.loads(line) for line in text.split("\n") if line]
         assert (code, only(written, lines[1 : len(written) + 1])) == (0, written)
-    real, shared = (
+    real, shared, in_slices = (
         played("export", session, "--as", "jsonl", "--db", str(now))[1].split("\n")[1:]
-        for session in (PLACES["real"], SHARED_ROWS)
+        for session in (PLACES["real"], SHARED_ROWS, IN_SLICES)
     )
-    assert real == shared
+    assert real == shared == in_slices
     assert len(events_of(now, SHARED_ROWS)) < len(events_of(now, PLACES["real"])) < len(real)
 
 

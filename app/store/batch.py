@@ -8,6 +8,7 @@ mostly these, and what SQLite does for a row costs more than all that one of the
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -30,6 +31,7 @@ from app.core.events import (
 from app.core.serialization import from_row, kind_of, to_row
 from app.core.session import SessionState
 from app.store.database import INDEXED, Statement
+from app.store.slices import SMALL, Runs, cut, encoded, hash_of, runs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,10 @@ class _Rests:
                 yield self.session, logged.seq, nth, piece
 
 
+def _has_rest(event: Event) -> bool:
+    return len(long_text(event)) > LARGE and not _is_sliced(event)
+
+
 def long_text(event: Event) -> str:
     """The text that may be large."""
     match event:
@@ -162,6 +168,63 @@ def with_text(event: Event, text: str) -> Event:
     return event
 
 
+class _Slices:
+    """The rows of `slices` that the requests among `events` bring, and the list of each. All of it
+    is made when it is written, in the writer's thread, and made anew where that is tried again:
+    first `know` gets what is stored of the session, then come the rows, then `row` is asked."""
+
+    def __init__(self, session: str, events: Sequence[Logged]) -> None:
+        self._session = session
+        self._requests = [logged for logged in events if _is_sliced(logged.event)]
+        self._known: dict[bytes, int] = {}
+        self._runs: dict[int, Runs] = {}
+
+    def statements(self) -> list[Statement]:
+        if not self._requests:
+            return []
+        known = "SELECT hash, nth FROM slices WHERE session = ?"
+        new = "INSERT INTO slices (session, nth, seq, hash, bytes) VALUES (?, ?, ?, ?, ?)"
+        return [Statement(known, [(self._session,)], self._know), Statement(new, self)]
+
+    def _know(self, rows: list[Any]) -> None:
+        self._known = {row[0]: row[1] for row in rows}
+
+    def __iter__(self) -> Iterator[tuple[object, ...]]:
+        known, last = dict(self._known), max(self._known.values(), default=0)
+        for logged in self._requests:
+            numbers: list[int] = []
+            for piece in cut(long_text(logged.event)):
+                data = encoded(piece)
+                number = known.get(digest := hash_of(data))
+                if number is None:
+                    number = last = known[digest] = last + 1
+                    yield self._session, number, logged.seq, digest, data
+                numbers.append(number)
+            self._runs[logged.seq] = runs_of(numbers)
+
+    def stored(self, logged: Logged) -> Event | None:
+        """The event as it is stored where its text is in slices: with their list in its place."""
+        runs: Any = self._runs.get(logged.seq)
+        return None if runs is None else with_text(logged.event, runs)
+
+
+def _is_sliced(event: Event) -> bool:
+    """Whether its text is stored in slices: that of a request, but for a short one; and one with
+    half a character, two of which JSON makes one."""
+    if not isinstance(event, RequestSent):
+        return False
+    return len(event.body) >= SMALL or storable(event.body) != event.body
+
+
+def slices_of(event: Event) -> Runs | None:
+    """The list of slices that stands in the place of a request's body; None where the body does, as
+    it does in rows from before schema 11. ValueError or TypeError where it is no such list."""
+    body: Any = event.body if isinstance(event, RequestSent) else ""
+    if not isinstance(body, list):
+        return None
+    return [(operator.index(first), operator.index(count)) for first, count in body]
+
+
 def statements(batch: WriteBatch, base: int) -> list[Statement]:
     """What writes `batch` after position `base`."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
@@ -170,8 +233,11 @@ def statements(batch: WriteBatch, base: int) -> list[Statement]:
         statements += _copies(batch.session, batch.copied, base)
         first += batch.copied.seq
     if batch.events:
-        statements.append(Statement(_INSERT, _EventRows(batch.session, first, batch.events)))
-    if large := [logged for logged in batch.events if len(long_text(logged.event)) > LARGE]:
+        slices = _Slices(batch.session, batch.events)
+        statements += slices.statements()
+        events = _EventRows(batch.session, first, batch.events, slices)
+        statements.append(Statement(_INSERT, events))
+    if large := [logged for logged in batch.events if _has_rest(logged.event)]:
         rests = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
         statements.append(Statement(rests, _Rests(batch.session, large)))
     tools = called_tools(batch.events) | (
@@ -239,7 +305,8 @@ def _summarized(summary: Summary) -> Statement:
 
 def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
     """The first events of the parent under the same numbers; its recordings are shared: whoever
-    holds the bytes is named, however many forks lie between."""
+    holds the bytes is named, however many forks lie between. The slices of its requests are copied:
+    each is there once, so that they are small, and a purge has nobody to give them to."""
     numbers = (copied.parent, copied.recordings)
     return [
         Statement(
@@ -251,6 +318,11 @@ def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
         Statement(
             "INSERT INTO rests (session, seq, nth, bytes)"
             " SELECT ?, seq, nth, bytes FROM rests WHERE session = ? AND seq <= ?",
+            [(session, copied.parent, copied.seq)],
+        ),
+        Statement(
+            "INSERT INTO slices (session, nth, seq, hash, bytes)"
+            " SELECT ?, nth, seq, hash, bytes FROM slices WHERE session = ? AND seq <= ?",
             [(session, copied.parent, copied.seq)],
         ),
         Statement(
@@ -318,13 +390,14 @@ class _EventRows:
     session: str
     first: int
     events: Sequence[Logged]
+    slices: _Slices
 
     def __iter__(self) -> Iterator[tuple[object, ...]]:
         position = self.first - 1
         for run in _runs(self.events):
             position += len(run)
             last = run[-1]
-            row = _row(last) if len(run) == 1 else _shared_row(run)
+            row = _row(last, self.slices.stored(last)) if len(run) == 1 else _shared_row(run)
             yield (position, self.session, last.seq, last.at_ms, *row)
 
 
@@ -353,11 +426,10 @@ def _recording(logged: Logged) -> int | None:
     return logged.source.recording if logged.source is not None else None
 
 
-def _row(logged: Logged) -> tuple[object, ...]:
-    """From the kind on."""
-    event, source = logged.event, logged.source
-    text = long_text(event)
-    if len(text) > LARGE:
+def _row(logged: Logged, sliced: Event | None) -> tuple[object, ...]:
+    """From the kind on; of `sliced`, where the event is stored so."""
+    event, source = sliced or logged.event, logged.source
+    if sliced is None and len(text := long_text(event)) > LARGE:
         event = with_text(event, text[:LARGE])
     span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
     return (*to_row(event), *span)

@@ -288,6 +288,14 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE taps (id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
         updated_ms INTEGER NOT NULL);
     """,
+    # What the bodies of requests consist of; `seq` is the event that a slice came with. A large
+    # body is a list of their numbers in its event.
+    """
+    CREATE TABLE slices (
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        nth INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, bytes BLOB NOT NULL);
+    CREATE UNIQUE INDEX slices_in_order ON slices (session, nth);
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""
 
@@ -295,10 +303,14 @@ MIGRATIONS: tuple[str, ...] = (
 @dataclass(frozen=True)
 class Statement:
     """One SQL statement with the rows it is executed for. SQLite makes two copies of a value, so
-    what is large comes in many rows, which are made one after the other."""
+    what is large comes in many rows, which are made one after the other.
+
+    A query, which has `take`, is made in the transaction: what it finds for each of `rows` is given
+    to `take`, in the writer's thread, for the rows of later statements to be made of."""
 
     sql: str
     rows: Iterable[Sequence[Any]]
+    take: Callable[[list[Any]], None] | None = None
 
 
 PROBE = (
@@ -334,7 +346,11 @@ class _Connection(aiosqlite.Connection):
         try:
             for statements in groups:
                 for statement in statements:
-                    connection.executemany(statement.sql, statement.rows)
+                    if statement.take is None:
+                        connection.executemany(statement.sql, statement.rows)
+                        continue
+                    for values in statement.rows:
+                        statement.take(connection.execute(statement.sql, values).fetchall())
             connection.execute("COMMIT")
         except Exception:
             with suppress(sqlite3.Error):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,11 +30,13 @@ from app.store.batch import (
     events_of,
     joined,
     long_text,
+    slices_of,
     statements,
     storable,
     with_text,
 )
 from app.store.database import Database, Statement
+from app.store.slices import Runs, decoded, numbers_of, spans_over
 
 _NO_DELTA = f"kind NOT IN ('{DELTA}', '{DELTAS}')"
 
@@ -69,8 +71,11 @@ PAST_ROWS = 200_000
 
 
 PORTION = 256
-"""Rows of a recording that are read together where all of them would be many: 16 MiB at most, but
-for pieces that came as larger ones."""
+"""Rows of a recording, or slices of requests, that are read together where all of them would be
+many: 16 MiB at most, but for pieces that came as larger ones."""
+
+GAP = 64
+"""Slices that are read without need rather than by a query more."""
 
 
 GROUP_S = 0.04
@@ -256,12 +261,35 @@ class Log:
     async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
         """The events of `rows`, each with all of its text."""
         log = [logged for row in rows for logged in events_of(row)]
+        several = enumerate(map(_runs, log))
+        lists = {place: runs for place, runs in several if runs is not None}
+        slices = await self._slices(session, list(lists.values()))
         for place, logged in enumerate(log):
-            text = long_text(logged.event)
-            if 2 * len(text) >= LARGE:  # of two halves of a character JSON has made one
+            if (runs := lists.get(place)) is not None:
+                whole = _joined(logged, runs, slices)
+            elif 2 * len(text := long_text(logged.event)) >= LARGE:
+                # Not 1: of two halves of a character JSON has made one.
                 whole = "".join([text, *await self._rest(session, logged.seq)])
-                log[place] = replace(logged, event=with_text(logged.event, whole))
+            else:
+                continue
+            log[place] = replace(logged, event=with_text(logged.event, whole))
         return log
+
+    async def _slices(self, session: str, several: Sequence[Runs]) -> dict[int, str]:
+        """The slices of the lists `several`, by number, read a few hundred at a time."""
+        slices: dict[int, str] = {}
+        for first, last in spans_over(several, GAP):
+            for start in range(first, last + 1, PORTION):
+                rows = await self._db.rows(
+                    "SELECT nth, bytes FROM slices WHERE session = ? AND nth BETWEEN ? AND ?",
+                    (session, start, min(last, start + PORTION - 1)),
+                )
+                if not rows:  # whatever number a damaged list may have
+                    break
+                for number, data in rows:
+                    with suppress(ValueError, TypeError, AttributeError):  # missed by who needs it
+                        slices[number] = decoded(data)
+        return slices
 
     async def _rest(self, session: str, seq: int) -> list[str]:
         """What the text of an event goes on with, read a few pieces at a time."""
@@ -447,6 +475,28 @@ class Log:
         """Own sessions that waited for a user when they were last written."""
         rows = await self._db.rows("SELECT id FROM sessions WHERE own AND state = 'waiting'")
         return [row[0] for row in rows]
+
+
+def _runs(logged: Logged) -> Runs | None:
+    try:
+        return slices_of(logged.event)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(logged, f"its list of slices says {error}") from error
+
+
+def _joined(logged: Logged, runs: Runs, slices: Mapping[int, str]) -> str:
+    """The text of which `runs` is the list. StoreError where a slice is missing."""
+    try:
+        return "".join([slices[number] for number in numbers_of(runs)])
+    except KeyError as error:
+        raise _unreadable(logged, f"slice {error} is missing") from error
+
+
+def _unreadable(logged: Logged, why: str) -> StoreError:
+    return StoreError(
+        f"The database holds a request that cannot be read (seq {logged.seq}): {why}. Take a backup"
+        " of the file, and start with a new one by --db FILE."
+    )
 
 
 def _all_pieces(rows: list[Row]) -> list[Chunk]:

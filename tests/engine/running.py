@@ -142,6 +142,7 @@ def older(path: Path, *changes: str) -> None:
         for sql in (
             *changes,
             "DROP TABLE rests",
+            "DROP TABLE slices",
             "DROP TABLE IF EXISTS taps",
             "ALTER TABLE chunks DROP COLUMN cuts",
             "PRAGMA user_version = 6",
