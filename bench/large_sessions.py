@@ -32,7 +32,8 @@ from app.core.events import (
 from app.core.serialization import to_row
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, text_result
-from app.store.database import APPLICATION_ID, MIGRATIONS
+from app.store.database import APPLICATION_ID
+from app.store.schema import MIGRATIONS
 
 SCHEMA = 5
 START_MS = 1_730_000_000_000

@@ -166,6 +166,7 @@ FOREIGN = {
     *("app/exchange/sdk_script.py", "app/secrets/detection.py"),  # Python, PEM
     *("app/executors/mcp/connection.py", "app/executors/python/conversion.py"),  # mcp, pydantic
     *("app/executors/workspace/fetch.py", "app/net/client.py", "app/store/database.py"),  # h11, SQL
+    "app/store/schema.py",  # SQL
 }
 """Files that read words which are not ours; those below `app/simulator` read prompts."""
 SENTENCE = re.compile(r"[A-Za-z,]{2,} [A-Za-z']{2,}")

@@ -30,7 +30,8 @@ from app.core.events import (
 )
 from app.core.serialization import from_row, kind_of, to_row
 from app.core.session import SessionState
-from app.store.database import INDEXED, Statement
+from app.store.database import Statement
+from app.store.schema import INDEXED
 from app.store.slices import SMALL, Runs, cut, encoded, hash_of, runs_of
 
 

@@ -22,8 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app.store.batch import Summary, storable
-from app.store.database import TOKENS, store_error
+from app.store.database import store_error
 from app.store.log import SUMMARY, summary_of_row
+from app.store.schema import TOKENS
 
 # What the user wrote into the search box --------------------------------------------------------
 

@@ -14,7 +14,8 @@ import pytest
 
 from app.core.errors import StoreBusy, StoreError
 from app.store import database as database_module
-from app.store.database import APPLICATION_ID, MIGRATIONS, Database, Statement
+from app.store.database import APPLICATION_ID, Database, Statement
+from app.store.schema import MIGRATIONS
 
 pytestmark = pytest.mark.anyio
 

@@ -15,9 +15,10 @@ from app.core.tools import Content, ToolResult
 from app.store import batch
 from app.store import log as log_module
 from app.store.batch import Copied, Summary, WriteBatch, long_text, statements
-from app.store.database import APPLICATION_ID, INDEXED, MIGRATIONS, Database
+from app.store.database import APPLICATION_ID, Database
 from app.store.log import Log
 from app.store.maintenance import REBUILD, purge, search_differs
+from app.store.schema import INDEXED, MIGRATIONS
 from tests.playbook import begun, call, checked, logged, part, turn
 from tests.store.test_database import opened
 

@@ -23,9 +23,10 @@ from app.core.events import Logged, RequestSent
 from app.core.serialization import to_row
 from app.store import batch
 from app.store.batch import Copied, Summary, WriteBatch, long_text, with_text
-from app.store.database import APPLICATION_ID, MIGRATIONS, Database, Statement
+from app.store.database import APPLICATION_ID, Database, Statement
 from app.store.log import Log
 from app.store.maintenance import purge
+from app.store.schema import MIGRATIONS
 from app.store.slices import COARSE, LONG, MANY, SMALL, cut, numbers_of, runs_of, spans_over
 from tests.store.test_database import opened
 from tests.tables import each_row
