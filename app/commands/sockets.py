@@ -10,16 +10,18 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.loops.auto import auto_loop_factory
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.core.errors import BadInput, PlaygroundError
 from app.simulator import SOCKET
+from app.tap import CONNECTION, PREFIX
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_S = 2
@@ -30,6 +32,8 @@ PATIENCE_S = 20.0
 and then each begun MiB of its body; a connection that takes longer is closed."""
 
 _PIECE = 1 << 20
+
+_AGENTS = (PREFIX + "/").encode()
 
 T = TypeVar("T")
 
@@ -127,13 +131,16 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _
 
 
 class _QuietConnection(HttpToolsProtocol):
-    """uvicorn's own protocol, with two additions.
+    """uvicorn's own protocol, with three additions.
 
     A client that leaves a request half sent is not waited for longer than `PATIENCE_S` says: a
     timer runs from the first sign of a request to its last byte, and ends nothing while an answer
     is under way.
-    And the application gets at the connection: the simulator plays faults that no server would
-    let pass.
+    The application gets at the connection: the simulator plays faults that no server would let
+    pass.
+    And an agent at its door is treated as its provider would treat it: it is not counted among the
+    connections that are too many, and the door says that it may take its time, and that the answer
+    has the headers that it needs.
     """
 
     def __init__(self, patience_s: float, *wired: Any, **named: Any) -> None:
@@ -141,6 +148,7 @@ class _QuietConnection(HttpToolsProtocol):
         self._patience_s = patience_s
         self._timer: asyncio.TimerHandle | None = None
         self._size = 0
+        self._patient = False
         inner = self.app
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -168,10 +176,16 @@ class _QuietConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._patient = False
         self._wait()
 
     def on_headers_complete(self) -> None:
+        agents = self.url.startswith(_AGENTS)
+        self.limit_concurrency = None if agents else self.config.limit_concurrency
         super().on_headers_complete()
+        if agents:
+            scope: Any = self.cycle.scope
+            scope["extensions"] = {CONNECTION: _AgentConnection(self, self.cycle)}
         self._size = 0
         self._wait()
 
@@ -184,14 +198,23 @@ class _QuietConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self._patient = False
         self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
 
+    def be_patient(self, asked: RequestResponseCycle) -> None:
+        """Wait for the rest of this request for as long as it takes."""
+        if asked is self.cycle and asked.more_body:
+            self._patient = True
+            self._stop_waiting()
+
     def _wait(self) -> None:
         self._stop_waiting()
+        if self._patient:
+            return
         self._timer = self.loop.call_later(self._patience_s, self._give_up)
 
     def _stop_waiting(self) -> None:
@@ -207,6 +230,20 @@ class _QuietConnection(HttpToolsProtocol):
         else:
             self._timer = None
             self.transport.close()
+
+
+@dataclass(frozen=True)
+class _AgentConnection:
+    """The connection of one request at the door for agents."""
+
+    connection: _QuietConnection
+    cycle: RequestResponseCycle
+
+    def wait_for_body(self) -> None:
+        self.connection.be_patient(self.cycle)
+
+    def add_no_headers(self) -> None:
+        self.cycle.default_headers = []
 
 
 async def serve(instance: _Server, sock: socket.socket, ready: Callable[[], None]) -> None:

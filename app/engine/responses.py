@@ -153,7 +153,7 @@ class ProviderClient:
         base_url = profile.base_url
         try:
             request = protocol_codec.encode(model_request(session, choice))
-            base_url = self._base_url(profile)
+            base_url = self.base_url(profile)
         except BadInput as error:
             failed = ResponseFailed("bad_request", str(error))
         key = self._keys.key_for(profile)
@@ -266,7 +266,8 @@ class ProviderClient:
         if self._sessions.health.trouble is not None and self.unsaved > MOST_UNSAVED:
             raise NetworkError("interrupted", _LOST, began=True)
 
-    def _base_url(self, profile: Profile) -> str:
+    def base_url(self, profile: Profile) -> str:
+        """Where requests of `profile` go; BadInput where the simulator is meant and not here."""
         if not profile.simulated:
             return profile.base_url
         url, path = self._simulator_url(), FACTS[profile.protocol].simulated

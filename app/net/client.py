@@ -12,12 +12,13 @@ import re
 import socket
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -30,11 +31,13 @@ from app.core.settings import Limits
 from app.net.keys import DEFAULT_PORTS, origin
 
 if TYPE_CHECKING:
+    import urllib.request as urllib_request
     from http import cookiejar
 
     import httpx as httpx
 else:
     cookiejar = Late("http.cookiejar")
+    urllib_request = Late("urllib.request")
     # The library is named here and nowhere else: its successor httpx2 has the same API.
     httpx = Late("httpx")
 
@@ -159,6 +162,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 WRITE_S = 30.0
+CONNECT_S = 30.0
+"""Seconds for a connection for somebody else's request."""
 ERROR_BODY = 64 * 1024
 """Bytes; of an answer that is an error, no more is read."""
 
@@ -289,11 +294,40 @@ class ProviderResponse:
         return NetworkError(failure, message, status=self.status, quoted=quoted, began=self._began)
 
 
+class RelayedResponse:
+    """An answer that is passed on: its status, its headers in order (those that came twice twice,
+    names in lower case), and its body as it came, in whatever coding."""
+
+    def __init__(self, response: httpx.Response, place: str) -> None:
+        self.status = response.status_code
+        self.headers = [(name.lower(), value) for name, value in response.headers.raw]
+        self._stream = response.stream
+        self._place = place
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body in the pieces in which it arrives; once. NetworkError `interrupted` where it
+        ended before its end, by length or by last chunk."""
+        began = False
+        assert isinstance(self._stream, httpx.AsyncByteStream)
+        try:
+            async for data in self._stream:
+                began = True
+                yield data
+        except httpx.HTTPError:
+            raise NetworkError(
+                "interrupted",
+                f"{self._place} broke off before its answer was complete; retry.",
+                status=self.status,
+                began=began,
+            ) from None
+
+
 class HttpClient:
     """The way out. Made and closed within one event loop; connections are kept for reuse."""
 
     def __init__(self) -> None:
         self._clients: dict[str, httpx.AsyncClient] = {}
+        self._passages: dict[str, httpx.AsyncHTTPTransport] = {}
 
     @asynccontextmanager
     async def open(
@@ -314,10 +348,78 @@ class HttpClient:
         finally:
             await response.aclose()
 
+    @asynccontextmanager
+    async def relay(
+        self,
+        method: str,
+        url: str,
+        target: bytes,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes | AsyncIterator[bytes],
+    ) -> AsyncIterator[RelayedResponse]:
+        """Passes on somebody else's request, and gives the answer as soon as its head has come.
+
+        `url` says where to, as scheme://host:port; `target` is path and query as they go out,
+        `headers` all there are, `host` and the length of the body among them. Nothing is added,
+        followed, kept, unpacked or cut off, and but for CONNECT_S there is no time limit: how long
+        to wait is the business of who asked. What raises in the iterator `body` ends the request.
+
+        NetworkError: `bad_request` (nothing was sent), `unreachable`, `not_api` (no HTTP). Leaving
+        the block early closes the connection at once.
+        """
+        place = _place(url)
+        transport = await self._passage(url, place)
+        waits = {"connect": CONNECT_S, "read": None, "write": None, "pool": None}
+        try:
+            # A stream as such gets no headers of httpx's own.
+            stream = httpx.ByteStream(body) if isinstance(body, bytes) else None
+            request = httpx.Request(
+                method,
+                url,
+                headers=headers,
+                stream=stream,
+                content=None if isinstance(body, bytes) else body,
+                extensions={"timeout": waits},
+            )
+            request.url = _exact_url()(url, target)
+            response = await transport.handle_async_request(request)
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
+            # `from None`: the cause may hold a header's value, which may be a key.
+            raise _no_answer(error, place, Limits(connect_s=CONNECT_S), Arrived()) from None
+        try:
+            if not 200 <= response.status_code < 600:
+                raise _no_status(response.status_code, place)
+            yield RelayedResponse(response, place)
+        finally:
+            await response.aclose()
+
+    async def _passage(self, url: str, place: str) -> httpx.AsyncHTTPTransport:
+        """The connections by the proxy that the environment names for `url`, or by none. They are
+        kept apart from those of our own requests."""
+        route = "plain" if url.lower().startswith("http:") and is_loopback(url) else _proxy(url)
+        if route not in self._passages:
+            transport = await asyncio.to_thread(self._new_passage, route, place)
+            self._passages.setdefault(route, transport)  # another may have been first
+        return self._passages[route]
+
+    def _new_passage(self, route: str, place: str) -> httpx.AsyncHTTPTransport:
+        plain = route == "plain"
+        try:
+            return httpx.AsyncHTTPTransport(
+                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True,
+                proxy=None if plain else route or None,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            )
+        except (ImportError, ValueError, OSError) as error:
+            raise _bad_environment(error, place) from None
+
     async def aclose(self) -> None:
         for client in self._clients.values():
             await client.aclose()
+        for transport in self._passages.values():
+            await transport.aclose()
         self._clients.clear()
+        self._passages.clear()
 
     async def _head(
         self,
@@ -394,12 +496,44 @@ class HttpClient:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             )
         except (ImportError, ValueError, OSError) as error:
-            raise NetworkError(
-                "unreachable",
-                f"cannot reach {place}: the proxy or certificate settings of the environment "
-                f"cannot be used ({type(error).__name__}); fix HTTPS_PROXY, ALL_PROXY or "
-                "SSL_CERT_FILE.",
-            ) from None
+            raise _bad_environment(error, place) from None
+
+
+def _bad_environment(error: Exception, place: str) -> NetworkError:
+    return NetworkError(
+        "unreachable",
+        f"cannot reach {place}: the proxy or certificate settings of the environment "
+        f"cannot be used ({type(error).__name__}); fix HTTPS_PROXY, ALL_PROXY or "
+        "SSL_CERT_FILE.",
+    )
+
+
+def _proxy(url: str) -> str:
+    """The proxy that the environment names for `url`, or ""."""
+    parts = urlsplit(url)
+    if is_loopback(url) or urllib_request.proxy_bypass(parts.netloc):
+        return ""
+    named = urllib_request.getproxies()
+    proxy = named.get(parts.scheme) or named.get("all") or ""
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+@cache
+def _exact_url() -> Callable[[str, bytes], httpx.URL]:
+    """What makes a URL whose path and query go out as they are: httpx's own takes out dots and
+    escapes what it knows to be odd. (Its extension `target` would also replace what a proxy is
+    asked for.)"""
+
+    class ExactUrl(httpx.URL):
+        def __init__(self, url: str, target: bytes) -> None:
+            super().__init__(url)
+            self._target = target
+
+        @property
+        def raw_path(self) -> bytes:
+            return self._target
+
+    return ExactUrl
 
 
 def _place(url: str) -> str:
@@ -415,12 +549,16 @@ def _uncompressed(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
 
 
+def _no_status(status: int, place: str) -> NetworkError:
+    return NetworkError(
+        "not_api", f"{place} answered {status}, which ends no request; check the URL."
+    )
+
+
 def _refuse_status(response: httpx.Response, place: str) -> None:
     status = response.status_code
     if status < 200:
-        raise NetworkError(
-            "not_api", f"{place} answered {status}, which ends no request; check the URL."
-        )
+        raise _no_status(status, place)
     if 300 <= status < 400:
         location = response.headers.get("location", "")
         target = f" to {location}" if location else ""

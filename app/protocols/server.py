@@ -238,6 +238,12 @@ class ProviderServer:
     waits_in_body: bool = False
     beside: tuple[SideEndpoint, ...] = ()
 
+    def problem(self, status: int, sentence: str) -> BadRequest:
+        """An error of this status in the protocol's own words for it, or the nearest."""
+        nearest = self.kinds.get(status) or self.kinds.get(500 if status >= 500 else 400)
+        kind, code = nearest or self.kinds[400]
+        return BadRequest(sentence, status, kind=kind, code=code)
+
     def other(self, path: str) -> tuple[SideEndpoint, ...]:
         """What is answered at `path` beside messages, by whatever method."""
         return tuple(endpoint for endpoint in self.beside if endpoint.path.fullmatch(path))

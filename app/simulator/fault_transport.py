@@ -72,9 +72,9 @@ def canned(status: int, body: bytes = b"", kind: str = JSON) -> Answer:
 
 def provider_error(end: ProviderServer, status: int, sentence: str = "") -> BadRequest:
     """An error of this status in the words of the protocol."""
-    kind, code = end.kinds.get(status) or end.kinds[400]
-    sentence = sentence or SENTENCES[status]
-    return BadRequest(sentence, status, kind=kind, code=code, source="a fault on purpose")
+    problem = end.problem(status, sentence or SENTENCES[status])
+    problem.source = "a fault on purpose"
+    return problem
 
 
 def error_body(end: ProviderServer, status: int, sentence: str = "") -> bytes:

@@ -172,6 +172,7 @@ _ANSWERS = (
         t.giant_head,
         t.chunks(t.all_frames),
         OutgoingFrame(b"0\r\n\r\n"),
+        CUT,  # no further request could be answered on this connection
         number=256,
     ),
     _raw("stall-headers", "silence from the start", STALL),

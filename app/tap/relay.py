@@ -1,14 +1,43 @@
-"""One request of an agent, passed on to its provider, and the answer passed back as it comes."""
+"""One request of an agent, passed on to its provider, and the answer passed back as it comes.
+
+What goes through is not read here: an Exchange is told of it, and may say what the client gets.
+Whatever goes wrong with the Exchange, the bytes go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+import anyio
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from app.config import one_line
+from app.core import errors
 from app.core.settings import Profile
-from app.net.client import NetworkError
+from app.net.client import CODINGS, Decompressor, HttpClient, NetworkError
+from app.secrets.redaction import Redactor
+from app.tap import CONNECTION, AgentConnection
+from app.tap.refusals import Refused, refuse
 from app.tap.taps import Tap
+
+logger = logging.getLogger("playground")
+
+MOST_READ = 64 * 1024 * 1024
+"""Bytes of a request's body, up to which it is read before it goes on."""
+
+LOST = "The answer was being changed here when something went wrong; ask again."
+
+STOPPED = "The user has stopped this session in the playground."
+
+LEAVING_S = 1.0
+"""How long an Exchange may take to end when the server does."""
+
 
 DoorName = Literal["anthropic", "openai", "gemini", "ollama"]
 """The word in the path that an agent asks at."""
@@ -20,8 +49,9 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 @dataclass(frozen=True)
 class AgentRequest:
     """`target` is the path behind the door with its query, undecoded. `headers` are the agent's,
-    without the tap's own. `body` is None where it is larger than 64 MiB or in a content coding
-    that cannot be read. `url` is where it goes on to, with `?key=` as the agent sent it."""
+    without the tap's own. `body` is unpacked, and None where it is larger than 64 MiB or in a
+    content coding that cannot be read. `url` is where it goes on to, with `?key=` as the agent
+    sent it."""
 
     tap: Tap
     door: DoorName
@@ -36,7 +66,13 @@ class AgentRequest:
 
 class Exchange(Protocol):
     """What follows one request of an agent and its answer. The relay calls it in this order:
-    `begin`; `answered` and any number of `pass_on`; `end`, or `leave`, once."""
+    `begin`; `answered` and any number of `pass_on`; `end`, or `leave`, once. Where the client goes
+    it is cancelled in what it does, be it `end`, and `leave` follows. Refused (core/errors) by
+    `begin` is the answer, with status 403, and nothing follows. Any other error is logged, and the
+    bytes pass it by from then on. When `stopped` is set the answer ends where it is, and `end` is
+    told so."""
+
+    stopped: asyncio.Event
 
     async def begin(self) -> None:
         """Nothing has gone upstream yet."""
@@ -55,3 +91,384 @@ class Exchange(Protocol):
 
 
 Observe = Callable[[AgentRequest], Exchange]
+
+
+class Unobserved:
+    """An Exchange that passes everything on and remembers nothing."""
+
+    def __init__(self) -> None:
+        self.stopped = asyncio.Event()
+
+    async def begin(self) -> None:
+        pass
+
+    def answered(self, status: int, headers: RawHeaders) -> None:
+        pass
+
+    async def pass_on(self, data: bytes) -> bytes:
+        return data
+
+    async def end(self, trouble: NetworkError | None) -> bytes:
+        return b""
+
+    async def leave(self) -> None:
+        pass
+
+
+def unobserved(request: AgentRequest) -> Exchange:
+    """The Observe that looks at nothing."""
+    return Unobserved()
+
+
+CREDENTIALS = frozenset(
+    (
+        *(b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"),
+        *(b"cookie", b"proxy-authorization"),
+    )
+)
+"""The headers that an agent's own keys travel in."""
+
+HOP_BY_HOP = frozenset(
+    (
+        *(b"connection", b"proxy-connection", b"keep-alive"),
+        *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
+    )
+)
+"""The headers that are about one connection (RFC 9110 7.6.1); trailers are not passed on."""
+
+
+def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+    """`headers`, whose names are in lower case, without those of one connection."""
+    pairs = list(headers)
+    named = (value for name, value in pairs if name == b"connection")
+    options = {option.strip().lower() for value in named for option in value.split(b",")}
+    # The length tells where the body ends, whatever a header says of it.
+    gone = HOP_BY_HOP | (options - {b"content-length", b"host"})
+    return [pair for pair in pairs if pair[0] not in gone]
+
+
+class Relay:
+    """Passes requests on. `mask` is applied to whatever goes into the log."""
+
+    def __init__(
+        self, net: HttpClient, observe: Observe = unobserved, mask: Callable[[str], str] = str
+    ) -> None:
+        self._net = net
+        self._observe = observe
+        self._mask = mask
+
+    async def __call__(
+        self,
+        request: AgentRequest,
+        place: str,
+        target: bytes,
+        headers: RawHeaders,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Send the request to `place` (scheme://host:port) with these headers, its body behind it,
+        and the answer back. `request` has no body yet.
+
+        An answer that breaks off upstream ends here without its end, so that the server cuts the
+        connection. Of a client that left before its whole request nothing goes on.
+        """
+        body = _RequestBody(receive, request.headers)
+        try:
+            whole = await body.read()
+        except ClientDisconnect:
+            return
+        if whole is not None:
+            request = replace(request, body=readable(request.headers, whole))
+        watched = _Watched(self._observe, request, self._mask)
+        passage = _Passage(self._net, request, watched, send, agent_connection(scope))
+        sent = body.length_in(headers)
+        gone = False
+        try:
+            with anyio.CancelScope() as under_way:
+                watching = [
+                    asyncio.create_task(_until_gone(body, receive, passage, under_way)),
+                    asyncio.create_task(_until_stopped(passage, under_way)),
+                ]
+                try:
+                    data = body.pieces() if whole is None else whole
+                    await passage.run(place, target, sent, data)
+                except ClientDisconnect:
+                    gone = True
+                finally:
+                    for task in watching:
+                        task.cancel()
+            if under_way.cancelled_caught and passage.stopped:
+                await passage.stop()
+        except BaseException:
+            # Not the client: the server ends, or something is wrong here.
+            with anyio.move_on_after(LEAVING_S, shield=True):
+                await watched.leave()
+            raise
+        if gone or under_way.cancelled_caught:
+            await watched.leave()
+
+
+async def _until_gone(
+    body: _RequestBody, receive: Receive, passage: _Passage, under_way: anyio.CancelScope
+) -> None:
+    """Cancels what is under way when the client has gone."""
+    await body.complete.wait()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    if not passage.over:  # a server says the same behind a whole answer
+        under_way.cancel()
+
+
+async def _until_stopped(passage: _Passage, under_way: anyio.CancelScope) -> None:
+    """Cancels what is under way when the user stops it."""
+    await passage.watched.stopped.wait()
+    if not passage.over:
+        passage.stopped = True
+        under_way.cancel()
+
+
+@dataclass
+class _Passage:
+    """One request on its way. `started` is whether the client got the head of an answer, `over`
+    whether it got all there is, `stopped` whether it gets no more because the user said so."""
+
+    net: HttpClient
+    request: AgentRequest
+    watched: _Watched
+    send: Send
+    connection: AgentConnection | None
+    started: bool = False
+    over: bool = False
+    stopped: bool = False
+
+    async def run(
+        self, place: str, target: bytes, headers: RawHeaders, body: bytes | AsyncIterator[bytes]
+    ) -> None:
+        send, watched = self.send, self.watched
+        try:
+            await watched.begin()
+        except errors.Refused as refused:
+            await self._refuse(403, str(refused))
+            return
+        try:
+            async with self.net.relay(self.request.method, place, target, headers, body) as answer:
+                passed_on = end_to_end(answer.headers)
+                if answer.status == 304:  # its length is that of a body which does not come
+                    passed_on = [pair for pair in passed_on if pair[0] != b"content-length"]
+                watched.answered(answer.status, answer.headers)
+                await self._start(answer.status, passed_on)
+                async for data in answer.chunks():
+                    if passing := await watched.pass_on(data):
+                        message = {"type": "http.response.body", "body": passing, "more_body": True}
+                        await send(message)
+        except NetworkError as trouble:
+            last = await watched.end(trouble)
+            if self.started:
+                if last:
+                    await send({"type": "http.response.body", "body": last, "more_body": True})
+                return  # without its end
+            status = 400 if trouble.failure == "bad_request" else 502
+            await self._refuse(status, trouble.sentence(watched.mask))
+            return
+        last = await watched.end(None)
+        self.over = True
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+    async def stop(self) -> None:
+        """End it where it is."""
+        await self.watched.end(NetworkError("interrupted", STOPPED, began=self.started))
+        if not self.started:
+            await self._refuse(403, STOPPED)
+
+    async def _refuse(self, status: int, sentence: str) -> None:
+        self.over = True
+        await refuse(self.send, self.request.profile.protocol, Refused(status, sentence))
+
+    async def _start(self, status: int, headers: RawHeaders) -> None:
+        self.started = True
+        if self.connection is not None:
+            self.connection.add_no_headers()
+        start = {"type": "http.response.start", "status": status, "headers": headers}
+        await self.send(start)
+
+
+def agent_connection(scope: Scope) -> AgentConnection | None:
+    """What the server lets us decide of this connection, where it does."""
+    connection: AgentConnection | None = (scope.get("extensions") or {}).get(CONNECTION)
+    return connection
+
+
+class _RequestBody:
+    """The body of a request on its way in. `complete` is set when its last byte has come."""
+
+    def __init__(self, receive: Receive, headers: RawHeaders) -> None:
+        self.complete = asyncio.Event()
+        self._receive = receive
+        self._read: list[bytes] = []
+        self._size = 0
+        lengths = [value for name, value in headers if name == b"content-length"]
+        self._length = lengths[0] if lengths else None
+        self._coded = any(name == b"transfer-encoding" for name, _ in headers)
+
+    async def read(self) -> bytes | None:
+        """All of it; None where it is larger than MOST_READ, and `pieces` are what is left.
+        ClientDisconnect where the client left."""
+        if self._length is not None and int(self._length) > MOST_READ:
+            return None
+        while not self.complete.is_set() and self._size <= MOST_READ:
+            self._read.append(await self._next())
+        if self._size > MOST_READ:
+            return None
+        return self._read[0] if len(self._read) == 1 else b"".join(self._read)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body from its first byte, what was read and what comes."""
+        while self._read:
+            yield self._read.pop(0)
+        while not self.complete.is_set():
+            if data := await self._next():
+                yield data
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        data: bytes = message.get("body", b"")
+        self._size += len(data)
+        if not message.get("more_body", False):
+            self.complete.set()
+        return data
+
+    def length_in(self, headers: RawHeaders) -> RawHeaders:
+        """`headers` with the length of the body, where there is any: in the place where it was."""
+        if self.complete.is_set() and (self._length is not None or self._coded or self._size):
+            length = (b"content-length", b"%d" % self._size)
+        elif self._length is not None:
+            length = (b"content-length", self._length)
+        elif not self.complete.is_set():
+            length = (b"transfer-encoding", b"chunked")
+        else:
+            return headers
+        names = [name for name, _ in headers]
+        if b"content-length" not in names:
+            return [*headers, length]
+        return [length if pair[0] == b"content-length" else pair for pair in headers]
+
+
+def readable(headers: RawHeaders, body: bytes) -> bytes | None:
+    """`body` unpacked, where it was packed in a way that can be undone and is no larger than
+    MOST_READ then; else None."""
+    codings = b",".join(value for name, value in headers if name == b"content-encoding")
+    coding = codings.strip().lower().decode("latin-1")
+    if coding in ("", "identity"):
+        return body
+    if coding not in CODINGS:
+        return None
+    inflate, pieces, room = Decompressor(), list[bytes](), MOST_READ
+    try:
+        for piece in inflate.feed(body):
+            pieces.append(piece)
+            room -= len(piece)
+            if room < 0:
+                return None
+    except ValueError:
+        return None
+    return b"".join(pieces) if inflate.complete else None
+
+
+class _Watched:
+    """An Exchange whose errors harm nothing: they are logged, and from the first on the bytes pass
+    as they come, those first that it had kept back. It is ended all the same, once."""
+
+    def __init__(self, observe: Observe, request: AgentRequest, mask: Callable[[str], str]) -> None:
+        self._request = request
+        self._mask = mask
+        self._kept = bytearray()  # came, and did not leave yet
+        self._changed = self._broken = self._ended = False
+        self._exchange: Exchange = Unobserved()
+        try:
+            self._exchange = observe(request)
+        except Exception as error:
+            self._failed(error)
+
+    def mask(self, text: str) -> str:
+        """`text` without what is secret here, or in this very request, and without its address."""
+        request = self._request
+        own = [value for name, value in request.headers if name in CREDENTIALS]
+        words = {word for value in own for word in (value, value.rpartition(b" ")[2])}
+        words |= {request.target, *(request.target.replace(b"&", b"=").split(b"="))}
+        known = Redactor([request.url, *(word.decode("latin-1") for word in words)])
+        return known.redact_text(self._mask(text))
+
+    @property
+    def stopped(self) -> asyncio.Event:
+        return self._exchange.stopped
+
+    async def begin(self) -> None:
+        """Refused where the exchange refuses it; then it is over."""
+        try:
+            await self._exchange.begin()
+        except errors.Refused:
+            self._ended = True
+            raise
+        except Exception as error:
+            self._failed(error)
+
+    def answered(self, status: int, headers: RawHeaders) -> None:
+        if self._broken:
+            return
+        try:
+            self._exchange.answered(status, headers)
+        except Exception as error:
+            self._failed(error)
+
+    async def pass_on(self, data: bytes) -> bytes:
+        if self._broken:
+            return data
+        try:
+            passing = await self._exchange.pass_on(data)
+        except Exception as error:
+            self._failed(error)
+            if self._changed:
+                raise NetworkError("interrupted", LOST, began=True) from None
+            self._kept += data
+            return self._let_go()
+        if passing is not data or self._kept:
+            self._kept += data
+            if self._kept.startswith(passing):
+                del self._kept[: len(passing)]
+            else:
+                self._changed = True
+        return passing
+
+    async def end(self, trouble: NetworkError | None) -> bytes:
+        try:
+            last = await self._exchange.end(trouble)
+        except Exception as error:
+            self._ended = True
+            self._failed(error)
+            return self._let_go()
+        self._ended = True
+        return b"" if self._broken else last
+
+    async def leave(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            await self._exchange.leave()
+        except Exception as error:
+            self._failed(error)
+
+    def _let_go(self) -> bytes:
+        data = bytes(self._kept)
+        self._kept.clear()
+        return data
+
+    def _failed(self, error: Exception) -> None:
+        """The error into the log; neither path nor header is said."""
+        self._broken = True
+        text = "".join(traceback.format_exception(error))
+        line = f"a request at the tap {self._request.tap.id} goes on unrecorded: {text}"
+        logger.error(one_line(self.mask(line)))

@@ -1,4 +1,5 @@
-"""The routes, and the responses to errors. The guard is around all of it.
+"""The routes, and the responses to errors. The guard is around all of it, and beside it the door
+for agents.
 
 Pages are imported when they are first asked for, or by `warm`, once the server has printed its
 link: they are the longest part of a start.
@@ -26,6 +27,9 @@ from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, Playgroun
 from app.engine.engine import Engine
 from app.render.environment import environment
 from app.render.fragments import error_page, toast
+from app.tap.door import Door
+from app.tap.relay import Relay
+from app.tap.upstream import Upstreams
 from app.web.assets import Assets
 from app.web.forms import as_json, wants
 from app.web.guard import MAX_BODY, SMALL_BODY, Guard, code_of
@@ -347,14 +351,21 @@ def make_app(
         exception_handlers={PlaygroundError: refusal, HTTPException: not_found},
     )
     app.state.site = site
-    return Guard(
-        app,
-        token=token,
-        port=port,
-        allow_hosts=allow_hosts,
-        most=most_bytes,
-        mask=lambda text: engine.keys.redactor().redact_text(text),
-    ), site
+
+    def mask(text: str) -> str:
+        return engine.keys.redactor().redact_text(text)
+
+    guard = Guard(app, token=token, port=port, allow_hosts=allow_hosts, most=most_bytes, mask=mask)
+    door = Door(
+        guard,
+        taps=site.taps,
+        upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
+        relay=Relay(engine.net, mask=mask),
+        own_host=guard.own_host,
+        clock=engine.sessions.clock,
+        mask=mask,
+    )
+    return door, site
 
 
 async def refusal(request: Request, error: Exception) -> Response:

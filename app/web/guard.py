@@ -271,6 +271,10 @@ class Guard:
             return HEALTHY
         return self._credential_reply(asked) or _body_reply(asked, self._most(asked.path))
 
+    def own_host(self, scope: Scope) -> bool:
+        """Whether the request names one of our hosts, and no other."""
+        return self._host(GuardedRequest(scope)) is not None
+
     def _host(self, asked: GuardedRequest) -> str | None:
         """The Host, where it is exactly one of ours."""
         hosts = asked.all(b"host")

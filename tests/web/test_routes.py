@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.routing import Match, Mount
 from starlette.routing import Route as CompiledRoute
 
+from app.tap.door import Door
 from app.web.app import LARGE, Route, _routes, make_app, most_bytes
 from app.web.guard import MAX_BODY, SMALL_BODY, Guard
 from tests.engine.running import begun, running
@@ -79,7 +80,9 @@ async def silent(scope: Any, receive: Any, send: Any) -> None:
 async def test_every_route_has_every_check(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = await begun(engine, ["calculator"])
-        guard, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
+        door, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
+        assert isinstance(door, Door)
+        guard = door._inside
         assert isinstance(guard, Guard)
         app = guard._app
         assert isinstance(app, Starlette)
@@ -90,7 +93,7 @@ async def test_every_route_has_every_check(tmp_path: Path) -> None:
         wrong: list[tuple[object, ...]] = []
 
         async def status(method: str, path: str, *headers: Header, host: str = HERE) -> int:
-            answer = await call(guard, scope_of(method, path, [("host", host), *headers]))
+            answer = await call(door, scope_of(method, path, [("host", host), *headers]))
             return answer.status
 
         for method, path in routes:

@@ -1,0 +1,320 @@
+"""Who comes in at the door for agents, where requests go on to and with whose key."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.errors import NotFound
+from app.core.providers import SHIPPED
+from app.core.settings import PROTOCOLS, Profile, Protocol
+from app.net.keys import Keys
+from app.protocols.registry import CODECS
+from app.tap.door import HEADER
+from app.tap.refusals import Refused, error_body
+from app.tap.relay import CREDENTIALS, DoorName, Unobserved
+from app.tap.upstream import DOORS, Upstreams
+from tests.tables import each_row
+from tests.tap.relaying import (
+    AGENT_KEY,
+    PROVIDER_KEY,
+    TOKEN,
+    Answer,
+    Headers,
+    Place,
+    ask,
+    asked,
+    connected,
+    door_of,
+    placed,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    async with placed(tmp_path_factory.mktemp("tap")) as made:
+        yield made
+
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+
+async def at(place: Place, target: bytes, *headers: tuple[bytes, bytes]) -> Answer:
+    place.provider.says(OK)
+    return await ask(place.port, "GET", target, headers)
+
+
+async def test_the_secret_stands_in_the_header_or_in_the_path(place: Place) -> None:
+    """It goes no further than here."""
+    secret = place.secrets["raw"]
+    for target, headers in (
+        (b"/tap/openai/v1/models", [(HEADER, secret)]),
+        (b"/tap/" + secret + b"/openai/v1/models", []),
+        (b"/tap/" + secret + b"/openai/v1/models", [(HEADER, secret)]),
+    ):
+        assert (await at(place, target, *headers)).status == 200
+        assert secret not in place.provider.heads[0]
+
+
+REFUSED = {
+    "no secret": (b"/tap/openai/v1/models", [], 401),
+    "a wrong secret": (b"/tap/openai/v1/models", [(HEADER, b"x" * 43)], 401),
+    "a wrong secret in the path": (b"/tap/%s/openai/v1/models" % (b"x" * 43), [], 401),
+    "two secrets": (b"/tap/SECRET/openai/v1/models", [(HEADER, b"x" * 43)], 401),
+    "a secret that is no text": (b"/tap/openai/v1/models", [(HEADER, b"\xff\xfe")], 401),
+    "the page's own token": (b"/tap/openai/v1/models", [(HEADER, TOKEN.encode())], 401),
+    "nothing": (b"/tap", [], 401),
+    "no door": (b"/tap/SECRET", [], 404),
+    "an unknown door": (b"/tap/SECRET/other/v1", [], 404),
+    "a door written otherwise": (b"/tap/SECRET/%6fpenai/v1", [], 404),
+    "a slash that is none": (b"/tap%2fSECRET/openai/v1/models", [], 401),
+    "a page elsewhere": (b"/tap/SECRET/openai/v1", [(b"origin", b"https://x.example")], 403),
+    "a page of ours": (b"/tap/SECRET/openai/v1", [(b"origin", b"http://127.0.0.1")], 403),
+    "a page without origin": (b"/tap/SECRET/openai/v1", [(b"origin", b"null")], 403),
+    "a browser": (b"/tap/SECRET/openai/v1", [(b"sec-fetch-site", b"same-origin")], 403),
+    "an image elsewhere": (b"/tap/SECRET/openai/v1", [(b"sec-fetch-site", b"cross-site")], 403),
+    "a page without a secret": (b"/tap/openai/v1", [(b"origin", b"null")], 403),
+    "another protocol": (b"/tap/SECRET/anthropic/v1/messages", [], 404),
+}
+
+
+@each_row("name", REFUSED)
+async def test_a_request_that_is_not_ours_is_refused(place: Place, name: str) -> None:
+    target, headers, status = REFUSED[name]
+    got = await at(place, target.replace(b"SECRET", place.secrets["raw"]), *headers)
+    assert got.status == status
+    assert got.clean
+    assert dict(got.headers)[b"content-type"] == b"application/json"
+    assert json.loads(got.body)
+    assert place.provider.heads == []
+
+
+async def test_an_address_that_somebody_typed_comes_in(place: Place) -> None:
+    """`curl` and Node send no site, or `none`."""
+    target = place.target("openai", b"/v1/models", "raw")
+    assert (await at(place, target, (b"sec-fetch-site", b"none"))).status == 200
+
+
+@each_row("host", [b"evil.example", b"127.0.0.1", b"127.0.0.1:1", b"localhost.:80", b"x@127.0.0.1"])
+async def test_another_host_is_refused_before_its_secret_is_read(place: Place, host: bytes) -> None:
+    place.provider.says(OK)
+    async with connected(place.port) as client:
+        target = place.target("openai", b"/v1/models", "raw")
+        await client.send_head("GET", target, [(b"host", host)])
+        await client.send_body()
+        assert (await client.answer()).status == 421
+    assert place.provider.heads == []
+
+
+async def test_errors_are_in_the_form_of_the_protocol(place: Place) -> None:
+    """What the agent's library makes of them is the sentence."""
+    for protocol in PROTOCOLS:
+        path, _, body = asked(protocol, "Hello")
+        version = b"/v1" if protocol.startswith("openai") else b""
+        target = b"/tap/" + door_of(protocol).encode() + version + path
+        got = await ask(place.port, "POST", target, (), body)
+        assert got.status == 401
+        decoder = CODECS[protocol].decoder(401)
+        events = [event for _, _, event in decoder.feed(got.body) + decoder.end(True)]
+        assert "The secret of a tap is missing" in repr(events[-1])
+
+
+async def test_a_revoked_tap_is_refused_at_once(place: Place) -> None:
+    taps = place.taps
+    tap, secret = await taps.create("raw")
+    target = b"/tap/" + secret.encode() + b"/openai/v1/models"
+    assert (await at(place, target)).status == 200
+    await taps.revoke(tap.id)
+    assert (await at(place, target)).status == 401
+
+
+async def test_an_upgrade_is_answered_426(place: Place) -> None:
+    """By which an agent knows to ask over HTTP; and the connection ends."""
+    upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
+    target = place.target("openai", b"/v1/responses", "raw")
+    got = await at(place, target, *upgrade, (b"sec-websocket-version", b"13"))
+    assert (got.status, place.provider.heads) == (426, [])
+    assert (await at(place, b"/tap/openai/v1/responses", *upgrade)).status == 401
+
+
+async def test_an_upstream_that_is_not_there_is_said(place: Place) -> None:
+    """In the form of the protocol, with status 502."""
+    gone = replace(place.engine.profile("raw"), name="gone", base_url="http://127.0.0.1:1")
+    await place.engine.save_profile(gone)
+    _, secret = await place.taps.create("gone")
+    got = await at(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
+    assert (got.status, got.clean) == (502, True)
+    error = json.loads(got.body)["error"]
+    assert "127.0.0.1:1" in error["message"]
+    assert error["type"] == "server_error"
+    await place.engine.delete_profile("gone")
+    got = await at(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
+    assert got.status == 404
+    assert "gone" in json.loads(got.body)["error"]["message"]
+
+
+@pytest.mark.parametrize("where", ["in the exchange", "in the door"])
+async def test_no_log_says_path_or_header(
+    place: Place, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(logging.getLogger("httpcore"), "level", logging.WARNING)
+
+    def make(request: Any) -> Unobserved:
+        raise ValueError(f"a bug with {request.url} {request.target} {request.headers}")
+
+    def find(*asked: Any) -> None:
+        raise ValueError(f"a bug with {asked}")
+
+    place.exchanges.make = make
+    if where == "in the door":
+        monkeypatch.setattr(Upstreams, "find", find)
+    secret = place.secrets["raw"].decode()
+    place.provider.says(OK)
+    target = place.target("openai", b"/v1/private-word?key=private-key&x=1", "raw")
+    headers = [(b"authorization", f"Bearer {AGENT_KEY}".encode())]
+    got = await ask(place.observed, "GET", target, headers)
+    assert got.status == (500 if where == "in the door" else 200)
+    said = "".join(record.getMessage() for record in caplog.records)
+    assert "ValueError" in said
+    for word in (secret, AGENT_KEY, PROVIDER_KEY, "private-word", "private-key"):
+        assert word not in said
+        assert word not in got.body.decode()
+
+
+# -- where a request goes on to, and with whose key
+
+OWN: Headers = [(b"x-a", b"1"), *((name, AGENT_KEY.encode()) for name in sorted(CREDENTIALS))]
+
+
+def upstreams(*own: Profile, **environment: str) -> Upstreams:
+    known = {**{name: row.profile for name, row in SHIPPED.items()}, **{p.name: p for p in own}}
+
+    def named(name: str) -> Profile:
+        if name not in known:
+            raise NotFound(f"There is no profile {name!r}.")
+        return known[name]
+
+    def base_url(profile: Profile) -> str:
+        return "http://127.0.0.1:9/sim" if profile.simulated else profile.base_url
+
+    return Upstreams(named, base_url, Keys(environment, simulator_key="the-simulators"))
+
+
+VENDORS: Sequence[tuple[str, DoorName, bytes, str]] = [
+    ("anthropic", "anthropic", b"/v1/messages", "https://api.anthropic.com"),
+    ("openai", "openai", b"/v1/chat/completions", "https://api.openai.com"),
+    ("openai", "openai", b"/v1/responses", "https://api.openai.com"),
+    ("openai-responses", "openai", b"/v1/models", "https://api.openai.com"),
+    ("gemini", "gemini", b"/v1beta/models", "https://generativelanguage.googleapis.com"),
+    ("ollama-cloud", "ollama", b"/api/chat", "https://ollama.com"),
+]
+
+
+@each_row("name, door, path, place", VENDORS)
+def test_the_agents_own_credentials_go_to_the_vendor(
+    name: str, door: DoorName, path: bytes, place: str
+) -> None:
+    found = upstreams().find(name, door, path + b"?a=1&key=mine", OWN)
+    assert (found.place, found.target) == (place, path + b"?a=1&key=mine")
+    assert set(OWN) <= set(found.headers)
+
+
+def test_to_nobody_else() -> None:
+    """Each of these gets its own key; a gateway moved there by a variable, too."""
+    groq = upstreams(GROQ_API_KEY="groq-key")
+    found = groq.find("groq", "openai", b"/v1/chat/completions?key=mine&a=1&k%65y=2", OWN)
+    assert found.url == "https://api.groq.com/openai/v1/chat/completions?a=1"
+    assert [value for name, value in found.headers if name in CREDENTIALS] == [b"Bearer groq-key"]
+    moved = replace(SHIPPED["anthropic"].profile, base_url="https://gateway.example/x")
+    named = {"ANTHROPIC_API_KEY": "own-key", "ANTHROPIC_BASE_URL": "https://gateway.example/x"}
+    found = upstreams(moved, **named).find("anthropic", "anthropic", b"/v1/messages", OWN)
+    assert found.url == "https://gateway.example/x/v1/messages"
+    assert AGENT_KEY.encode() not in {value for _, value in found.headers}
+    assert (b"x-api-key", b"own-key") in found.headers
+    # The vendor's host by another scheme or port is another place.
+    for address in ("http://api.anthropic.com", "https://api.anthropic.com:8443"):
+        odd = Profile("odd", "anthropic", address)
+        found = upstreams(odd).find("odd", "anthropic", b"/v1/messages", OWN)
+        assert AGENT_KEY.encode() not in {value for _, value in found.headers}
+
+
+@each_row("door", list(DOORS))
+def test_the_simulator_has_an_end_for_each_door(door: DoorName) -> None:
+    for protocol in DOORS[door]:
+        path = {"openai_responses": b"/v1/responses", "openai_chat": b"/v1/chat/completions"}
+        found = upstreams().find("simulator", door, path.get(protocol, b"/v1/x"), OWN)
+        assert found.profile.protocol == protocol
+        assert found.place == "http://127.0.0.1:9"
+        keys = [value for name, value in found.headers if name in CREDENTIALS]
+        assert [key.rpartition(b" ")[2] for key in keys] == [b"the-simulators"] or (
+            protocol == "ollama"
+        )
+        assert AGENT_KEY.encode() not in keys
+
+
+UNFIT: Sequence[tuple[str, DoorName, int]] = [
+    ("anthropic", "openai", 404),
+    ("openai", "anthropic", 404),
+    ("ollama", "gemini", 404),
+    ("nowhere", "openai", 404),
+    ("groq", "openai", 401),  # no key
+    ("azure", "openai", 502),  # no address
+]
+
+
+@each_row("name, door, status", UNFIT)
+def test_an_upstream_that_does_not_fit_is_refused(name: str, door: DoorName, status: int) -> None:
+    with pytest.raises(Refused) as refused:
+        upstreams().find(name, door, b"/v1/x", OWN)
+    assert refused.value.status == status
+    assert json.loads(error_body(DOORS[door][0], status, refused.value.sentence))
+
+
+@each_row(
+    "path, protocol",
+    [
+        (b"/v1/responses", "openai_responses"),
+        (b"/responses?x=1", "openai_responses"),
+        (b"/v1/responses/resp_1/cancel", "openai_responses"),
+        (b"/v1/chat/completions", "openai_chat"),
+        (b"/v1/models", "openai_chat"),
+    ],
+)
+def test_the_path_tells_which_protocol_of_openai_is_meant(path: bytes, protocol: Protocol) -> None:
+    found = upstreams().find("openai", "openai", path, ())
+    assert (found.profile.name, found.profile.protocol) == ("openai", protocol)
+
+
+# -- the limits of the server are those of pages
+
+
+async def test_an_agent_may_take_its_time_and_is_never_one_too_many(place: Place) -> None:
+    """A body that stops for longer than the server's patience, on a server that takes no further
+    connection; without a secret it waits as for any other."""
+    target = place.target("openai", b"/v1/files", "raw")
+    length = (b"content-length", b"10")
+    async with place.impatient() as port:
+        host = (b"host", b"127.0.0.1:%d" % place.port)
+        async with connected(port) as slow, connected(port) as stranger:
+            place.provider.says(OK)
+            await slow.send_head("POST", target, [host, length])
+            await slow.send_piece(b"01234")
+            # The stranger's time is over after that of the agent would be.
+            await stranger.send_head("POST", b"/tap/openai/v1/files", [host, length])
+            assert (await stranger.answer(0)).status == 401
+            assert await stranger.reader.read() is not None
+            await slow.send_body(b"56789")
+            assert (await slow.answer()).status == 200
+            assert place.provider.bodies == [b"0123456789"]
+            async with connected(port) as page:
+                await page.send_head("GET", b"/healthz", [host])
+                await page.send_body()
+                assert (await page.answer()).status == 503
