@@ -1,17 +1,20 @@
 """Coding agents against the simulator, without a key: each reads a file and edits it.
 
-    python bench/agents.py NODE_MODULES [AGENT ...]
+    python bench/agents.py NODE_MODULES [--tap] [AGENT ...]
 
 NODE_MODULES is a folder in which these packages of npm are installed, all of them or some:
-@anthropic-ai/claude-code, @openai/codex, @google/gemini-cli, opencode-ai. Each agent gets a folder,
-a home and a simulator of its own, and nothing of the user's configuration. Exit code 1 where one
-did not do its work.
+@anthropic-ai/claude-code@2.1.330, @openai/codex@0.169.0, @google/gemini-cli@0.61.0,
+opencode-ai@1.18.33, the versions with which the rows of `app/tap/agents.py` were tried. Each agent
+gets a folder, a home and a simulator of its own, and nothing of the user's configuration. With
+--tap it is started by `playground tap`, and a server is between, whose requests and sessions are
+told. Exit code 1 where an agent did not do its work.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from app.commands.tap import find_or_start
+from app.store.lock import owner_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, TEXT = "notes.txt", "The colour of the sky.\nSecond line.\n"
@@ -109,23 +117,30 @@ def simulator() -> Iterator[str]:
             process.terminate()
 
 
-def tried(agent: Agent, program: Path) -> bool:
-    """Whether `agent` did its work; what it said goes to the terminal."""
-    with simulator() as url, tempfile.TemporaryDirectory() as folder:
-        home, work = Path(folder) / "home", Path(folder) / "work"
-        work.mkdir()
-        (work / FILE).write_text(TEXT)
-        for name, text in agent.files.items():
-            (home / name).parent.mkdir(parents=True, exist_ok=True)
-            (home / name).write_text(text)
-        home.mkdir(exist_ok=True)
+@dataclass(frozen=True)
+class Work:
+    """A folder with the file, and a home with `files`."""
+
+    folder: Path
+
+    def prepare(self, files: Mapping[str, str]) -> None:
+        (self.folder / "home").mkdir()
+        for name, text in files.items():
+            path = self.folder / "home" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (self.folder / "work").mkdir()
+        (self.folder / "work" / FILE).write_text(TEXT)
+
+    def run(self, name: str, command: Sequence[str | Path], environ: Mapping[str, str]) -> bool:
+        """Whether the agent did its work; what it said goes to the terminal."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        own = {"HOME": str(home), "TERM": "dumb", "NO_COLOR": "1"}
+        own = {"HOME": str(self.folder / "home"), "TERM": "dumb", "NO_COLOR": "1"}
         try:
             ran = subprocess.run(
-                (program, *agent.arguments(url)),
-                cwd=work,
-                env={**kept, **own, **agent.environment(url)},
+                command,
+                cwd=self.folder / "work",
+                env={**kept, **own, **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -135,17 +150,98 @@ def tried(agent: Agent, program: Path) -> bool:
             code, said = str(ran.returncode), ran.stdout
         except subprocess.TimeoutExpired as error:
             code, said = "none, for it took too long", str(error.stdout or "")
-        done = (work / FILE).read_text() == TEXT.replace("colour", "color")
-    last = "\n  ".join(said.strip().splitlines()[-3:])
-    print(f"{agent.name}: {'done' if done else 'NOT DONE'}, exit code {code}\n  {last}", flush=True)
-    return done and code == "0"
+        done = (self.folder / "work" / FILE).read_text() == TEXT.replace("colour", "color")
+        last = "\n  ".join(said.strip().splitlines()[-3:])
+        print(f"{name}: {'done' if done else 'NOT DONE'}, exit code {code}\n  {last}", flush=True)
+        return done and code == "0"
+
+
+def tried(agent: Agent, program: Path) -> bool:
+    """Whether `agent` did its work with the simulator's address."""
+    with simulator() as url, tempfile.TemporaryDirectory() as folder:
+        work = Work(Path(folder))
+        work.prepare(agent.files)
+        command: Sequence[str | Path] = (program, *agent.arguments(url))
+        return work.run(agent.name, command, agent.environment(url))
+
+
+# Through a tap ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TappedAgent:
+    """The launcher's name of an agent with its own arguments, the protocol that it speaks and where
+    the simulator does."""
+
+    name: str
+    protocol: str
+    path: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+_CODEX_EXEC = ("exec", "--skip-git-repo-check", "-s", "workspace-write", "-m", "gpt-5-codex")
+_OPENCODE_ENV = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+TAPPED = {
+    "claude-code": TappedAgent(
+        "claude", "anthropic", "/anthropic", ("-p", PROMPT, "--allowedTools", "Read,Edit")
+    ),
+    "codex": TappedAgent("codex", "openai_responses", "/openai/v1", (*_CODEX_EXEC, PROMPT)),
+    "gemini-cli": TappedAgent(
+        "gemini",
+        "gemini",
+        "/gemini",
+        ("-m", "gemini-2.5-pro", "--yolo", "-p", PROMPT),
+        {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+    ),
+    "opencode": TappedAgent("opencode", "anthropic", "/anthropic", ("run", PROMPT), _OPENCODE_ENV),
+}
+KEY = "SCENARIO_API_KEY"
+"""The variable of our key for the simulator: it takes any."""
+
+
+def tried_through_a_tap(agent: Agent, binaries: Path) -> bool:
+    """Whether `agent` did its work with a server between, which saw all of it: no request went
+    elsewhere, for the file was edited by what the simulator said."""
+    row = TAPPED[agent.name]
+    with simulator() as url, tempfile.TemporaryDirectory() as folder:
+        work, db = Work(Path(folder)), Path(folder) / "tap.db"
+        work.prepare({})
+        os.environ[KEY] = "any"
+        server = find_or_start(db, 0, LONGEST_S)
+        profile = {"protocol": row.protocol, "base_url": url + row.path, "key_name": KEY}
+        server.ask("POST", "/providers", {"name": "scenario", "model": "m", **profile})
+        words = ("tap", row.name, "--db", str(db), "--upstream", "scenario", "--")
+        environ = {
+            "PATH": f"{binaries}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            **row.environment,
+        }
+        command = (sys.executable, "-m", "app.cli", *words, *row.arguments)
+        done = work.run(f"{agent.name}, through a tap", command, environ)
+        (tap,) = server.ask("GET", "/taps")
+        sessions = server.ask("GET", "/sessions")
+        owner = owner_of(db)
+        if owner is not None:
+            os.kill(owner.pid, signal.SIGTERM)
+        others = [f"{other['method']} {other['path']}" for other in tap["other_requests"]]
+        ended = "revoked" if tap["revoked_ms"] is not None else "NOT REVOKED"
+        print(
+            f"  tap {ended}; {tap['requests']} requests, of no conversation: {others or 'none'}; "
+            f"sessions: {[session['title'] for session in sessions]}",
+            flush=True,
+        )
+        return done and tap["requests"] > 0 and tap["revoked_ms"] is not None
 
 
 def main(arguments: Sequence[str]) -> int:
-    if not arguments:
+    through_a_tap = "--tap" in arguments
+    words = [word for word in arguments if word != "--tap"]
+    if not words:
         print(__doc__)
         return 2
-    binaries, names = Path(arguments[0]).resolve() / ".bin", arguments[1:]
+    binaries, names = Path(words[0]).resolve() / ".bin", words[1:]
     wrong = 0
     for agent in AGENTS:
         program = binaries / agent.program
@@ -154,7 +250,8 @@ def main(arguments: Sequence[str]) -> int:
         if not program.exists():
             print(f"{agent.name}: not installed there")
             continue
-        wrong += not tried(agent, program)
+        done = tried_through_a_tap(agent, binaries) if through_a_tap else tried(agent, program)
+        wrong += not done
     return 1 if wrong else 0
 
 

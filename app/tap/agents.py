@@ -2,7 +2,7 @@
 
 A row says which switches point an agent at a door of ours without a change to its user's own files
 and without the secret in an argument, for arguments can be read by every user of the machine. What
-the rows say was tried with the versions of `tests/tap/real_agents.py`; docs/tap.md is for users.
+the rows say was tried with the versions of `bench/agents.py`; docs/tap.md is for users.
 
 Texts of rows have placeholders: `{base}` is the address of the server, `{secret}` the tap's,
 `{scratch}` a folder of this start alone.

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -70,9 +71,11 @@ sys.exit(100 + signal.sigwait(ends))
 
 @dataclass
 class Stub:
-    """The routes that a launcher asks. `asked` are method, path, token and body of what it did."""
+    """The routes that a launcher asks. `asked` are method, path, token and body of what it did;
+    `asked_often` is made when it has asked whether the server is there three times."""
 
     url: str = ""
+    asked_often: Path | None = None
     asked: list[tuple[str, str, str, Any]] = field(default_factory=list)
     older: bool = False
 
@@ -82,6 +85,8 @@ class Stub:
         path = request.url.path
         self.asked.append((request.method, path, token, json.loads(body) if body else None))
         if path == "/healthz":
+            if self.asked_often is not None and self.paths().count(path) == 3:
+                self.asked_often.touch()
             return PlainTextResponse("ok")
         name = path.removeprefix("/providers/")
         if name in PROFILES:
@@ -213,6 +218,16 @@ def test_how_it_ends(does: str, code: int, tmp_path: Path, typed: Typed, stub: S
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+def test_the_server_is_asked_while_the_agent_runs(
+    tmp_path: Path, typed: Typed, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would end under one that is silent for long."""
+    monkeypatch.setattr(command, "STAY_S", 0.01)
+    stub.asked_often = tmp_path / "often"
+    fake(tmp_path, "mine", f"while not os.path.exists({str(tmp_path / 'often')!r}): pass")
+    assert typed("tap", "--db", "a.db", "--", "mine")[0] == 0
+
+
 def test_a_command_of_any_kind(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     fake(tmp_path, "mine")
     assert typed("tap", "--db", "a.db", "--", "mine")[0] == 0
@@ -221,8 +236,15 @@ def test_a_command_of_any_kind(tmp_path: Path, typed: Typed, stub: Stub) -> None
 
 
 def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+    """They start it as the launcher would, and what they need stays."""
+    fake(tmp_path, "claude")
     code, out, said = typed("tap", "claude", "--print", "--db", "a.db", "--", "-p", "it's")
     assert code == 0
+    subprocess.run(["sh", "-eu"], input=out, text=True, check=True, timeout=30)
+    started = seen(tmp_path)
+    assert started["argv"][-2:] == ["-p", "it's"]
+    assert started["environ"]["ANTHROPIC_BASE_URL"] == f"{stub.url}/tap/anthropic"
+    assert TOKEN not in json.dumps(started)
     *lines, start = out.splitlines()
     assert "unset PLAYGROUND_TOKEN" in lines
     assert f"export ANTHROPIC_CUSTOM_HEADERS='x-playground-tap: {SECRET}'" in lines
