@@ -183,7 +183,7 @@ class FileFix:
 def fix_file(path: Path, imported: Sequence[ImportedTool], protocols: Sequence[str]) -> FileFix:
     """Rewrite the tools in the file that `protocols` would refuse, where a rewrite helps.
 
-    The file is written anew only if something changed. BadInput where it cannot be written.
+    The file is rewritten only if something changed. BadInput where it cannot be written.
     """
     wanted = [(item, _fixes(item, protocols)) for item in imported if item.tool is not None]
     wanted = [(item, fixes) for item, fixes in wanted if fixes]
@@ -287,7 +287,7 @@ def _holder(
 
 
 def _file_text(whole: Any, before: str) -> str:
-    """The file anew, spelled as it was where that is one of the usual ways."""
+    """The rewritten file, spelled as it was where that is one of the usual ways."""
     old = json.loads(before)
     for indent, separators in _SPELLINGS:
         if _spelled(old, indent, separators) == before.strip():

@@ -87,8 +87,8 @@ EXPECTED = (
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """The simulator drops connections on purpose, and can do so in no other way; who asks for a
-    WebSocket is told by the status of the answer."""
+    """The simulator drops connections on purpose, and can do so in no other way; a client that asks
+    for a WebSocket learns from the status of the answer."""
     return not str(record.msg).startswith(EXPECTED)
 
 

@@ -370,7 +370,7 @@ def may_run_unseen(turn: Turn, call: Call) -> bool:
 
 
 def doubled_ids(turn: Turn) -> frozenset[str]:
-    """The providers' ids that several calls of the turn bear: it may be one call, told twice."""
+    """The providers' ids that several calls of the turn bear: it may be one call, sent twice."""
     if turn.doubled is not None:
         return turn.doubled
     counted = Counter(call.provider_id for call in turn.calls if call.provider_id)

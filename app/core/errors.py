@@ -100,6 +100,6 @@ class StoreGone(StoreUnwritable):
 
 
 class StoreUnreadable(StoreError):
-    """This user may not read the file, or it must first be brought up to date."""
+    """This user may not read the file, or it must first be updated."""
 
     error_code = "store_unreadable"

@@ -26,7 +26,7 @@ FailKind = Literal[
     "unreachable",  # no connection: name, port, TLS
     "timeout",  # connected, but nothing (more) came in time
     "http",  # a status of 400 or above
-    "error",  # an error told inside an answer
+    "error",  # an error inside an answer
     "not_api",  # an answer that is not of this protocol (HTML, empty, ...)
     "redirect",  # a 3xx, which is never followed
     "too_large",  # a cap was reached
@@ -98,7 +98,7 @@ class SettingsChanged:
 class PromptAdded:
     """What is said to the model: by the user, or by the `system` in the course of a conversation.
 
-    `form` is how a request that was brought wrote it, {} where nothing is lost without: the
+    `form` is how an imported request wrote it, {} where nothing is lost without: the
     `protocol`; the `role` in that protocol's own word; `pieces` in order, of which {"chars": n} is
     the next n characters of `text` (two line ends stand between), {"image": true} the next image,
     each with what stood beside it (`own`), and {"other": ...} what has no word of ours, as it came;

@@ -130,7 +130,7 @@ _LIMIT_S = Tool("").timeout_s
 
 @dataclass(frozen=True)
 class Scene:
-    """What a fault is told of the call it is staged at. `other` is a tool that an injected order
+    """What a fault knows of the call it is staged at. `other` is a tool that an injected order
     names, `old` the result of an earlier turn."""
 
     name: str

@@ -1,6 +1,6 @@
 """Where a run pauses, each with a sentence and a way on. Pure: reads the fold alone.
 
-A run begins with a prompt, and anew with Continue, which so allows as much again; where the limit
+A run begins with a prompt, and again with Continue, which so allows as much again; where the limit
 that was reached is raised by then, the run counts on. Limits are looked at between requests: what
 is under way comes to its end.
 """

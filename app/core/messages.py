@@ -2,7 +2,7 @@
 
 Turns that were dropped or failed without a word are left out; of a turn that was cut only its
 text remains; every call that goes back is followed by its result, in the order of the calls.
-What came of a call in the background is told once, by the user's side, before the first answer
+What came of a call in the background is reported once, by the user's side, before the first answer
 that came after it.
 """
 
@@ -35,7 +35,7 @@ class MessagePart:
     its turn did.
     `call`: `name`, `call_id` (the provider's id, or ours where it sent none), `text` the arguments
     as JSON text. `result`: `call_id`, `name`, `content`, `is_error`. `image`: one piece of
-    `content`, in a prompt. Of a prompt and of a result that were brought, `meta` is what stood
+    `content`, in a prompt. Of a prompt and of a result that were imported, `meta` is what stood
     beside (of an `other` one the whole of it), and goes back by `protocol` alone; `pieces` are
     those of a result's `content`, each with what stood beside it, and (None, what came) for others.
     """
@@ -57,7 +57,7 @@ class MessagePart:
 class Message:
     """role `user` (prompts), `system` (what it says in the course of a conversation), `assistant`
     (a turn), `results` (the answers to its calls). `word` is what a protocol called the role of a
-    message that was brought, where that has several; "" for the usual one. `own` is what stood
+    message that was imported, where that has several; "" for the usual one. `own` is what stood
     beside such a message, and goes back by the `protocol` of its parts alone."""
 
     role: Role
@@ -135,7 +135,7 @@ def _messages(session: Session) -> Iterator[Message]:
 def prompt_parts(
     text: str, images: Sequence[Content], form: Mapping[str, Any]
 ) -> tuple[MessagePart, ...]:
-    """The images and the text; or the pieces that a request which was brought had them in, as the
+    """The images and the text; or the pieces that an imported request had them in, as the
     `form` of its PromptAdded tells."""
     written = tuple(_pieces(text, images, form))
     shown = [part.content for part in written if part.kind == "image"]

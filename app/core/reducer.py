@@ -1,7 +1,7 @@
 """The fold: a session is what its events say, in order.
 
 Theory of operation. `apply(session, logged)` is the only function that changes a Session. It is
-called once for each event, in order of `seq`, by whoever owns the session (the store for one that
+called once for each event, in order of `seq`, by the owner of the session (the store for one that
 lives, a loader or the replay for a copy), and it refuses an event that cannot follow. A Session is
 mutable and has one owner; everybody else reads it and keeps nothing.
 
@@ -218,8 +218,8 @@ _RUNS = "This session is still running; stop it or wait."
 
 
 def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
-    """The run begins anew here. What was decided before was not decided here: each call that can
-    still be and has no result is proposed anew, and those `reopened`; of a log from somebody else
+    """The run starts again here. What was decided before was not decided here: each call that can
+    still be and has no result is proposed again, and those `reopened`; of a log from somebody else
     those of all turns, whatever it says of them. Tasks stayed with the parent."""
     _require(session.turn is None or not session.turn.open, _UNDER_WAY)
     current = {call.id for call in session.current_calls}
@@ -237,7 +237,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
         if call.status != "done" and (event.foreign or call.id in current)
     }.union(event.reopened)
     tasks = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
-    session.tasks = dict(tasks)  # a call that is open again may start a task of that id anew
+    session.tasks = dict(tasks)  # a call that is open again may start a task of that id again
     assert session.settings is not None
     tools = {tool.name: tool for tool in reversed(session.settings.tools)}
     session.denied = [call for call in session.denied if call.id not in anew]
@@ -284,7 +284,7 @@ def _over(call: Call, at_ms: int) -> None:
 
 
 def _resumed(session: Session, at_ms: int) -> None:
-    """The run begins anew: what it took so far, and what failed in it, counts no more. Only where
+    """The run starts again: what it took so far, and what failed in it, counts no more. Only where
     the limit that it reached was raised, it counts on, up to that."""
     counts_on, turn = raised(session), session.turn
     if turn is not None and beyond_calls(session, turn):  # also where Stop came after the pause
@@ -403,7 +403,7 @@ def _progressed(session: Session, event: CallProgressed, seq: int, at_ms: int) -
     call.output += event.output
     call.printed += len(event.output)
     if len(call.output) > MOST_OUTPUT:
-        # Half at once, so that a page seldom has to be given it anew.
+        # Half at once, so that a page seldom has to be given it again.
         call.output, call.cut_seq = call.output[-MOST_OUTPUT // 2 :], seq
 
 

@@ -155,7 +155,7 @@ def _comes_from(tool: Tool, source: str) -> bool:
 
 
 def content(tool: Tool, code: str) -> str:
-    """What a rule is bound to, as 64 hex digits: what the model is told of the tool, who answers
+    """What a rule is bound to, as 64 hex digits: what the model reads of the tool, who answers
     it, and `code`, which stands for what answers beyond it (`CallChecked.code`)."""
     text = f"[{_content_json(Same(tool))}, {json.dumps(code)}]"
     return hashlib.sha256(text.encode("ascii")).hexdigest()

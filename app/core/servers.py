@@ -84,7 +84,7 @@ def fingerprint(server: Server) -> str:
 
 
 def tool_fingerprint(name: str, description: str, parameters: Mapping[str, Any]) -> str:
-    """What a model is told of a server's tool, as 64 hex digits."""
+    """What a model reads of a server's tool, as 64 hex digits."""
     return _hash([name, description, parameters])
 
 

@@ -162,7 +162,7 @@ class Call:
 
     @property
     def judged(self) -> str:
-        """What the card asks about and `problems` are about: it runs where nobody edits it anew."""
+        """What the card asks about and `problems` are about: it runs unless it is edited again."""
         cut = self.cut.arguments if self.cut is not None else None
         return self.written if cut is None else cut
 
@@ -413,7 +413,7 @@ class Session:
     and `paused_because` says it in a sentence; `halted_seq` is the event that did either.
 
     `retrying` is the retry that is being waited for; `retries` counts those since a user acted
-    or an answer came. With Continue a run begins anew: after turn `resumed_turn`, at `resumed_ms`,
+    or an answer came. With Continue a run starts again: after turn `resumed_turn`, at `resumed_ms`,
     with what failed before it (`forgiven`, call ids) behind it. `forks` are (event, what it says)
     of each time that the log until there was taken over from another session. `cut_off` says that
     it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a user

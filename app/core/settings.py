@@ -62,7 +62,7 @@ class Limits:
     """Where a run stops and asks, and what of an answer is taken. Times in seconds, sizes in bytes;
     of those of a run 0 is none.
 
-    A run begins with a prompt, and anew with Continue. `max_run_tokens` are read and written,
+    A run begins with a prompt, and again with Continue. `max_run_tokens` are read and written,
     `max_cost` is in US dollars, `max_minutes` counts while a model or a tool is at work,
     `max_repeats` is how often the same call may be made. Without `continue_on_error` a call that
     fails holds the run. `max_retries` is how often a request that failed before any output is sent

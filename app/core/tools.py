@@ -116,7 +116,7 @@ class Content:
 @dataclass(frozen=True)
 class ToolResult:
     """What the model will read. `kind` says why it is an error; `staged` that it was made up.
-    `form` is how a request that was brought wrote it: its `protocol`, what stood beside it (`own`)
+    `form` is how an imported request wrote it: its `protocol`, what stood beside it (`own`)
     and beside its `pieces`: {"own": ...} for each of `content`, and {"other": ...} for what has no
     word of ours, as it came."""
 

@@ -101,7 +101,7 @@ def check_digest(call: Call, digest: str) -> None:
 
 
 def outcome(call: Call) -> dict[str, Any]:
-    """What a loser is told: what was decided instead."""
+    """What the loser of a race gets: what was decided instead."""
     decided = call.decided
     return {
         "call": call.id,
@@ -188,7 +188,7 @@ log = logging.getLogger(__name__)
 
 
 class Cancellable(Protocol):
-    """What can be told to end."""
+    """What can be asked to end."""
 
     def cancel(self) -> object: ...
 
@@ -327,7 +327,7 @@ class CallChecks:
         self._open.update(dict.fromkeys(keys, OpenCheck(task, work)))
 
     async def _known(self, session_id: str, seen: HeldCall) -> CallCheck | None:
-        """What answers the call now. None where that cannot be told at once: the executor looks,
+        """What answers the call now. None where that cannot be known at once: the executor looks,
         and fails rather than run another."""
         try:
             async with asyncio.timeout(SOON_S):
@@ -363,7 +363,7 @@ class CallChecks:
         )
 
     async def again(self, session_id: str, rule_id: str) -> None:
-        """Look anew at the calls that wait only because what answers them is not what the rule is
+        """Look again at the calls that wait only because what answers them is not what the rule is
         bound to: by now it may be. What follows from that is done."""
         async with self._sessions.holding(session_id) as live:
             rules = self._policy.of(session_id)
@@ -395,7 +395,7 @@ class CallChecks:
 
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
         """Begin to end the session's looks; what is returned is done when they are over. Their
-        calls stay as they are: who goes on looks at them anew."""
+        calls stay as they are: who goes on looks at them again."""
         open_ = {check for (session, _), check in self._open.items() if session == session_id}
         for check in open_:
             check.work.cancel()

@@ -1,4 +1,4 @@
-"""The parts put together, for whoever runs sessions: the server, or a command without one."""
+"""The parts put together, for anyone who runs sessions: the server, or a command without one."""
 
 from __future__ import annotations
 

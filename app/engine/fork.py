@@ -243,7 +243,7 @@ def _prompt(text: str, was: Prompt | None, fork_cut: Cut) -> PromptAdded:
 
 
 def _prompt_at(session: Session, place: ForkPlace) -> Prompt | None:
-    """The prompt that is written anew."""
+    """The prompt that is rewritten."""
     prompts = (item for item in session.items if isinstance(item, Prompt))
     return next((item for item in prompts if item.number == place.prompt), None)
 

@@ -1,4 +1,4 @@
-"""A session that somebody brings: read, checked and kept to be looked at, and nothing else.
+"""A session that somebody imports: read, checked and kept to be looked at, and nothing else.
 
 No address of it is asked, no tool runs and no rule of it holds. Threat 14 of docs/safety.md.
 """
@@ -38,11 +38,11 @@ WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "
     "Anthropic, Gemini or Ollama, a curl command, or an HTTP archive (HAR)"
 )
-"""What can be brought."""
+"""What can be imported."""
 
 
 async def import_session(engine: Engine, data: bytes) -> str:
-    """The id under which what somebody brings is kept, read-only: a session as JSON Lines or as a
+    """The id under which what somebody imports is kept, read-only: a session as JSON Lines or as a
     shared page, or a request as its body, a curl command or an HTTP archive. BadInput says why it
     cannot be read (of a session, in which line), and nothing is kept then."""
     # A large file takes seconds, hence the other thread.

@@ -1,7 +1,7 @@
 """Asking a provider outside of any session: one tiny request to test it, or its list of models.
 
 The way out is that of a session's requests (keys, net, codec) and nothing of it is saved. Whatever
-goes wrong is told, never raised; every text is masked.
+goes wrong is said, never raised; every text is masked.
 """
 
 from __future__ import annotations

@@ -386,7 +386,7 @@ class ResponseRecorder:
         clean = True
         for item in items:
             stopped = stop()
-            # What had arrived by then is kept; but of calls that never run nothing is told ahead.
+            # What had arrived by then is kept; but calls that never run are not reported ahead.
             self._doubting = stopped is None
             if self._is_much(item):
                 clean = await asyncio.to_thread(self._take_one, item, stopped)

@@ -288,7 +288,7 @@ class RuleStore:
         return [_binding_states(rule, tools, now) for rule in rules]
 
     async def _code(self, tool: Tool) -> str | None:
-        """What answers beyond the tool; None where that cannot be told in time."""
+        """What answers beyond the tool; None where that cannot be known in time."""
         try:
             async with asyncio.timeout(BIND_S):
                 return await self._executors.accepted_code(tool)

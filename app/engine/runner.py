@@ -322,7 +322,7 @@ class Runner:
     # What follows.
 
     async def _advance_for_all(self, session_id: str) -> None:
-        """Whoever comes while this is in line for the session need not be: what was saved by then
+        """Who comes while this is in line for the session can leave again: what was saved by then
         is seen."""
         self._in_line.add(session_id)
         await asyncio.sleep(0)  # those whose ends were saved together come at once
@@ -639,7 +639,7 @@ logger = logging.getLogger("playground")
 
 async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
     """Close what was cut, ask about what was running. The sessions touched. What `rules` would go
-    on with waits for a user, too. One that cannot be read is told of, and keeps no other back.
+    on with waits for a user, too. One that cannot be read is reported, and keeps no other back.
 
     Only for the owner of the database, before anything runs.
     """

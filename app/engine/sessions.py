@@ -1,10 +1,10 @@
 """The sessions in memory, and the one way to change them: check, fold, save, wake.
 
-Whoever changes a session holds it (`async with sessions.holding(id) as live`) and appends through
-`append`; the lock is kept until the events are committed, so whoever else holds it sees only
-what is saved. Deltas alone are shown at once, and saved a moment later together with those of all
+To change a session, hold it (`async with sessions.holding(id) as live`) and append through
+`append`; the lock is kept until the events are committed, so the next holder sees only what is
+saved. Deltas alone are shown at once, and saved a moment later together with those of all
 sessions: at the latest with, and before, the next event of another kind. Where saving fails, the
-fold in memory is thrown away and made anew from the log and from the deltas that still wait.
+fold in memory is thrown away and made again from the log and from the deltas that still wait.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ REST_S = 20.0
 stream of a page asks more often."""
 
 DELTAS_WAIT = 256 * 1024
-"""Bytes of a session that may wait to be saved; with more, whoever appends waits for that."""
+"""Bytes of a session that may wait to be saved; with more, an append waits for that."""
 
 LIST_S = 1.0
 """Pages are woken at most this often, in seconds, because other sessions have gone on."""
@@ -87,7 +87,7 @@ class LiveSession:
     """A session in memory. `session` and all else is read and written under `lock` only. One that
     is `large` leaves the memory soon after it was asked about last, which is when it is `resting`.
     `recent` are the last events that streams may show. `failed` is why some that were shown could
-    not be saved, until whoever appends was told; `lost` the same, until it is folded anew.
+    not be saved, until an append has raised it; `lost` the same, until it is folded again.
     `heard` is when the last byte of an answer came: its turn, and Unix ms.
     """
 
@@ -252,7 +252,7 @@ class SessionStore:
             self.log.append_later(WriteBatch(live.id, logged, chunks))
             self._show(live, logged, chunks)
             return logged
-        # What is folded gets saved, whoever has left meanwhile, before the lock is given up.
+        # What is folded gets saved, even if the caller has left, before the lock is given up.
         await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed, copied)))
         return logged
 
@@ -420,7 +420,7 @@ class SessionStore:
         self.position += 1
         self._set_position(session_id)
         if (live := self._live.get(session_id)) is not None:
-            live.failed = live.lost = error  # whoever holds it goes on with its fold
+            live.failed = live.lost = error  # its holder goes on with its fold
         self._ring_all()
 
     async def _load(self, live: LiveSession) -> None:
@@ -466,7 +466,7 @@ class SessionStore:
                 WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
             )
         except StoreError:
-            live.folded, live.failed = None, None  # whoever appends hears of it now
+            live.folded, live.failed = None, None  # this append raises it now
             raise
         self._show(live, logged, chunks)
         if summary is not None:
@@ -475,7 +475,7 @@ class SessionStore:
             give_back_free_memory()
 
     def _show(self, live: LiveSession, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
-        """What is folded, to whoever looks at the session."""
+        """Show what is folded on the pages that look at the session."""
         if live.wire is not None:
             _follow(live.wire, logged, chunks)
         if chunks:
@@ -583,7 +583,7 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
 
 RECENT = 4096
 """How many events of a session are kept in memory for streams to catch up from; beyond it they
-start anew."""
+start again."""
 
 RECENT_CHARACTERS = 1024 * 1024
 """... and how many characters of text."""
@@ -641,7 +641,7 @@ class RecentEvents:
 
 
 class Bell:
-    """Rung whenever there may be something new; whoever waits next hears also what rang before."""
+    """Rung whenever there may be something new; the next wait hears also what rang before."""
 
     def __init__(self) -> None:
         self._rung = False

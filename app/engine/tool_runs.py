@@ -93,7 +93,7 @@ class ProgressSaver:
         self._real = real
 
     def end(self) -> None:
-        """No more is saved by `pump`, which is let finish what it does: nothing is told twice."""
+        """No more is saved by `pump`, which is let finish what it does: nothing is sent twice."""
         self._over.set()
         self._there.set()
 

@@ -32,7 +32,7 @@ MOST_SCRATCHES = 8
 """How many scratch sessions there are at once; the one that rested longest goes."""
 
 STEP_S = 0.1
-"""The least time between two words of a try's progress that are told, in seconds."""
+"""The least time between two words of a try's progress that are reported, in seconds."""
 
 PREFIX = "try-"
 

@@ -1,7 +1,7 @@
 """Verifies a whole database: decodes each recording again, compares each projection with its log.
 
 Reads one session after the other, each as it was at one moment, so that it may run while a server
-writes. Knows no lock; the caller says whether stale projections are written anew.
+writes. Knows no lock; the caller says whether stale projections are rewritten.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def verify(
     """Look at all sessions, deleted ones too; each difference is given to
     `on_difference` as it is found.
 
-    `mending` writes the projections anew; only the owner of the database may.
+    `mending` writes the projections again; only the owner of the database may.
     """
     log, done = await Log.open(database), Verified()
     right: list[Statement] = []

@@ -12,7 +12,7 @@ from app.core.events import Logged
 from app.core.session import Session
 
 DEFAULT_BASE = "http://127.0.0.1:8765"
-"""Where `playground serve` listens, unless it was told otherwise."""
+"""Where `playground serve` listens, unless an option says otherwise."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def lines_of(page: bytes) -> bytes:
 
 
 def is_page(data: bytes) -> bool:
-    """Whether somebody brings a web page."""
+    """Whether somebody imports a web page."""
     start = data[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     return start.startswith((b"<!doctype html", b"<html"))
 

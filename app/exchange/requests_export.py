@@ -1,7 +1,7 @@
 """Requests of a session as exports: with the key by its name, as curl, as OpenAI or Anthropic.
 
 Made of a turn that was sent or of the next request; for another protocol the request is encoded
-anew by that protocol's codec from what the session held before the turn.
+again by that protocol's codec from what the session held before the turn.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def request_of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> ExportedRequest
 
 
 def sent_turns(session: Session) -> list[Turn]:
-    """The turns whose request can be sent again; a retry that repeats another is not told twice."""
+    """The turns whose request can be sent again; a retry that repeats another is left out."""
     return [turn for turn in session.turns if not turn.dropped and turn.request.body]
 
 
@@ -191,7 +191,7 @@ MOST_WORD = 100_000
 """Bytes; a system takes no longer word on a command line."""
 
 _CURL_GLOB = re.compile(r"[][{}]")
-"""What curl takes for several addresses, unless it is told `-g`."""
+"""What curl takes for several addresses, unless `-g` is given."""
 _UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """What a terminal would act on, and not show."""
 

@@ -94,7 +94,7 @@ def read_requests(text: str) -> ImportedRequests:
         return ImportedRequests(problem=str(error))
     except (RecursionError, MemoryError):
         return ImportedRequests(problem="The text is nested too deep.")
-    # Whatever else it stumbles over, it is the text's fault: people bring anything.
+    # Whatever else it stumbles over, it is the text's fault: people import anything.
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         return ImportedRequests(problem=f"This request cannot be read ({type(error).__name__}).")
 
@@ -196,7 +196,7 @@ def _path_end(path: str, protocol: Protocol) -> re.Match[str] | None:
 
 
 def _guess_protocol(body: Mapping[str, Any]) -> Protocol | None:
-    """The protocol that a body is written in, told by its shape; None for none of ours."""
+    """The protocol that a body is written in, known by its shape; None for none of ours."""
     if isinstance(body.get("contents"), list):
         return "gemini"
     if "input" in body and "messages" not in body:
@@ -497,13 +497,13 @@ def _double_quoted(text: str, start: int) -> tuple[str, int]:
 
 
 MOST_PARTS = 1_000
-"""Texts and calls of one answer that is brought: a page draws all of them."""
+"""Texts and calls of one imported answer: a page draws all of them."""
 
 MOST_CALLS = 5_000
-"""Calls of a whole session that is brought."""
+"""Calls of a whole imported session."""
 
 MOST_TURNS, MOST_FORKS = 500, 100
-"""Requests of a session that is brought, and how often it was forked: folding looks back at all."""
+"""Requests of an imported session, and how often it was forked: folding looks back at all."""
 
 WAITS = "This request was imported and not sent; Continue here makes it yours."
 

@@ -269,7 +269,7 @@ def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _plain_content(content: Mapping[str, Any]) -> bool:
-    """Whether the package's own types give it back as it is; bytes it would write anew."""
+    """Whether the package's own types give it back as it is; bytes it would write again."""
     return content.keys() <= {"role", "parts"} and all(
         part.keys() <= _PARTS for part in _objects(content.get("parts", []))
     )

@@ -94,7 +94,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True)
 class ToolParts:
-    """A tool as its format told it, unchecked. `answered_by` "" is for a format that does not say
+    """A tool as its format has it, unchecked. `answered_by` "" is for a format that does not say
     who answers; `output` is what it says of the result, a schema or None."""
 
     name: Any

@@ -115,8 +115,8 @@ class Lasting(Protocol):
 # -- progress at a pace a log can hold: the first at once, then less and less often
 
 PACES = ((200, 0.1), (400, 0.5), (700, 2.0), (1_000, 30.0))
-"""(up to which report, how long after each nothing is told, in seconds). After the last one
-nothing is told but the end."""
+"""(up to which report, how long after each nothing is reported, in seconds). After the last one
+nothing is reported but the end."""
 
 MAX_TEXT = 2_000
 MAX_PIECE = 16_000
@@ -127,7 +127,7 @@ SMALL_PIECE = 2_000
 
 
 class ThrottledProgress:
-    """Prints add up until they are told; of several words in one interval the last are told."""
+    """Prints add up until they are sent; of several words in one interval the last are sent."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -155,7 +155,7 @@ class ThrottledProgress:
             self._soon()
 
     def close(self) -> None:
-        """Tell what is left; nothing is told after this."""
+        """Tell what is left; nothing is reported after this."""
         if self._timer is not None:
             self._timer.cancel()
         self._flush(last=True)

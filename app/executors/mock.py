@@ -4,7 +4,7 @@ config has at least one of, and of several the first that applies is taken:
 `cases`: [{"when": {POINTER: test}, "result", "is_error"}], the first whose tests all hold; a test
 is a value, or {"equals" | "prefix" | "glob" | "one_of": ...};
 `sequence`: [{"result", "is_error"}], one after the other in a session; at its end the last is
-repeated, or with `cycle` it begins anew. The same call gets the same one when it runs again;
+repeated, or with `cycle` it starts again. The same call gets the same one when it runs again;
 `sample`: true, a value made from `output_schema`, the same for the same arguments;
 `result` with `is_error`. Beside these `delay_s`, and `failure_rate` from 0 to 1: of so many calls
 the result is the error `failure`; which calls is settled by their idempotency keys.

@@ -1,6 +1,6 @@
 """Which addresses may be reached for a tool: parsed once, looked up once, each address checked.
 
-Whoever connects must connect to one of the addresses given here, and look nothing up again.
+Anyone who connects must connect to one of the addresses given here, and look nothing up again.
 Knows no HTTP and no tool. Threat 20 of docs/safety.md, https://www.rfc-editor.org/rfc/rfc6890
 """
 

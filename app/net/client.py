@@ -53,12 +53,12 @@ def request_id(headers: Mapping[str, str]) -> str:
 
 
 class NetworkError(PlaygroundError):
-    """What went wrong with one request, as ResponseFailed will tell it.
+    """What went wrong with one request, as ResponseFailed will say it.
 
     `status` is the answer's, where there was one. `quoted` is what the sentence repeats of the
     server's own words, in full: `sentence` cuts it, once it is redacted.
     `began` is whether any byte of a body had come: then a second try would repeat output.
-    `retry_after` is in seconds. `headers` are the answer's where it is told of nowhere else.
+    `retry_after` is in seconds. `headers` are the answer's where it is reported nowhere else.
     """
 
     def __init__(

@@ -40,9 +40,9 @@ class FetchResponse:
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
-    """A way out that checks each request's address anew, and connects to no other.
+    """A way out that checks each request's address again, and connects to no other.
 
-    A transport of httpx, for whoever needs a client of its own. What it refuses is raised as
+    A transport of httpx, for anyone who needs a client of its own. What it refuses is raised as
     core.errors.Refused. TLS and Host keep to the name.
     """
 
@@ -113,9 +113,9 @@ async def fetch(
     resolve: Resolve = resolve_host,
 ) -> FetchResponse:
     """Send it and read the answer whole, within `timeout_s` seconds; a 3xx is an answer, too.
-    Without `timeout_s` it is whoever asked that ends it.
+    Without `timeout_s` the caller ends it.
 
-    `report` is told how many bytes of the body have come, and of how many (None: nobody said).
+    `report` gets how many bytes of the body have come, and of how many (None: not known).
     Refused where the address may not be reached. NetworkError: `bad_request` (nothing was sent),
     `unreachable`, `timeout`, `not_api`, `interrupted`, or `too_large` where the unpacked body has
     more than `max_bytes`. No sentence holds a header.

@@ -171,7 +171,7 @@ class EventBuilder:
             self._events.append((*self.span, SideText(part.index, member, text)))
 
     def tokens(self, entries: Any, kind: str = "text") -> None:
-        """The tokens of a text are told, with how likely they were."""
+        """The tokens of a text are reported, with how likely they were."""
         for text in texts_of(entries):
             self._events.append((*self.span, SideText(TOKENS[kind], "token", text)))
 
@@ -214,7 +214,7 @@ class EventBuilder:
         lost on the way) of any that is open. A call in doubt is never complete.
         """
         if part is None:
-            self._doubts += 1  # Counted, not told to each: there may be many of both.
+            self._doubts += 1  # Counted, not reported to each: there may be many of both.
         else:
             part.sure = -1
 
@@ -253,7 +253,7 @@ class EventBuilder:
         self.raw_reason, self._meaning = raw, new
 
     def forget_reason(self) -> None:
-        """The answer began anew: how the first attempt ended is not how this one does."""
+        """The answer started again: how the first attempt ended is not how this one does."""
         self.raw_reason, self._meaning = "", "other"
 
     def open_parts(self) -> Iterator[OpenPart]:
@@ -551,7 +551,7 @@ class BodyDecoder:
     def _take_marker(self) -> None:
         self._markers += 1
         if self._answer.done:
-            # One marker after the end is the end, told twice by a gateway.
+            # One marker after the end is the end, reported twice by a gateway.
             if self._markers > 1:
                 self._answer.warn("after_end", "Something came after the end of the answer.")
         elif self._status < 400 and self._known:

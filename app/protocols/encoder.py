@@ -143,7 +143,7 @@ class Notes:
 def own_members(
     meta: Mapping[str, Any], part: MessagePart, where: str, notes: Notes
 ) -> dict[str, Any]:
-    """What stood beside a piece that was brought: it goes back to its own protocol alone."""
+    """What stood beside an imported piece: it goes back to its own protocol alone."""
     if meta and part.protocol != where:
         notes.add(f"Left out: {_list_names(meta)}, which came by {part.protocol}.")
         return {}
@@ -179,7 +179,7 @@ def role_word(message: Message, where: str, usual: str) -> str:
 
 
 def message_members(message: Message, where: str, notes: Notes) -> dict[str, Any]:
-    """What stood beside a message that was brought."""
+    """What stood beside an imported message."""
     return own_members(message.own, message.parts[0], where, notes) if message.own else {}
 
 

@@ -18,7 +18,7 @@ MAX_DEPTH = 3
 
 @dataclass(frozen=True)
 class ProviderError:
-    """An error as a provider told it: its object or text as sent, and its words for a person."""
+    """An error as a provider sent it: its object or text as sent, and its words for a person."""
 
     error: Any
     words: str
@@ -29,7 +29,7 @@ def read_error(
 ) -> ProviderError | None:
     """The error in a JSON object, or None.
 
-    `event` is the name of the event that brought it; `expected` says that nothing but an error
+    `event` is the name of the event that carried it; `expected` says that nothing but an error
     can be meant (a status of 400 or above), so that looser shapes are believed.
     """
     error = value.get("error")

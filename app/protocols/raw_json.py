@@ -23,7 +23,7 @@ _MOST_DIGITS = 4000
 MOST_DEEP = 200
 """Deeper values could be parsed, but not walked by what stores and shows them."""
 
-# A string that is never closed matches to the end: begun anew at each quote it would cost n².
+# A string that is never closed matches to the end: started again at each quote it would cost n².
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 """Defines the server end of a protocol: a request in, frames of the reply out. Sans-IO.
 
 No socket, clock or randomness of its own: ids come from an `IdSource`, and a frame carries its
-pause in seconds, which whoever sends it waits.
+pause in seconds, which its sender waits.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class BadRequest(BadInput):
     """A request that the provider refuses. `kind`, `param` and `code` are its own words.
 
     `source` says where it is known from that the real one refuses this, `inferred` that nobody saw
-    it: both travel in a header, for whoever wonders. `retry_s` is when to come back, in seconds.
+    it: both travel in a header, for anyone who wonders. `retry_s` is when to come back, in seconds.
     """
 
     def __init__(

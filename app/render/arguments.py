@@ -99,7 +99,7 @@ def fixed(raw: str, problem: Problem) -> str:
 
 
 def edits(raw: str, edited: str) -> tuple[Edit, ...]:
-    """Which arguments a user changed, by name; empty where that cannot be told."""
+    """Which arguments a user changed, by name; empty where that cannot be known."""
     old, new = _object(raw), _object(edited)
     if old is None or new is None:
         return ()

@@ -381,7 +381,7 @@ class Place:
 class Served:
     """A call that the provider made by itself, or what came of it.
 
-    `text` is what it was asked, "" where that is not told, or what came of it; `places` what it
+    `text` is what it was asked, "" where that is not reported, or what came of it; `places` what it
     found; `error` the provider's word for what went wrong.
     """
 

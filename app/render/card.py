@@ -111,7 +111,7 @@ class Card:
 
     @property
     def seen(self) -> int:
-        """How many characters are shown of what runs where nobody edits it anew."""
+        """How many characters are shown of what runs where nobody edits it again."""
         own = self.call.judged == self.call.written
         return len(self.call.judged) - (self.more if own else self.edited_more)
 

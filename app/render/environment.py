@@ -51,7 +51,7 @@ class CompiledTemplates(BytecodeCache):
                 if _is_private(path.parent, Path(bucket.key)):
                     with path.open("rb") as file:
                         bucket.load_bytecode(file)
-            except Exception:  # whatever stands there: it is written anew
+            except Exception:  # whatever stands there: it is rewritten
                 bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
@@ -78,8 +78,8 @@ def _compiled_path(template: str) -> Path:
 
 
 def _is_private(folder: Path, template: Path) -> bool:
-    """Whether whoever has the template's file, and nobody else, can write to the folder: what is
-    loaded from it is run."""
+    """Whether only the owner of the template's file can write to the folder: what is loaded from
+    it is run."""
     status = folder.stat()
     return status.st_uid == template.stat().st_uid and not status.st_mode & 0o022
 

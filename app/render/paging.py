@@ -39,7 +39,7 @@ class Portion:
 
     `chosen`: it was asked for. `ways` are (words, query of the block, query of the page) of what
     shows more. `of` is the same for the same text, "" where a first portion is all of it: where a
-    page has more of that text than is drawn anew, it keeps what it has (static/stream.js).
+    page has more of that text than is redrawn, it keeps what it has (static/stream.js).
     """
 
     text: str
@@ -94,7 +94,7 @@ def closed(text: str) -> list[str]:
 
 
 def so_far(length: int) -> int:
-    """`length` as it is told while it grows, so that it is not told with each delta."""
+    """`length` as it is shown while it grows, so that it is not sent with each delta."""
     return length // SO_FAR * SO_FAR
 
 

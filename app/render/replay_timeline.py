@@ -179,7 +179,7 @@ def _segment(
 
 
 def _latest(session: Session) -> int:
-    """The last time something began or ended. A delta is neither: so the bar is not drawn anew
+    """The last time something began or ended. A delta is neither: so the bar is not redrawn
     for each, and a part that streams shows its width when it has ended."""
     moments = [item.at_ms for item in session.items if isinstance(item, Prompt)]
     for turn in session.turns:
@@ -253,7 +253,7 @@ PERSON = 8.0
 """What the row of the user takes of the height, where there is one."""
 _GAP = 0.8
 OPEN = 8.0
-"""How wide a call that runs is at least: what comes next draws the bar anew, and it grows."""
+"""How wide a call that runs is at least: what comes next draws the bar again, and it grows."""
 
 _WORDS: Mapping[SegmentKind, str] = {
     "waiting": "waiting for the model",

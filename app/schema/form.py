@@ -315,7 +315,7 @@ def _plain(ground: _Drawing, schema: Any, bare: FormField, value: Any, depth: in
 
 
 def _kind(schema: Any) -> str:
-    """The one type of a schema whose form is told by its type, or ""."""
+    """The one type of a schema whose form is known by its type, or ""."""
     if not isinstance(schema, Mapping) or any(word in schema for word in ("anyOf", "oneOf", "not")):
         return ""
     kind = schema.get("type", "object" if "properties" in schema else "")

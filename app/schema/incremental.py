@@ -75,7 +75,7 @@ class Check:
         self._validator = schema_checks.validator(schema)
 
     def holds(self, value: Any) -> bool:
-        """Whether `value` satisfies it, or whether that cannot be told cheaply."""
+        """Whether `value` satisfies it, or whether that cannot be known cheaply."""
         work = 1 if self._quick else schema_checks.steps(self._schema, value, _MOST_AT_ONCE)
         self._spots.charge(work)
         return work > _MOST_AT_ONCE or self._validator.is_valid(value)
@@ -285,7 +285,7 @@ class SchemaSpot:
             if pattern not in self._patterns:
                 self._patterns[pattern] = self._spots.check({"pattern": pattern})
             check = self._patterns[pattern]
-            # Where it cannot be told, it is taken to be meant, and nothing is asked of its value.
+            # Where it cannot be known, it is taken to be meant, and nothing is asked of its value.
             if check is None:
                 yield pattern, True
             elif check.holds(name):

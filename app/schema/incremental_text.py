@@ -73,7 +73,7 @@ _EXPECTED = {
 
 
 class Walker(Protocol):
-    """What is told of sound JSON. `at` is the first character of the token; each may object."""
+    """Called with sound JSON. `at` is the first character of the token; each may object."""
 
     def begun(self, at: int) -> Problem | None: ...
     def opened(self, kind: str, at: int) -> Problem | None: ...

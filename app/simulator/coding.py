@@ -195,7 +195,7 @@ def _first(
 
 
 def _roles(tool: Tool) -> dict[str, str]:
-    """role -> the parameter that has it, told by its name."""
+    """role -> the parameter that has it, known by its name."""
     roles: dict[str, str] = {}
     for name, schema in mapping(tool.parameters.get("properties")).items():
         name_words, kind = set(words(name)), type_of(mapping(schema))

@@ -171,7 +171,7 @@ def with_text(event: Event, text: str) -> Event:
 
 class _Slices:
     """The rows of `slices` that the requests among `events` bring, and the list of each. All of it
-    is made when it is written, in the writer's thread, and made anew where that is tried again:
+    is made when it is written, in the writer's thread, and made again where that is tried again:
     first `know` gets what is stored of the session, then come the rows, then `row` is asked."""
 
     def __init__(self, session: str, events: Sequence[Logged]) -> None:
@@ -275,7 +275,7 @@ def statements(batch: WriteBatch, base: int) -> list[Statement]:
 
 
 def _summarized(summary: Summary) -> Statement:
-    """What is a projection is written anew; the rest holds from when the session was made."""
+    """What is a projection is rewritten; the rest holds from when the session was made."""
     return Statement(
         "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
         " tasks, profile, parent, parent_seq, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

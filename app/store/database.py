@@ -60,7 +60,7 @@ class Health:
         self._ending = False
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """`callback` is called whenever `trouble`, or what is told of it, has become another."""
+        """`callback` is called whenever `trouble`, or what is known of it, has become another."""
         self._watching.append(callback)
 
     def failed(self, trouble: StoreUnwritable) -> None:
@@ -606,7 +606,7 @@ def database_path(path: Path) -> Path:
     """The path of the database itself, behind symbolic links, whether it is there or not yet.
 
     What stands beside it (lock, token, write-ahead log, files of sessions) is then the same for
-    whoever comes by another path. StoreError where the links lead nowhere, or where the file has
+    one that comes by another path. StoreError where the links lead nowhere, or where the file has
     several names (hard links): beside each of them stands another lock. Never opens the file.
     """
     try:

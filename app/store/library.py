@@ -19,7 +19,7 @@ from app.store.database import Database, Statement
 
 @dataclass(frozen=True)
 class LibraryEntry:
-    """A tool of the library. One that is not `enabled` was brought from elsewhere and is given to
+    """A tool of the library. One that is not `enabled` was imported from elsewhere and is given to
     no model until a user switches it on. `version` counts its saved changes from 1; 0 is a
     shipped tool as it came. `updated_ms` is Unix time in ms, 0 for a shipped one."""
 

@@ -38,7 +38,7 @@ def owner_of(database: Path) -> Owner | None:
 
 
 def busy_error(database: Path, owner: Owner | None) -> StoreBusy:
-    """The error of whoever comes second."""
+    """The error of the second program."""
     where = f" at {owner.url}" if owner and owner.url else ""
     who = f" (process {owner.pid}{where})" if owner and owner.pid else ""
     return StoreBusy(

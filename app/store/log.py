@@ -169,7 +169,7 @@ class Log:
 
     async def _settle(self, session: str) -> None:
         """Before `session` is read. What cannot be written is not in what is read; where it never
-        can be, whoever appends next hears of it."""
+        can be, the next append raises it."""
         if session in self._waiting or session in self._writing:
             with suppress(StoreError):
                 await self.flush(session)

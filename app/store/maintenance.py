@@ -1,8 +1,8 @@
-"""Maintenance: sessions really deleted, the file made smaller, derived rows written anew.
+"""Maintenance: sessions really deleted, the file made smaller, derived rows rewritten.
 
 Derived are the list's rows, the tools of a session and the index for search.
 
-Recordings that forks still need go to one of the forks. Whoever calls holds the session.
+Recordings that forks still need go to one of the forks. Anyone who calls holds the session.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def shrink(database: Database) -> None:
 
 
 async def size(database: Database) -> Size:
-    """Counted anew; quick also where there is much, for nothing is read but the smallest index."""
+    """Counted again; quick also where there is much, for nothing is read but the smallest index."""
     page, pages, free = [
         (await database.rows(f"PRAGMA {name}"))[0][0]
         for name in ("page_size", "page_count", "freelist_count")
@@ -146,7 +146,7 @@ async def search_differs(database: Database) -> Sequence[str]:
 
 
 async def repair(database: Database, several: Sequence[Statement]) -> None:
-    """Write what is stale, and the whole index for search anew. StoreError where an event that
+    """Write what is stale, and the whole index for search again. StoreError where an event that
     nobody can read stands in the way of the index; the rest is right then."""
     await database.write(several, full=True)
     await database.write(REBUILD, full=True)

@@ -26,7 +26,7 @@ beginning."""
 
 MANY, COARSE = 4096, 64 * 1024
 """Behind so many slices of one body, the others have this many characters or more (at most LONG
-more), for whoever sends images or a list of a million numbers."""
+more), for anyone who sends images or a list of a million numbers."""
 
 _TO_PUNCTUATION = re.compile(r'(?:[^][{},"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{},]', re.DOTALL)
 """Up to the next bracket or comma outside of a JSON text. Possessive: where there is none, it fails

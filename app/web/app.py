@@ -174,7 +174,7 @@ PACKET = 1_400
 
 
 def _compressed(app: ASGIApp) -> ASGIApp:
-    """`app` with its pages compressed for whoever takes gzip. What the simulator says are the bytes
+    """`app` with its pages compressed for clients with gzip. What the simulator says are the bytes
     of a provider, and stay as they are."""
     packed = GZipMiddleware(app, PACKET, compresslevel=6, exclude_content_types=AS_THEY_ARE)
 
@@ -390,7 +390,7 @@ async def not_found(request: Request, error: Exception) -> Response:
 
 
 def sentence(request: Request, text: str, status: int, extra: dict[str, object]) -> Response:
-    """`text` for whoever asked: JSON, a toast, or a page."""
+    """`text` for anyone who asked: JSON, a toast, or a page."""
     site = site_of(request)
     match wants(request):
         case "json":

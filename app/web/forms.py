@@ -29,7 +29,7 @@ LARGE = 64 * 1024
 """Bytes of a body; more is read in a thread."""
 
 MOST_FIELDS = 5_000
-"""Of a form; the page of what was brought has a few for each of many tools."""
+"""Of a form; the page of what was imported has a few for each of many tools."""
 
 MOST_KEYS = 200_000
 """Of a JSON body: a library of tools, which is more than a call's arguments ever are."""

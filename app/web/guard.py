@@ -320,7 +320,7 @@ class Guard:
             return NOT_FOUND
         there = asked.without_token().encode("ascii")
         # A redirect would go on as the page with the link began it, from elsewhere, and the
-        # browser would keep the strict cookie back; a page that goes on begins anew, as our own.
+        # browser would keep the strict cookie back; a page that goes on starts again, as our own.
         led = (b"refresh", b"0; url=" + there) if asked.foreign else (b"location", there)
         headers = [led]
         if self._token is not None:

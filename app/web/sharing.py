@@ -249,7 +249,7 @@ def take_page(
 
 
 def counts(bundle: SessionBundle) -> list[tuple[str, str]]:
-    """(what, how many) of a session, for whoever decides whether it leaves."""
+    """(what, how many) of a session, for anyone who decides whether it leaves."""
     session = bundle.session
     images = sum(
         len(logged.event.images) for logged in bundle.log if isinstance(logged.event, PromptAdded)

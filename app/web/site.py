@@ -92,7 +92,7 @@ class Reels:
 
 
 Source = tuple[str, str, str]
-"""A text that was brought: its file's name, the text, and why it cannot be read, or ""."""
+"""A text that was imported: its file's name, the text, and why it cannot be read, or ""."""
 
 LISTED = 100
 """Sessions that the list shows at first, and with each "Show more"."""

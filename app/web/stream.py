@@ -2,7 +2,7 @@
 
 A stream holds no state of a session. It wakes when its session went on, asks the store what came
 after its cursor, renders the touched blocks as they are now, and sends them as one frame whose
-`id:` is the new cursor. A slow tab gets fewer, larger frames; whoever comes with a cursor that
+`id:` is the new cursor. A slow tab gets fewer, larger frames; a reader with a cursor that
 is not known any more gets everything once. Text that grows goes first, as a `grow` event that can
 be repeated harmlessly; the HTML goes last and carries the id, so that no block is added twice.
 
@@ -62,7 +62,7 @@ class Cursor:
     `wired` is whether it shows the wire; `wire` is None until it is known what of it. `behind` is
     whether something may be waiting for the slow beat: `late` are such blocks, at first the bar,
     for the stream before this one may have ended before a beat. `list` and `marks` are the
-    versions that were looked at last, `heard` the bytes that it was told of. `resumed`: the reader
+    versions that were looked at last, `heard` the bytes that it knows of. `resumed`: the reader
     had another stream before, and its wire may lack what that one had not come to.
     """
 

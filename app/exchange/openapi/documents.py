@@ -1,7 +1,7 @@
 """OpenAPI documents made whole: refs resolved, files bundled, Swagger 2.0 made OpenAPI 3.
 
 What an operation needs is gathered along the refs, never written out in their place: a document
-may refer in circles, and fan out without end. Only files that were brought together are read.
+may refer in circles, and fan out without end. Only files that were given together are read.
 https://spec.openapis.org/oas/v3.1.0#relative-references-in-api-description-uris
 https://swagger.io/specification/v2/
 """

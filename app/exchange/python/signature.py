@@ -425,7 +425,7 @@ def _lost(place: tuple[str | int, ...]) -> str:
 
 
 class _Plain:
-    """Schemas with their equals in one form: refs written out, const as enum, types of enums told,
+    """Schemas with their equals in one form: refs written out, const as enum, types of enums named,
     lists of types as anyOf, required in order. `left` is how many may be written out: what is
     beyond stays a ref, and is a loss."""
 

@@ -1,7 +1,7 @@
 """Tools that stand in a Python file as values: `tools = [{"type": "function", ...}]`, wherever.
 
 Read from the syntax tree, with simple names, sums and constructors resolved; nothing is run. What
-is only known when the file runs is told by its line.
+is only known when the file runs is named by its line.
 https://docs.python.org/3/library/ast.html
 """
 

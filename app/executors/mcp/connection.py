@@ -109,12 +109,12 @@ class Connection:
         if not self._ready.is_set() and not self._given_up:
             self._given_up = True  # once: a second one would cut short how it ends
             task.cancel()
-        # Shielded: whoever is cancelled here must not leave a server behind.
+        # Shielded: a cancelled caller must not leave a server behind.
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
 
     async def relist(self, limit_s: float) -> tuple[ListedTool, ...]:
-        """Ask for the tools anew. Gone where it does not tell."""
+        """Ask for the tools again. Gone where it does not tell."""
         self._use()
         self.stale = False
         try:

@@ -1,7 +1,7 @@
 """Tools of MCP servers, by the official SDK. What was not accepted is neither started nor asked.
 
 A server has one connection, made when it is first needed, kept for the next call, closed when it
-rested for a while; what died is made anew for the next call, and no call is sent twice. config:
+rested for a while; what died is made again for the next call, and no call is sent twice. config:
 {"server", "tool", "annotations", "output_schema"}, of which only the first two are looked at.
 """
 
@@ -83,7 +83,7 @@ class Mcp:
         return _judged(server, accepted, self.peer(server), tool, arguments, fault)
 
     async def known(self, tool: Tool, arguments: str) -> CallCheck | None:
-        """The same by what an open connection has told; None where there is none: nothing is
+        """The same by what an open connection knows; None where there is none: nothing is
         started, and nobody asked."""
         server, accepted, why = await self._accepted(tool)
         if server is None:

@@ -460,7 +460,7 @@ async def run_in_child(invocation: Invocation, report: Report) -> ToolResult:
         job = _job(invocation, keep=False)
         answer = await worker.call(job, invocation.max_output, report, last=True)
     finally:
-        # Shielded: whoever cancels twice must not leave the child behind.
+        # Shielded: a second cancel must not leave the child behind.
         await asyncio.shield(asyncio.ensure_future(_end_worker(worker)))
     return _verdict(answer, invocation.max_output)
 

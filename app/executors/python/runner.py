@@ -507,7 +507,7 @@ class File:
         return functions | (self.staged.keys() & there.keys())
 
     def load(self) -> None:
-        """Import it. Compiled anew: a cached one may be stale. The bytes that are compiled are
+        """Import it. Compiled again: a cached one may be stale. The bytes that are compiled are
         those compared: nothing can change in between."""
         code = compile(self.tree(), self.path, "exec", dont_inherit=True)
         lines = self.source.decode("utf-8", "replace").splitlines(True)

@@ -327,7 +327,7 @@ def moved(tree: int, target: str) -> None:
 
 
 def drop() -> None:
-    """No capability is left, and none can come back; nor is a key of whoever started us."""
+    """No capability is left, and none can come back; nor is a key of our parent process."""
     runner.prctl(PR_SET_NO_NEW_PRIVS, 1)
     keyctl = SYS_KEYCTL.get(platform.machine())
     if keyctl is not None:

@@ -1,6 +1,6 @@
 """fetch_url: one page, by GET, from a public address; what was fetched is kept for 15 minutes.
 
-Follows no redirect: it tells where it leads, and whoever asked may ask again.
+Follows no redirect: it tells where it leads, and the caller may ask again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Pages:
         self, session: str, url: str, timeout_s: float | None, most: int
     ) -> ToolResult:
         """The page as text, from the last 15 minutes of this session or fresh; within
-        `timeout_s` seconds, or until whoever asked ends it."""
+        `timeout_s` seconds, or until the caller ends it."""
         pages = self._kept.setdefault(session, {})
         now = self._clock()
         if url in pages and pages[url].until_s > now:

@@ -44,7 +44,7 @@ _EXTRACTORS = {kind: Path(__file__).with_name(f"extract_{kind}.py") for kind in 
 
 
 def image_type(data: bytes) -> str:
-    """The media type of an image, told by its first bytes, or ""."""
+    """The media type of an image, known by its first bytes, or ""."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for mark, kind in _IMAGES if data.startswith(mark)), "")

@@ -1,7 +1,7 @@
 """The scratch folder of a session, opened so that nothing outside it can be reached.
 
 A path is never given to the system whole: it is opened component by component, each from the
-descriptor of the one before and never through a link (openat with O_NOFOLLOW). Whoever swaps a
+descriptor of the one before and never through a link (openat with O_NOFOLLOW). Anyone who swaps a
 folder for a link between two steps gets a refusal, not another file. What is no plain file (a
 pipe, a device, a second name of a file from elsewhere) is refused before it is read. Also the
 numbered errors of the workspace tools.
@@ -148,7 +148,7 @@ class Folder:
             return _all(descriptor, status, path, most), os.fstat(descriptor)
 
     def write(self, path: str, data: bytes) -> os.stat_result:
-        """Put `data` in place of the file at once: whoever reads sees the old or the new whole."""
+        """Put `data` in place of the file at once: a reader sees the old or the new whole."""
         parts = parts_of(path)
         if not parts:
             raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")

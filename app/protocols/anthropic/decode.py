@@ -60,7 +60,7 @@ class _Reader:
         self._answer = answer
         self._open: dict[int, _Block] = {}
         self._held: dict[int, _Block] = {}  # calls that were stopped, but may have a straggler
-        self._stopped_calls: list[_Block] = []  # no more can come, unless the message starts anew
+        self._stopped_calls: list[_Block] = []  # no more can come, unless the message starts again
         self._closed: dict[int, PartKind] = {}
         self._started = False
         self._meta: dict[str, Any] = {}

@@ -364,7 +364,7 @@ class Items:
         return state
 
     def delta(self, index: int | None, type_: str, slot: Slot, kind: PartKind, text: str) -> None:
-        """A piece of an item of that type, which the event that brought it implies."""
+        """A piece of an item of that type, which the event that carried it implies."""
         item = self._at.get(self._last() if index is None else index)
         if item is None:
             self._answer.warn("no_start", f"Item {index} was never started.")

@@ -328,7 +328,7 @@ class _History:
 
 
 def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
-    """A piece that was brought, with what stood beside it; of ours nothing is replaced by that but
+    """A piece that was imported, with what stood beside it; of ours nothing is replaced by that but
     how closely an image is looked at."""
     if piece is None:
         return [dict(own)]

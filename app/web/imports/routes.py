@@ -439,7 +439,7 @@ class _Taking:
 
 
 def _posted(site: Site, body: Body) -> list[ImportRow]:
-    """The rows that the form carried, checked anew; BadInput where they are no rows of ours."""
+    """The rows that the form carried, checked again; BadInput where they are no rows of ours."""
     rows = []
     for key in body.data:
         if not key.startswith("row:"):

@@ -171,7 +171,7 @@ def _row(request: Request) -> ProviderRow:
 async def _respond_when_done(
     request: Request, row: ProviderRow, asked: Coroutine[Any, Any, Tested | Listing]
 ) -> Response:
-    """Message of the provider, for whoever asked; given up when they have left."""
+    """Message of the provider, for anyone who asked; given up when they have left."""
     came = await _while_there(request, asked)
     if came is None:
         return Response(status_code=GONE)

@@ -100,7 +100,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
 
 
 def stream_fragment(env: Environment, view: View, after: str) -> str:
-    """The page's stream anew, from cursor `after` on, where it shows more than it did. Of rules
+    """The page's stream again, from cursor `after` on, where it shows more than it did. Of rules
     it knows nothing, so that it gets them."""
     html = env.get_template("_stream.html").render(view=view, after=after, rules_version=0)
     return partial("stream", "outerHTML", html)

@@ -212,7 +212,7 @@ def _path(name: str) -> str:
 async def editor_answer(
     request: Request, editor: Editor, was: TypedTool, status: int = 200
 ) -> Response:
-    """The editor drawn anew: its piece of the page, or the whole page for a plain form."""
+    """The editor redrawn: its piece of the page, or the whole page for a plain form."""
     if wants(request) != "htmx":
         return await tool_page(request, editor, was, status)
     editor = replace(editor, judged=await judged(was))
@@ -311,7 +311,7 @@ def choices() -> tuple[tuple[str, str], ...]:
 
 
 async def faces(request: Request) -> Response:
-    """POST /tools/faces: the editor drawn anew after one of its buttons.
+    """POST /tools/faces: the editor redrawn after one of its buttons.
 
     `face` shows the schema in another face, `act` changes a row, `fix` shows what a rewrite would
     change, `apply` takes it. What cannot be done leaves all that was typed, and says why.
@@ -393,7 +393,7 @@ def chosen_when(body: Body) -> tuple[str, str] | None:
 
 
 def typed_when(when: When, body: Body) -> When:
-    """`when` with what stands in the form, where it is drawn anew."""
+    """`when` with what stands in the form, where it is redrawn."""
     if body.text("when") not in when.choices:
         return when
     return replace(when, chosen=body.text("when"), typed=body.text("when_text"))

@@ -40,7 +40,7 @@ WAIT_S = 20.0
 """How long a question for the state of a try is held while there is nothing new, in seconds."""
 
 LOOKS = ("form", "json", "sample", "past", "over", "look", "check")
-"""What `do` may ask for beside run, anyway and answer: the arguments, drawn anew."""
+"""What `do` may ask for beside run, anyway and answer: the arguments, redrawn."""
 
 
 async def run(request: Request) -> Response:

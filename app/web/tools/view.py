@@ -191,7 +191,7 @@ def tool_list(env: Environment, around: Around, name: str) -> str:
 
 
 def tool_editor(env: Environment, editor: Editor, around: Around) -> str:
-    """The form anew, and what beside it shows the same tool."""
+    """The form again, and what beside it shows the same tool."""
     values = _editor_values(editor) | {"around": around}
     return env.get_template("_tool_form.html").render(values) + _beside(env, editor.judged)
 
