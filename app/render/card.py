@@ -394,7 +394,7 @@ def _unseen_hint(turn: Turn, call: Call) -> str:
         return f'The answer ended by "{word}", so no rule runs this call; you can.'
     if turn.end is not None and turn.end.abrupt:
         return (
-            "The connection broke before the answer told its end, so no rule runs this call; "
+            "The connection broke before the end of the answer, so no rule runs this call; "
             "you can."
         )
     if call.provider_id in doubled_ids(turn):

@@ -81,13 +81,13 @@ _IN_PROMPT = re.compile(r"\[\[fault:([a-z0-9-]+)\]\]")
 
 _STARTED = ("anthropic", "openai_chat", "openai_responses")
 _ON_SSE = Only((*_STARTED, "gemini"), "its stream is lines of JSON")
-_WITH_MARKER = Only(_STARTED[:2], "the end is told once, in one frame")
+_WITH_MARKER = Only(_STARTED[:2], "the end is sent once, in one frame")
 _WITH_START = Only(_STARTED, "no frame opens an answer")
 _IN_FRAGMENTS = Only(_STARTED[1:], "a call comes whole there, or is called by its index")
 _IN_DELTAS = Only(_STARTED, "a call comes whole there")
 _NUMBERED = Only((*_STARTED, "ollama"), "calls have no index there")
 _NAME_IN_PIECES = Only(("openai_chat",), "a name has no pieces there")
-_NAME_ONCE = Only(_STARTED[1:], "a name is told once, where the call opens")
+_NAME_ONCE = Only(_STARTED[1:], "a name is sent once, where the call opens")
 
 
 def _answer(name: str, about: str, answer: Answer, number: int = 0, **more: Any) -> FaultRow:
