@@ -394,8 +394,7 @@ def _unseen_hint(turn: Turn, call: Call) -> str:
         return f'The answer ended by "{word}", so no rule runs this call; you can.'
     if turn.end is not None and turn.end.abrupt:
         return (
-            "The connection broke before the end of the answer, so no rule runs this call; "
-            "you can."
+            "The connection broke before the end of the answer, so no rule runs this call; you can."
         )
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id, so no rule runs either; you can."
