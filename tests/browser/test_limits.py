@@ -87,8 +87,11 @@ def test_lanes_say_what_they_are_and_lead_to_their_calls(
     bars = tab.find("#track rect.tool")
     expect(bars).to_have_count(5)
     expect(tab.find("#bar")).to_have_attribute("data-lanes", "4")
-    tops = {bars.nth(place).get_attribute("y") for place in range(4)}
-    assert len(tops) == 4
+    # The bar follows the rest of the page: once it shows all of the time it stays as it is.
+    duration = server.get(f"/sessions/{session_id}/replay/reel")["duration"]
+    expect(tab.find("#bar")).to_have_attribute("data-duration", str(duration))
+    tops = bars.evaluate_all("rows => rows.slice(0, 4).map(row => row.getAttribute('y'))")
+    assert len(set(tops)) == 4
     box = bars.nth(1).bounding_box()
     assert box is not None
     tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

@@ -53,7 +53,8 @@ def test_the_wire_comes_to_who_opens_it_in_mid_stream(
     tab.goto(f"/sessions/{session_id}?tab=setup")
     expect(tab.find(".turn")).to_have_count(1)
     assert tab.find(".wirerow").count() == 0
-    tab.find("#tab-wire").click()
+    with tab.page.expect_request("**/stream?**&wire=1"):
+        tab.find("#tab-wire").click()
     expect(tab.find(".wirerow").first).to_be_visible()
     tab.waits_for(2)
     expect(tab.find(".wirerow", has_text="is valid")).to_have_count(2)

@@ -114,7 +114,9 @@ def test_a_moment_has_an_address_that_needs_no_script(server: Server, new_tab: N
     expect(tab.find("#place")).to_have_text(f"event {seq} of {server.folded(session_id)['seq']}")
     tab.find("[data-kind=call][data-by='1']").click()
     expect(tab.find(".card")).to_have_count(2)
+    here = tab.page.url
     tab.find("#bar [data-do=back]").click()
+    tab.page.wait_for_url(lambda url: url != here)
     # Forking here asks first how to go on.
     fork = tab.find("#fork-here").get_attribute("href")
     assert fork == f"/sessions/{session_id}/fork?seq={tab.page.url.rpartition('=')[2]}"

@@ -20,6 +20,12 @@ BELOW = """(selector) => {
 """How much of it is below what is in sight, in pixels."""
 
 
+def at_end(tab: Tab, selector: str) -> None:
+    """Wait until the end of what scrolls is in sight: it is followed when the page is next painted,
+    which is after the change itself can be read."""
+    tab.page.wait_for_function(f"(selector) => ({BELOW})(selector) < 40", arg=selector)
+
+
 def asked(tab: Tab, turns: int) -> None:
     """Ask once more; after it there are so many turns, and all their rows."""
     tab.send("Say it.")
@@ -33,7 +39,7 @@ def test_the_wire_follows_the_newest_request(server: Server, new_tab: NewTab) ->
     for turns in (1, 2):
         asked(tab, turns)
         expect(tab.find(f"#wirerows-{turns} .wirerow").last).to_be_in_viewport()
-    assert tab.page.evaluate(BELOW, "#panel-wire") < 40
+    at_end(tab, "#panel-wire")
     panel = tab.find("#panel-wire")
     panel.hover()
     tab.page.mouse.wheel(0, -100_000)  # who reads further up stays there
@@ -43,6 +49,7 @@ def test_the_wire_follows_the_newest_request(server: Server, new_tab: NewTab) ->
     panel.hover()
     tab.page.mouse.wheel(0, 100_000)
     expect(tab.find("#wirerows-3 .wirerow").last).to_be_in_viewport()
+    at_end(tab, "#panel-wire")
     asked(tab, 4)
     expect(tab.find("#wirerows-4 .wirerow").last).to_be_in_viewport()
 

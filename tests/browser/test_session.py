@@ -57,7 +57,8 @@ def test_a_tool_is_defined_and_its_arguments_are_seen_growing(streaming_tab: Tab
 def test_a_first_load_of_a_session_takes_few_requests(server: Server, tab: Tab) -> None:
     icon, asked = f"{server.base}/static/icon.svg", set[str]()
     tab.page.on("request", lambda request: asked.add(request.url))
-    tab.open(server.session())
+    with tab.page.expect_request("**/stream?**"):  # the last one
+        tab.open(server.session())
     tab.page.wait_for_function("performance.getEntriesByName(location.href)[0].loadEventEnd > 0")
     with_scripts = tab.page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)")
     loaded = {icon, *asked, *with_scripts}
@@ -87,6 +88,7 @@ def test_the_first_minute(own_server: Server, new_tab: NewTab) -> None:
 
 def test_the_wire_shows_what_each_row_produced(server: Server, tab: Tab) -> None:
     tab.open(server.session("What is the weather in Lima?")).waits_for(1)
+    expect(tab.find(".wirerow", has_text="is valid")).to_have_count(1)  # the last row that comes
     row = tab.find(".wirerow", has_text="input_json_delta")
     row.hover()
     expect(tab.card(0)).to_have_attribute("data-ui", "marked")

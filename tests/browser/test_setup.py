@@ -109,7 +109,8 @@ def test_what_is_ticked_while_a_change_is_on_its_way_counts(server: Server, tab:
     answer = held.routes[0].fetch()
     expect(tab.find("#set-base")).not_to_have_value(base)  # the stream is quicker than the answer
     held.routes[0].fulfill(response=answer)
-    held.pass_on(tab.page, 1)
+    with tab.page.expect_response("**/settings"):  # a page that is left would take it back
+        held.pass_on(tab.page, 1)
     stream = ["stream=on" in (route.request.post_data or "") for route in held.routes]
     assert stream == [False, True]
     tab.page.unroute("**/settings")

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
-from tests.browser.test_room import BELOW
+from tests.browser.test_room import BELOW, at_end
 
 LONG: Any = {
     "name": "look_up",
@@ -20,6 +20,11 @@ LONG: Any = {
     "parallel_safe": True,
 }
 CALLS = 6
+
+NOTE_SCROLLED = """(scroll) => {
+  window.scrolled = new Promise((done) => scroll.addEventListener("scrollend", done, {once: true}));
+}"""
+"""`window.scrolled` is there when the next scrolling, which takes its time, has come to rest."""
 
 
 def waiting(server: Server, new_tab: NewTab, width: int) -> tuple[Tab, str]:
@@ -92,7 +97,7 @@ def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_t
     assert tab.page.evaluate(BELOW, "#scroll") > 100
     tab.find("#prompt").hover()
     expect(tab.find("#latest")).to_be_hidden()
-    assert tab.page.evaluate(BELOW, "#scroll") < 40
+    at_end(tab, "#scroll")
 
 
 def test_who_types_follows_the_end(server: Server, new_tab: NewTab) -> None:
@@ -102,14 +107,16 @@ def test_who_types_follows_the_end(server: Server, new_tab: NewTab) -> None:
     tab.find("#prompt").press("x")
     run_elsewhere(server, tab, session_id, CALLS - 1)
     expect(tab.find("#latest")).to_be_hidden()
-    assert tab.page.evaluate(BELOW, "#scroll") < 40
+    at_end(tab, "#scroll")
 
 
 def test_who_scrolls_over_a_card_is_not_taken_back(server: Server, new_tab: NewTab) -> None:
     tab, session_id = waiting(server, new_tab, 1440)
     over(tab, tab.card(CALLS - 1))
+    scroll = tab.find("#scroll")
+    scroll.evaluate(NOTE_SCROLLED)
     tab.page.mouse.wheel(0, -150)
-    tab.page.wait_for_function("() => document.getElementById('scroll').scrollTop < 250")
-    top = tab.find("#scroll").evaluate("(scroll) => scroll.scrollTop")
+    tab.page.evaluate("window.scrolled")
+    top = scroll.evaluate("(scroll) => scroll.scrollTop")
     run_elsewhere(server, tab, session_id, CALLS - 1)
-    assert tab.find("#scroll").evaluate("(scroll) => scroll.scrollTop") == top
+    assert scroll.evaluate("(scroll) => scroll.scrollTop") == top

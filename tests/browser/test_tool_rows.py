@@ -12,7 +12,11 @@ INNER = {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type":
 
 
 def names(tab: Tab) -> list[str]:
-    return [one.input_value() for one in tab.find("#rows [id$='.name']").all()]
+    """What the rows are called, at one moment: they may be drawn again between two looks."""
+    found: list[str] = tab.find("#rows [id$='.name']").evaluate_all(
+        "fields => fields.map(field => field.value)"
+    )
+    return found
 
 
 def test_a_change_of_type_is_undone_with_all_that_was_in_it(server: Server, tab: Tab) -> None:
