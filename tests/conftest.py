@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from tests.bounded import within
 from tests.loopback import LOOP
+from tests.shared_state import State, check, shared_state
 
 # Compiled once for all workers and all the servers they start, whatever the environment says:
 # compiling again costs each of them seconds.
@@ -36,15 +37,6 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", LOOP
 
 
-@pytest.fixture(autouse=True)
-def umask() -> Iterator[None]:
-    """Put back afterwards: a command typed in this process sets it, as the program does."""
-    before = os.umask(0o022)
-    os.umask(before)
-    yield
-    os.umask(before)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected stays to the end: a tenth of the time would go into looking it through."""
@@ -56,11 +48,33 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def bounded(item: pytest.Item) -> Generator[None, object, object]:
+FOUND = pytest.StashKey[State]()
+
+
+def bound_of(item: pytest.Item) -> float:
     slow = item.get_closest_marker("slow") or settings().max_examples > MANY
-    with within(SLOW_LIMIT_S if slow else LIMIT_S):
+    return SLOW_LIMIT_S if slow else LIMIT_S
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    if FOUND not in item.session.stash:
+        item.session.stash[FOUND] = shared_state()
+    with within(bound_of(item)):
         return (yield)
 
 
-pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = bounded
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with within(bound_of(item)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """What all tests share is looked at once for each test: a tenth of a millisecond."""
+    with within(bound_of(item)):
+        try:
+            return (yield)
+        finally:
+            check(item.session.stash[FOUND])

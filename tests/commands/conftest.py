@@ -5,14 +5,13 @@ A real process is for what only it has, such as signals and locks, and once for 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from app import cli
+from tests.shared_state import as_it_was
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -29,5 +28,7 @@ def typed(
         code = cli.main(words)
         return code, *capsys.readouterr()
 
-    with patch.dict(os.environ):  # a command may take keys from a file
+    with (
+        as_it_was()
+    ):  # a command may take keys from a file, set the umask, say who hears of a server
         yield type_it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
@@ -20,8 +20,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.commands.sockets import EXPECTED, PATIENCE_S, bind_socket, port_of, serve, server
 from app.simulator import SOCKET
 from tests.loopback import listening
+from tests.shared_state import as_it_was
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[None]:
+    """Put back: a server of a command says on this test's stderr what is broken."""
+    with as_it_was():
+        yield
 
 
 async def _cut(scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,7 +94,8 @@ async def _no_delay(scope: Scope, receive: Receive, send: Send) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_a_response_never_waits_for_an_acknowledgement(host: str) -> None:
     """Without TCP_NODELAY the second write on a kept-open connection waits for 40 ms."""
-    async with listening(_no_delay, host) as url, httpx.AsyncClient(trust_env=False) as client:
+    asking = httpx.AsyncClient(trust_env=False, timeout=20)
+    async with listening(_no_delay, host) as url, asking as client:
         assert int((await client.get(url)).text) != 0
 
 

@@ -56,7 +56,9 @@ async def served(*, json_response: bool = False) -> AsyncIterator[str]:
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     """The base URL of an ASGI app on a free port."""
-    config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, port=0, log_config=None, log_level="error", timeout_graceful_shutdown=1
+    )
     one = uvicorn.Server(config)
     async with anyio.create_task_group() as group:
         group.start_soon(one.serve)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.executors.workspace.folder import MAX_ENTRIES, Folder, WorkspaceError, parts_of
+from tests.shared_state import as_it_was
 
 SECRET = b"what lies outside"
 
@@ -134,10 +135,11 @@ def test_deep_and_wide_folders_end(folder: Folder) -> None:
 
 
 def test_a_write_is_whole_and_keeps_the_mode(folder: Folder) -> None:
-    os.umask(0o077)  # as in every server
-    folder.write("run.sh", b"one")
-    os.chmod(folder.root / "run.sh", 0o755)
-    folder.write("run.sh", b"two")
+    with as_it_was():
+        os.umask(0o077)  # as in every server
+        folder.write("run.sh", b"one")
+        os.chmod(folder.root / "run.sh", 0o755)
+        folder.write("run.sh", b"two")
     assert (folder.root / "run.sh").stat().st_mode & 0o777 == 0o755
     assert folder.read("run.sh", 3)[0] == b"two"
     assert code(lambda: folder.read("run.sh", 2)) == "E8"

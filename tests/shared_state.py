@@ -1,0 +1,157 @@
+"""What all tests of a process share. A test that leaves some of it changed fails by its own name,
+and the next one finds it as it was: else another test would fail, in some orders only.
+
+A change for as long as a test lasts is what `monkeypatch` and `patch.dict` are for; what else a
+command typed into this process sets is put back by `as_it_was`.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+State = dict[str, Any]
+
+
+class Shared(NamedTuple):
+    """A part of the state: how it is read (as a value that does not change) and put back."""
+
+    read: Callable[[], Any]
+    put_back: Callable[[Any], object]
+
+
+def _umask() -> int:
+    before = os.umask(0o077)  # it can only be read by setting it: threads may make files meanwhile
+    os.umask(before)
+    return before
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def _put_folder_back(kept: str) -> None:
+    if kept:
+        os.chdir(kept)
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in os.environ if name != "PYTEST_CURRENT_TEST"}
+
+
+def _put_environment_back(kept: dict[str, str]) -> None:
+    for name in _environment().keys() - kept.keys():
+        del os.environ[name]
+    os.environ.update(kept)
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _signals() -> list[Any]:
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+def _put_signals_back(kept: list[Any]) -> None:
+    for number, does in zip(SIGNALS, kept, strict=True):
+        signal.signal(number, does)
+
+
+Logs = dict[str, tuple[tuple[logging.Handler, ...], bool, bool]]
+PLAIN = ((), True, False)
+UNHEARD = "uvicorn.access"
+"""Every server of the program silences it, and nothing reads it."""
+
+
+def _logs() -> Logs:
+    """Who hears of what is logged: a stream of a test that is over takes nothing any more, and what
+    goes to the root no longer is not captured. Levels are set by each server, and do no harm."""
+    found = {"": (tuple(logging.root.handlers), True, logging.root.disabled)}
+    for name, one in logging.Logger.manager.loggerDict.items():
+        if isinstance(one, logging.Logger):
+            heard = (tuple(one.handlers), one.propagate, one.disabled)
+            if heard != PLAIN and name != UNHEARD:
+                found[name] = heard
+    return found
+
+
+def _put_logs_back(kept: Logs) -> None:
+    for name in {**kept, **_logs()}:
+        one = logging.getLogger(name)
+        handlers, one.propagate, one.disabled = kept.get(name, PLAIN)
+        one.handlers[:] = handlers
+
+
+def _garbage() -> tuple[bool, tuple[int, int, int]]:
+    return gc.isenabled(), gc.get_threshold()
+
+
+def _put_garbage_back(kept: tuple[bool, tuple[int, int, int]]) -> None:
+    (gc.enable if kept[0] else gc.disable)()
+    gc.set_threshold(*kept[1])
+
+
+def _put_path_back(kept: list[str]) -> None:
+    sys.path[:] = kept
+
+
+SHARED = {
+    "umask": Shared(_umask, os.umask),
+    "current folder": Shared(_folder, _put_folder_back),
+    "environment": Shared(_environment, _put_environment_back),
+    "sys.path": Shared(lambda: list(sys.path), _put_path_back),
+    "signal handlers": Shared(_signals, _put_signals_back),
+    "handlers of logs": Shared(_logs, _put_logs_back),
+    "garbage collection": Shared(_garbage, _put_garbage_back),
+}
+
+
+def shared_state() -> State:
+    """All of it as it is now."""
+    return {name: one.read() for name, one in SHARED.items()}
+
+
+def put_back(before: State) -> list[str]:
+    """Make it what it was; what was another, as sentences."""
+    changed = []
+    for name, one in SHARED.items():
+        now = one.read()
+        if now != before[name]:
+            one.put_back(before[name])
+            changed.append(f"{name}: {_difference(before[name], now)}")
+    return changed
+
+
+def check(before: State) -> None:
+    """Fails where it is not what it was, and puts it back."""
+    if changed := put_back(before):
+        words = "\n".join(changed)
+        pytest.fail(f"The test left changed what all tests share:\n{words}", pytrace=False)
+
+
+@contextmanager
+def as_it_was() -> Iterator[None]:
+    """For what changes it as a process of its own may: it is put back, and nobody complains."""
+    before = shared_state()
+    try:
+        yield
+    finally:
+        put_back(before)
+
+
+def _difference(before: Any, now: Any) -> str:
+    if isinstance(before, dict):
+        names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
+        before, now = ({name: one.get(name) for name in names} for one in (before, now))
+    return f"{before!r} became {now!r}"
