@@ -177,7 +177,7 @@ async def _round(
             await asyncio.sleep(chance.uniform(SOONEST_S, LATEST_S))
             first.kill()
             tasks += [posting for this in told for posting in this.script.doing]
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(20):
                 await asyncio.gather(*tasks)
     finally:
         _end(first)

@@ -39,10 +39,10 @@ async def test_a_failed_start_lets_the_database_go(
     before = set(threading.enumerate())
     with monkeypatch.context() as patch:
         patch.setattr(where, name, broken)
-        with anyio.fail_after(10), pytest.raises(RuntimeError, match="on purpose"):
+        with anyio.fail_after(20), pytest.raises(RuntimeError, match="on purpose"):
             await opened(tmp_path / "a.db")
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(20)
         assert not thread.is_alive(), thread.name  # it would keep the program from ending
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         await (await opened(tmp_path / "a.db")).close()

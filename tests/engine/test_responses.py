@@ -281,7 +281,7 @@ async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         session_id = await begun(engine, ["calculator"])
         await engine.runner.prompt(session_id, "[[fault:stall-after-6]] What is 17 * 23?")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while not events_of(await engine.log.events(session_id), PartDelta):
                 await engine.sessions.wait(
                     engine.sessions.position, engine.sessions.list_version, 5

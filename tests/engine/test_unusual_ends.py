@@ -73,7 +73,7 @@ async def test_an_answer_that_is_stopped_behind_its_finish_reason_is_stopped(
         session_id = await begun(engine, ["calculator"], profile=profile, rules=ALLOW_ALL)
         await engine.runner.prompt(session_id, "[[fault:open-after-done]] What is 17 * 23?")
         await until(engine, session_id, PartEnded)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await engine.runner.stop(session_id)
         session = await rested(engine, session_id)
         failure = session.turns[-1].failure

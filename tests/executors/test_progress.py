@@ -53,7 +53,7 @@ async def test_an_interval_later_the_pending_is_told(monkeypatch: pytest.MonkeyP
     some.tell("one", None)
     some.tell("two", None)
     some.printed("line\nhal")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await third.wait()
     some.printed("f\n")
     some.close()

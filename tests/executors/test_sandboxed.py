@@ -46,7 +46,7 @@ def workers() -> set[int]:
 
 async def none_left() -> None:
     """Killed at once, reaped by its pool a moment later."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         while workers():
             await asyncio.sleep(0.01)
 

@@ -141,7 +141,7 @@ async def test_each_chunk_is_given_before_the_next_is_sent() -> None:
         for number in range(5):
             writer.write(b"%d" % number)
             await writer.drain()
-            await asyncio.wait_for(went_on.acquire(), 5)
+            await asyncio.wait_for(went_on.acquire(), 20)
 
     async with serving(play) as server, opened(server.url) as answer:
         got = []
@@ -258,7 +258,7 @@ async def test_a_reset_is_interrupted() -> None:
 
     async def play(reader: Reader, writer: Writer) -> None:
         writer.write(HEAD + b"\r\npart")
-        await asyncio.wait_for(first.wait(), 5)
+        await asyncio.wait_for(first.wait(), 20)
         linger = struct.pack("ii", 1, 0)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         writer.transport.abort()
@@ -448,11 +448,11 @@ async def test_a_cancelled_reader_lets_the_connection_go() -> None:
                     first.set()
 
         task = asyncio.create_task(reading())
-        await asyncio.wait_for(first.wait(), 5)
+        await asyncio.wait_for(first.wait(), 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), 20)
 
 
 async def opening(url: str) -> None:

@@ -179,7 +179,7 @@ async def test_tls_asks_for_the_name() -> None:
 async def test_a_client_with_this_way_out() -> None:
     async with serving(answered(b"kept")) as server:
         way = CheckedTransport(private=True, resolve=here)
-        async with httpx.AsyncClient(transport=way, trust_env=False) as client:
+        async with httpx.AsyncClient(transport=way, trust_env=False, timeout=20) as client:
             for _ in range(2):
                 answer = await client.get(f"http://tools.example:{server.port}")
                 assert answer.text == "kept"

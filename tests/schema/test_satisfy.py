@@ -418,7 +418,7 @@ def test_whatever_is_put_together_is_satisfied(schema: Json) -> None:
     ],
 )
 def test_what_cannot_be_satisfied_ends_too(schema: Json) -> None:
-    with within(4):
+    with within(20):
         satisfying(schema)
 
 

@@ -31,7 +31,7 @@ async def played(
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    with anyio.fail_after(2):
+    with anyio.fail_after(20):
         answer = FrameResponse(200, {"x": "y"}, frames, SimulatorPace(factor), sleep)
         await answer({"type": "http"}, receive, send)
     return sent, pauses

@@ -149,7 +149,7 @@ async def test_no_decision_of_several_waits_for_another() -> None:
         ("1.1", DecisionRequest("run", "stale")),
         ("1.2", unread),
     ]
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         told = await several(site_of(Meeting(2)), "s", decisions)
     assert told == [
         {"call": "1.0", "ok": True},
@@ -162,6 +162,6 @@ async def test_no_decision_of_several_waits_for_another() -> None:
 async def test_a_bug_in_one_is_told_after_all_are_over() -> None:
     meeting = Meeting(2)
     decisions = [("1.0", DecisionRequest("run", "bug")), ("1.1", DecisionRequest("run"))]
-    with anyio.fail_after(10), pytest.raises(RuntimeError, match="a bug"):
+    with anyio.fail_after(20), pytest.raises(RuntimeError, match="a bug"):
         await several(site_of(meeting), "s", decisions)
     assert meeting.wanted == 0

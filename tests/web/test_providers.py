@@ -186,7 +186,7 @@ async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
         await asked.post("/providers", body)
         told = await asked.post("/providers/slow/test", {}, stays=False)
         assert told.status == 499
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             if server.seen:
                 await gone.wait()
 

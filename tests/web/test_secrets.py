@@ -44,7 +44,7 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
                     answer = await client.get(here + path, headers={"accept": "text/html"})
                     assert answer.status_code == 200
                     seen.append(answer.text)
-                async with asyncio.timeout(10), client.stream("GET", here + "/stream") as stream:
+                async with asyncio.timeout(30), client.stream("GET", here + "/stream") as stream:
                     async for message in messages(stream):
                         seen.append(json.dumps(message))
                         if "id" in message:
