@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -14,6 +15,7 @@ pytest.importorskip("playwright", reason="the browser tests need the package pla
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from app.simulator.app import SimulatorPace
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server, serving
 from tests.browser.tab import Tab
@@ -54,6 +56,18 @@ def streaming_server(
     """The server of tests that watch an answer while it streams."""
     with serving(tmp_path_factory.mktemp("streaming") / "playground.db", SEEN) as server:
         yield server
+
+
+@pytest.fixture
+def dawdling(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """While it is set the simulator takes 0.2 s and more for each delta; else no time at all."""
+    dawdling = Event()
+
+    def pause(_: SimulatorPace, seconds: float) -> float:
+        return 10 * seconds if dawdling.is_set() and seconds < 0.1 else 0.0
+
+    monkeypatch.setattr(SimulatorPace, "pause", pause)
+    return dawdling
 
 
 @pytest.fixture

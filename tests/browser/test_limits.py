@@ -81,7 +81,9 @@ def test_lanes_say_what_they_are_and_lead_to_their_calls(
     streaming_server: Server, streaming_tab: Tab
 ) -> None:
     server, tab = streaming_server, streaming_tab
-    session_id = server.session("[[fault:parallel-5]] Use note", [NOTE], rules=ALLOW)
+    # Long enough that the first four run at once, though each start is saved before the next one.
+    slow = {**NOTE, "config": {"result": "noted", "delay_s": 0.6}}
+    session_id = server.session("[[fault:parallel-5]] Use note", [slow], rules=ALLOW)
     tab.open(session_id)
     tab.state("idle")
     bars = tab.find("#track rect.tool")

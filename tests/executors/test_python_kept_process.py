@@ -21,6 +21,7 @@ from app.executors.executor import Invocation
 from app.executors.python import executor
 from app.executors.python.executor import Python
 from app.executors.run_with_limits import Executors
+from tests.bounded import until
 from tests.executors.ending import TAKEN_S, over_once
 from tests.executors.test_python import alive
 
@@ -178,8 +179,7 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
     yield made
     await made.executors.close()
     assert alive(tmp_path) == []
-    await asyncio.sleep(0)  # closed sockets leave the loop in its next round
-    assert open_descriptors() <= descriptors
+    await until(lambda: open_descriptors() <= descriptors)  # sockets leave the loop rounds later
 
 
 async def ended(folder: Path) -> None:
