@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,8 @@ from app.executors.python import runner
 from tests.executors.ending import TAKEN_S
 from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
 from tests.executors.test_python import run as python_run
+from tests.shared_state import as_it_was
+from tests.tables import each_row
 
 SCRIPT = Path(__file__).with_name("as_nobody.py")
 NOBODY = 65534
@@ -171,6 +174,17 @@ def test_codes() -> None:
     assert [runner.code_of(status) for status in (0, 3 << 8, 9)] == [0, 3, 137]
     with pytest.raises(OSError, match=r"prctl|argument"):
         runner.libc_call("prctl", -1, 0, 0, 0, 0)
+
+
+@each_row(
+    "name", ["executors/python/runner", "executors/mcp/guard", "executors/workspace/confined"]
+)
+def test_a_script_that_is_imported_leaves_the_way_to_modules_as_it_is(name: str) -> None:
+    """Else what is imported after it might come from another installation."""
+    before = list(sys.path)
+    with as_it_was():
+        runpy.run_path(str(ROOT / "app" / f"{name}.py"), run_name="imported")
+        assert sys.path == before
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could")

@@ -17,6 +17,8 @@ sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), *["..
 
 from app.executors.python import runner
 
+sys.path.pop(0)
+
 NOT_STARTED = 127
 """The exit code where the command could not be started, as a shell has it."""
 

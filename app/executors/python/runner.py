@@ -13,32 +13,33 @@ from __future__ import annotations
 
 import sys
 
-# The first entry is this file's own folder: what lies there must not shadow what a tool imports.
-sys.path[:1] = []
+if __name__ == "__main__":
+    # The first entry is this folder: what lies here must not shadow what a tool imports.
+    sys.path[:1] = []
 
-import _thread  # noqa: E402
-import ast  # noqa: E402
-import base64  # noqa: E402
-import contextlib  # noqa: E402
-import ctypes  # noqa: E402
-import decimal  # noqa: E402
-import enum  # noqa: E402
-import errno  # noqa: E402
-import hashlib  # noqa: E402
-import importlib  # noqa: E402
-import inspect  # noqa: E402
-import json  # noqa: E402
-import linecache  # noqa: E402
-import os  # noqa: E402
-import re  # noqa: E402
-import resource  # noqa: E402
-import select  # noqa: E402
-import signal  # noqa: E402
-import time  # noqa: E402
-import traceback  # noqa: E402
-import types  # noqa: E402
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader  # noqa: E402
-from typing import Any, Callable, NoReturn, Optional  # noqa: E402, UP035 - as Python 3.8 knows them
+import _thread
+import ast
+import base64
+import contextlib
+import ctypes
+import decimal
+import enum
+import errno
+import hashlib
+import importlib
+import inspect
+import json
+import linecache
+import os
+import re
+import resource
+import select
+import signal
+import time
+import traceback
+import types
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from typing import Any, Callable, NoReturn, Optional  # noqa: UP035 - as Python 3.8 knows them
 
 GRACE_S = 0.3
 END_S = 3.0

@@ -26,6 +26,9 @@ from typing import Any, NoReturn
 
 from app.executors.python import runner
 
+if __name__ == "__main__":
+    sys.path[:1] = []
+
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
