@@ -158,7 +158,7 @@ class Held:
         page.route(f"**{path}", lambda route: self.routes.append(route))
 
     def arrived(self, page: Page, count: int = 1) -> None:
-        for _ in range(400):
+        for _ in range(1000):
             if len(self.routes) >= count:
                 return
             page.wait_for_timeout(25)

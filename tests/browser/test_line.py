@@ -120,7 +120,7 @@ def test_a_killed_server_that_comes_back_is_found_and_says_what_it_cut(
     process.end(signal.SIGKILL)
     expect(tab.find("#offline")).to_be_visible()
     process.start()
-    expect(tab.find("#offline")).not_to_be_visible(timeout=15_000)
+    expect(tab.find("#offline")).not_to_be_visible(timeout=30_000)
     tab.press(tab.card(0), "a")
     tab.waits_for(1)
     tab.press(tab.card(1), "a")
