@@ -68,19 +68,26 @@ def _put_signals_back(kept: list[Any]) -> None:
         signal.signal(number, does)
 
 
-Logs = dict[str, tuple[tuple[logging.Handler, ...], bool, bool]]
-PLAIN = ((), True, False)
+Heard = tuple[tuple[logging.Handler, ...], bool, bool]
+PLAIN: Heard = ((), True, False)
 UNHEARD = "uvicorn.access"
 """Every server of the program silences it, and nothing reads it."""
+Logs = dict[str, Heard]
+
+
+def _heard(log: logging.Logger) -> Heard:
+    """Libraries give their logs a handler that does nothing, when they are first imported."""
+    some = (one for one in log.handlers if not isinstance(one, logging.NullHandler))
+    return tuple(some), log.propagate, log.disabled
 
 
 def _logs() -> Logs:
     """Who hears of what is logged: a stream of a test that is over takes nothing any more, and what
     goes to the root no longer is not captured. Levels are set by each server, and do no harm."""
-    found = {"": (tuple(logging.root.handlers), True, logging.root.disabled)}
+    found = {"": _heard(logging.root)}
     for name, one in logging.Logger.manager.loggerDict.items():
         if isinstance(one, logging.Logger):
-            heard = (tuple(one.handlers), one.propagate, one.disabled)
+            heard = _heard(one)
             if heard != PLAIN and name != UNHEARD:
                 found[name] = heard
     return found

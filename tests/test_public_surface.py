@@ -39,6 +39,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
+from tests.shared_state import as_it_was
 
 ROOT = Path(__file__).resolve().parent.parent
 HELD = Path(__file__).resolve().parent / "public_surface"
@@ -205,7 +206,7 @@ def without_places(path: str) -> str:
 def played(*words: str) -> tuple[int, str]:
     """A command run here to its end: its exit code and what it printed."""
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+    with as_it_was(), redirect_stdout(out), redirect_stderr(io.StringIO()):
         try:
             code = main(words)
         except SystemExit as ended:
@@ -225,7 +226,7 @@ def option_lines() -> Iterator[str]:
         caught.append(self)
         raise _Caught
 
-    with pytest.MonkeyPatch.context() as patch, suppress(_Caught):
+    with as_it_was(), pytest.MonkeyPatch.context() as patch, suppress(_Caught):
         patch.setattr(argparse.ArgumentParser, "parse_args", catch)
         main(["sessions"])
     yield from _parser_lines("playground", caught[0])

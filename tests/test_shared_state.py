@@ -22,7 +22,7 @@ def change_environment() -> None:
 
 def change_logs() -> None:
     log = logging.getLogger("tests.left_changed")
-    log.addHandler(logging.NullHandler())
+    log.addHandler(logging.StreamHandler())
     log.propagate = False
 
 
