@@ -37,6 +37,14 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", LOOP
 
 
+@pytest.fixture
+def patient_mcp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No MCP server is given up, however busy the machine is: who waits for one fails by another
+    bound. For all that start real ones: ten seconds to start are few beside other work."""
+    for name in ("CONNECT_S", "LIST_S", "CHECK_S"):
+        monkeypatch.setattr(f"app.executors.mcp.executor.{name}", 600.0)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected stays to the end: a tenth of the time would go into looking it through."""

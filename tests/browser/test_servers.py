@@ -12,6 +12,8 @@ from tests.browser.serving import Server
 from tests.browser.tab import Tab
 from tests.executors.mcp_servers import by_stdio
 
+pytestmark = pytest.mark.usefixtures("patient_mcp")
+
 
 def pressed(tab: Tab, name: str) -> None:
     """The button is reached and pressed by the keyboard alone."""

@@ -28,7 +28,7 @@ from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.mcp_servers import by_stdio
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
 TOOL = Tool("note", answered_by="mcp", config={"server": "deaf", "tool": "t"})
 FOUR = "[[fault:parallel-4]] Use note"

@@ -25,7 +25,7 @@ from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, run
 from tests.engine.test_import_session import exported, hostile
 from tests.engine.test_recovery import Effects
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
 RUN = {"kind": "call_decided", "call_id": "1.1", "decision": "run", "by": "person"}
 STARTED = {"kind": "call_started", "call_id": "1.1", "attempt": 1}

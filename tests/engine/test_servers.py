@@ -25,7 +25,7 @@ from app.schema.validate import check_tool
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.executors.mcp_servers import by_stdio
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 CANARY = "canary-7d1c02f94ab85e63"
 
 

@@ -25,15 +25,9 @@ from app.executors.run_with_limits import Executors
 from tests.bounded import until
 from tests.executors.mcp_servers import alive, by_stdio, lines, served
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 PATIENCE_S = 600.0
 """Nothing is given up, however busy the machine is: who waits for that fails by another bound."""
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONNECT_S", "LIST_S", "CHECK_S"):
-        monkeypatch.setattr(mcp_module, name, PATIENCE_S)
 
 
 class World:

@@ -20,14 +20,7 @@ from tests.bounded import until
 from tests.executors.mcp_servers import by_stdio, serving
 from tests.executors.test_mcp import PATIENCE_S, World, world
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is given up: who waits for the time to pass fails."""
-    for name in ("CONNECT_S", "LIST_S", "CHECK_S"):
-        monkeypatch.setattr(mcp_module, name, PATIENCE_S)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
 
 async def connecting(one: World) -> None:

@@ -20,7 +20,7 @@ from app.executors.mock import Mock
 from tests.executors import mcp_servers
 from tests.net.tool_server import Reader, Server, Writer, answered, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 TOOLS = str(Path(__file__).with_name("attack_tools.py"))
 
 
@@ -169,7 +169,7 @@ async def test_cancellation_passes(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_output_is_capped(kind: str) -> None:
     result = await run(invocation(kind, LARGE[kind]))
-    assert (result.is_error, result.kind) == (True, "too_large")
+    assert (result.is_error, result.kind) == (True, "too_large"), result.text
     assert len(result.text) < 200
 
 

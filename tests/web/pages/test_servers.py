@@ -15,7 +15,7 @@ from tests.executors.mcp_servers import by_stdio
 from tests.web.asking import JSON, PAGE
 from tests.web.test_providers import Asked
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 CANARY = "canary-55f20b9e1d7c4a36"
 
 
