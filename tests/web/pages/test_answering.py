@@ -83,7 +83,8 @@ async def test_past_results_are_listed_and_taken_whole(
 
     here, calls = await waiting(script, "The weather in Oslo?")
     at = f"{here}/calls/{calls[0]['id']}"
-    past = (await script.get(f"{at}/past")).json()["past"]
+    listed = (await script.get(f"{at}/past")).json()["past"]
+    past = listed[:3]  # the newest come first; behind them are those of other tests
     assert [one["arguments"] for one in past] == [
         '{"city": "Madrid"}',
         '{"city": "Berlin"}',
@@ -94,7 +95,7 @@ async def test_past_results_are_listed_and_taken_whole(
     whole = (await script.get(f"{at}/past", params={"one": past[2]["key"]})).json()
     assert whole == {"text": long, "form": None, "is_error": False, "images": [DOT]}
     html = (await page.get(f"{at}/past")).text
-    assert html.count('data-do="take-past"') == 3
+    assert html.count('data-do="take-past"') == len(listed)
     assert "&lt;b&gt;Not found." in html
     assert (await settled(script, here, "waiting"))[0]["result"] is None, "nothing was sent"
 
