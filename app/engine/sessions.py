@@ -702,6 +702,7 @@ def summary_of(session: Session, title: str, created_ms: int, *, own: bool = Tru
         parent=fork.parent if fork is not None else "",
         parent_seq=fork.parent_seq if fork is not None else 0,
         own=own,
+        tap=session.tapped.tap if session.tapped is not None else "",
     )
 
 

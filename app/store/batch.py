@@ -49,8 +49,9 @@ class Chunk:
 class Summary:
     """What the list shows of a session: a projection, rebuilt from its fold at every change.
 
-    `tasks` counts those that run in the background; it is written, not read back. What stands
-    after it is no projection: `parent` is the session that it was forked from after event
+    `tasks` counts those that run in the background, `tap` is the id of the tap through which an
+    agent runs it, "" for none of these; both are written, not read back. What stands after
+    `profile` is no projection: `parent` is the session that it was forked from after event
     `parent_seq`, "" for none; one that is not `own` came from somebody else and is only read.
     The last three are what a user marked it with; they are read, and written by marks.py.
     """
@@ -72,6 +73,7 @@ class Summary:
     pinned: bool = False
     archived: bool = False
     tags: tuple[str, ...] = ()
+    tap: str = ""
 
 
 @dataclass(frozen=True)
@@ -278,11 +280,12 @@ def _summarized(summary: Summary) -> Statement:
     """What is a projection is rewritten; the rest holds from when the session was made."""
     return Statement(
         "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
-        " tasks, profile, parent, parent_seq, own) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " tasks, profile, parent, parent_seq, own, tap)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET"
         " updated_ms = excluded.updated_ms, state = excluded.state, model = excluded.model,"
         " calls = excluded.calls, waiting = excluded.waiting, tasks = excluded.tasks,"
-        " profile = excluded.profile,"
+        " profile = excluded.profile, tap = excluded.tap,"
         " title = CASE title WHEN '' THEN excluded.title ELSE title END",
         [
             (
@@ -299,6 +302,7 @@ def _summarized(summary: Summary) -> Statement:
                 summary.parent,
                 summary.parent_seq,
                 summary.own,
+                storable(summary.tap),
             )
         ],
     )

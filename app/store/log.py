@@ -456,13 +456,24 @@ class Log:
 
     async def tapped(self, tap: str, limit: int) -> list[str]:
         """The sessions that agents run through the tap of that id, the newest first."""
-        rows = await self._db.rows(
-            "SELECT id FROM sessions WHERE deleted_ms IS NULL AND EXISTS (SELECT 1 FROM events"
-            " WHERE session = sessions.id AND seq = 1 AND instr(body, ?))"
-            " ORDER BY updated_ms DESC, id LIMIT ?",
-            (f'"tapped":{{"tap":{json.dumps(tap)},', limit),
-        )
+        rows = await self._db.rows(_OF_TAP.format("?"), (tap, limit))
         return [row[0] for row in rows]
+
+    async def sessions_of_taps(
+        self, taps: Sequence[str], limit: int
+    ) -> Mapping[str, Sequence[Summary]]:
+        """By the id of a tap its sessions as `tapped` gives them, at most `limit` of each."""
+        rows = await self._db.rows(
+            "WITH wanted (wanted) AS (SELECT value FROM json_each(?))"  # noqa: S608
+            f" SELECT {SUMMARY}, wanted FROM wanted JOIN sessions ON id IN"
+            f" ({_OF_TAP.format('wanted')})"
+            " ORDER BY updated_ms DESC, id",
+            (json.dumps(list(taps)), limit),
+        )
+        found: dict[str, list[Summary]] = {}
+        for row in rows:
+            found.setdefault(row[-1], []).append(summary_of_row(row))
+        return found
 
     async def unfinished(self) -> list[str]:
         """Own sessions in which something was under way when they were last written."""
@@ -563,6 +574,11 @@ _DENIED = f"""
     FROM denied JOIN made USING (session, call) ORDER BY denied.pos DESC LIMIT ?
 """  # noqa: S608
 """Each is looked through once, however many there are of both."""
+
+_OF_TAP = """
+    SELECT id FROM sessions WHERE tap = {} AND tap != '' AND own AND deleted_ms IS NULL
+    ORDER BY updated_ms DESC, id LIMIT ?
+"""
 
 _LATEST_MS = 2**62
 

@@ -155,5 +155,9 @@ MIGRATIONS: tuple[str, ...] = (
         nth INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, bytes BLOB NOT NULL);
     CREATE UNIQUE INDEX slices_in_order ON slices (session, nth);
     """,
+    """
+    ALTER TABLE sessions ADD COLUMN tap TEXT NOT NULL DEFAULT '';
+    CREATE INDEX sessions_by_tap ON sessions (tap, updated_ms DESC, id) WHERE tap != '';
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""

@@ -14,9 +14,12 @@ from app.core.errors import BadInput, NotFound
 from app.core.serialization import to_data
 from app.core.settings import Profile
 from app.net.keys import is_vendors_own
+from app.render.view import SessionRow
 from app.tap.agents import DOORS
 from app.tap.taps import Tap
 from app.web.agents.view import (
+    MOST_ENDED,
+    MOST_SESSIONS,
     SILENT_MS,
     AgentsPage,
     NewTap,
@@ -28,7 +31,7 @@ from app.web.agents.view import (
 )
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.providers.routes import rows_of
-from app.web.site import Site, site_of
+from app.web.site import Site, row_of, site_of
 
 _DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "openai"}
 """Of protocols whose door is called otherwise."""
@@ -103,10 +106,16 @@ def data_of(row: TapRow) -> Mapping[str, Any]:
 
 
 async def _rows(site: Site) -> list[TapRow]:
-    return [_row(site, tap) for tap in await site.taps.all()]
+    """All taps, and the sessions of those that are listed."""
+    every = await site.taps.all()
+    ended = [tap.id for tap in every if tap.revoked_ms is not None]
+    unlisted = set(ended[MOST_ENDED:])
+    listed = [tap.id for tap in every if tap.id not in unlisted]
+    sessions = await site.engine.log.sessions_of_taps(listed, MOST_SESSIONS + 1)
+    return [_row(site, tap, [row_of(s) for s in sessions.get(tap.id, ())]) for tap in every]
 
 
-def _row(site: Site, tap: Tap) -> TapRow:
+def _row(site: Site, tap: Tap, sessions: Sequence[SessionRow] = ()) -> TapRow:
     activity = site.taps.activity(tap.id)
     age_ms = site.engine.sessions.clock() - tap.created_ms
     never_asked = activity.since_start and not activity.requests
@@ -118,6 +127,7 @@ def _row(site: Site, tap: Tap) -> TapRow:
         tuple(activity.others),
         silent=bool(tap.agent) and never_asked and age_ms >= SILENT_MS,
         since_start=activity.since_start,
+        sessions=sessions,
     )
 
 

@@ -21,6 +21,9 @@ SILENT_MS = 60_000
 MOST_ENDED = 20
 """Revoked taps that are listed, the newest."""
 
+MOST_SESSIONS = 10
+"""Sessions of a tap that are listed, the newest."""
+
 
 @dataclass(frozen=True)
 class FilledLines:
@@ -45,7 +48,9 @@ class TapRow:
     """A tap with all that the page says of it. `upstream` is what its provider is called.
     `requests` have come since this process began, the last at `last_ms` (Unix time). `silent` is
     whether its agent should have asked by now. `since_start` is whether the tap is as old as this
-    process or younger. `others` are the requests that were no conversations, the newest last."""
+    process or younger. `others` are the requests that were no conversations, the newest last;
+    `sessions` what came of the others, the newest first, one more than are listed where there are
+    more."""
 
     tap: Tap
     upstream: str
@@ -128,6 +133,7 @@ def _list(rows: Sequence[TapRow], now_ms: int) -> dict[str, object]:
         "version": version(rows),
         "now_ms": now_ms,
         "stops_at": STOPS_AT,
+        "most_sessions": MOST_SESSIONS,
     }
 
 

@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 
+from app.core.events import Tapped
 from app.engine.engine import Engine
+from app.engine.fork import ForkPlace, fork
+from app.engine.import_session import import_session
+from app.engine.settings import settings_from
+from app.engine.verify import verify
+from app.store.database import Statement
 from app.tap.agents import AGENTS, BY_HAND
-from app.web.agents.view import SILENT_MS
+from app.web.agents.view import MOST_SESSIONS, SILENT_MS
 from app.web.app import make_app
 from tests.engine.running import running
 from tests.web.asking import HERE, JSON, PAGE, PORT, TOKEN
@@ -173,6 +179,54 @@ async def test_a_tap_of_an_earlier_start_is_not_called_silent(tmp_path: Path) ->
         page = await asked.page()
         assert "No request has come yet" not in page
         assert "none since this program was started" in page
+
+
+async def test_a_tap_lists_the_newest_of_its_sessions(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Clocked(engine)
+        tap, _ = await asked.site.taps.create(agent="claude")
+        ended, _ = await asked.site.taps.create(agent="codex")
+        settings = await settings_from(engine, {})
+        ids = []
+        for number in range(MOST_SESSIONS + 1):
+            asked.now_ms += 1
+            title = f"Session <{number}>"
+            ids.append(await engine.sessions.create(settings, title, Tapped(tap.id, "claude")))
+        last = await engine.sessions.create(settings, "Ended", Tapped(ended.id, "codex"))
+        await asked.site.taps.revoke(ended.id)
+        page = await asked.page()
+        assert re.findall(r'<a href="/sessions/(\w+)">', page) == [*reversed(ids[1:]), last]
+        assert "Session &lt;10&gt;" in page
+        assert "The newest 10 are listed" in page
+
+
+async def test_only_an_agents_own_sessions_are_its_taps(tmp_path: Path) -> None:
+    """A fork is ours, an import somebody else's; what is deleted comes back with its tap."""
+    async with running(tmp_path) as engine:
+        asked = Clocked(engine)
+        tap, _ = await asked.site.taps.create()
+        settings = await settings_from(engine, {})
+        session_id = await engine.sessions.create(settings, "Tapped", Tapped(tap.id))
+        await fork(engine, session_id, ForkPlace())
+        text = (await asked.get(f"/sessions/{session_id}/export?as=jsonl", PAGE)).body
+        await import_session(engine, text)
+
+        async def listed() -> list[str]:
+            found = re.findall(r'<a href="/sessions/(\w+)">', await asked.page())
+            assert await engine.log.tapped(tap.id, 5) == found
+            return found
+
+        assert await listed() == [session_id]
+        assert (await asked.post(f"/sessions/{session_id}/delete", {})).status == 200
+        assert await listed() == []
+        assert (await asked.post(f"/sessions/{session_id}/restore", {})).status == 200
+        assert await listed() == [session_id]
+        await engine.database.write([Statement("UPDATE sessions SET tap = ''", [()])])
+        assert await listed() == []
+        says: list[str] = []
+        await verify(engine.database, lambda found: says.append(found.says), mending=True)
+        assert says == [f'the list has tap "", and the log "{tap.id}"']
+        assert await listed() == [session_id]
 
 
 async def test_the_list_is_sent_again_where_it_has_changed(tmp_path: Path) -> None:
