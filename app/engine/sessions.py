@@ -10,8 +10,6 @@ fold in memory is thrown away and made again from the log and from the deltas th
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import sys
 import time
 import uuid
 from array import array
@@ -21,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from app.core.errors import (
     Conflict,
@@ -53,6 +51,7 @@ from app.core.reducer import apply, fold
 from app.core.session import Session
 from app.core.settings import Settings
 from app.engine.interruption import cut_off
+from app.engine.memory import LARGE_TEXT, give_back_free_memory
 from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
@@ -770,32 +769,3 @@ class GroupedWrites(Generic[T]):
             return [(await self._tried(session_id, [entry]))[0] for entry in asked]
         except Exception as error:
             return [error] * len(asked)
-
-
-# Memory is given back to the system where the C library is glibc; with another one nothing is done.
-
-LARGE_BLOCK = 1024 * 1024
-"""Bytes from which a block is one of its own, which goes back as soon as it is freed."""
-
-LARGE_TEXT = 4 * 1024 * 1024
-"""Characters of a text after which what its pieces took is worth giving back."""
-
-_M_MMAP_THRESHOLD = -3
-
-
-def give_back_large_blocks() -> None:
-    """From now on give back each large block at once. By itself glibc raises the size from which
-    it does so up to 32 MiB, and keeps what is smaller for later: a hundred MiB after a large
-    answer."""
-    if (mallopt := _function("mallopt")) is not None:
-        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
-
-
-def give_back_free_memory() -> None:
-    """Give back what is free between the blocks that are in use; takes some milliseconds."""
-    if (trim := _function("malloc_trim")) is not None:
-        trim(0)
-
-
-def _function(name: str) -> Any:
-    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

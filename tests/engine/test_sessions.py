@@ -40,8 +40,9 @@ from app.core.reducer import fold
 from app.core.session import session_data
 from app.core.tools import text_result
 from app.engine import sessions as stores
+from app.engine.memory import give_back_free_memory
 from app.engine.runner import recover
-from app.engine.sessions import SessionStore, give_back_free_memory
+from app.engine.sessions import SessionStore
 from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
 from app.store.log import Log
