@@ -470,10 +470,10 @@ class Log:
             " ORDER BY updated_ms DESC, id",
             (json.dumps(list(taps)), limit),
         )
-        found: dict[str, list[Summary]] = {}
+        summaries: dict[str, list[Summary]] = {}
         for row in rows:
-            found.setdefault(row[-1], []).append(summary_of_row(row))
-        return found
+            summaries.setdefault(row[-1], []).append(summary_of_row(row))
+        return summaries
 
     async def unfinished(self) -> list[str]:
         """Own sessions in which something was under way when they were last written."""
