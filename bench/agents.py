@@ -212,6 +212,7 @@ def tried_through_a_tap(agent: Agent, binaries: Path) -> bool:
         server = find_or_start(db, 0, LONGEST_S)
         profile = {"protocol": row.protocol, "base_url": url + row.path, "key_name": KEY}
         server.ask("POST", "/providers", {"name": "scenario", "model": "m", **profile})
+        server.ask("POST", "/keys", {"name": KEY, "base_url": url + row.path})
         words = ("tap", row.name, "--db", str(db), "--upstream", "scenario", "--")
         environ = {
             "PATH": f"{binaries}:{os.environ['PATH']}",
