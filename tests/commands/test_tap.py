@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
 from starlette.applications import Starlette
@@ -35,6 +36,7 @@ from app.tap.agents import AGENTS
 from tests.bounded import until
 from tests.commands.conftest import Typed
 from tests.loopback import LOOP, listening
+from tests.served import NO_TLS
 from tests.tables import each_row
 
 SECRET = "s3cret-of-this-tap"
@@ -57,6 +59,17 @@ seen = {{
 with open({record!r}, "w") as file:
     json.dump(seen, file)
 {does}
+"""
+
+ASKS = """
+from urllib import request
+name, _, secret = os.environ["ANTHROPIC_CUSTOM_HEADERS"].partition(": ")
+body = dict(model="m", max_tokens=99, messages=[dict(role="user", content="hi")])
+headers = {name: secret, "content-type": "application/json", "anthropic-version": "2023-06-01"}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+asked = request.Request(url, json.dumps(body).encode(), headers)
+answer = request.build_opener(request.ProxyHandler({})).open(asked, timeout=20)
+sys.exit(20 + (json.load(answer)["type"] == "message"))
 """
 
 TO_ITS_LAUNCHER = """
@@ -322,21 +335,28 @@ def test_a_database_whose_owner_serves_nothing(
 def test_a_server_is_started_found_and_ends_when_idle(
     tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a session of its own, with nothing of its link in the log. It takes a server's start."""
+    """In a session of its own, with nothing of its link in the log; the tap is open as long as its
+    agent runs. It takes a server's start."""
     monkeypatch.setattr(command, "IDLE_S", 1.0)
+    monkeypatch.setenv("PLAYGROUND_PACE", "0")
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('an app of the user')")
     db = tmp_path / "a.db"
-    fake(tmp_path, "claude")
-    assert typed("tap", "claude", "--db", "a.db", "--port", "0")[0] == 0
+    fake(tmp_path, "claude", ASKS)
+    words = ("tap", "claude", "--upstream", "simulator", "--db", "a.db", "--port", "0")
+    assert typed(*words)[0] == 21
     owner = owner_of(db)
     assert owner is not None
     assert os.getsid(owner.pid) == owner.pid != os.getsid(0)
     server = find_or_start(db, 0, 600)
     assert server.base == owner.url
-    assert seen(tmp_path)["environ"]["ANTHROPIC_BASE_URL"] == f"{owner.url}/tap/anthropic"
+    url = seen(tmp_path)["environ"]["ANTHROPIC_BASE_URL"]
+    assert url == f"{owner.url}/tap/anthropic"
+    name, _, secret = seen(tmp_path)["environ"]["ANTHROPIC_CUSTOM_HEADERS"].partition(": ")
+    late = httpx.post(f"{url}/v1/messages", headers={name: secret}, trust_env=False, verify=NO_TLS)
+    assert late.status_code == 401
     (tap,) = server.ask("GET", "/taps")
-    assert (tap["agent"], tap["upstream"]) == ("claude", "anthropic")
+    assert (tap["agent"], tap["upstream"]) == ("claude", "simulator")
     assert tap["revoked_ms"] is not None
     asyncio.run(until(lambda: owner_of(db) is None))
     assert (tmp_path / "a.db.server.log").read_text() == ""
