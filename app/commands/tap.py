@@ -85,6 +85,8 @@ def main(arguments: argparse.Namespace) -> int:
             with _make_scratch() as scratch:
                 launch = _prepare(agent, command, server.base, tap["secret"], goes_to, scratch)
                 write_scratch(launch, scratch)
+                if launch.note:
+                    print(f"playground: {launch.note}", file=sys.stderr)
                 print(f"playground: {title} is shown at {server.link}", file=sys.stderr, flush=True)
                 with server.needed():
                     return signals.run(command[0], launch, arguments.umask)
@@ -429,6 +431,8 @@ def _print(
         if os.environ.get(name) != value:
             print(f"export {name}={shlex.quote(value)}")
     print(shlex.join([launch.command, *launch.arguments]), flush=True)
+    if launch.note:
+        print(f"playground: {launch.note}", file=sys.stderr)
     sentence = f"the tap stays until it is revoked on the page {server.link}"
     print(f"playground: {sentence}", file=sys.stderr)
     return 0

@@ -131,8 +131,8 @@ CODEX = Agent(
     ),
     waits=Waits(head_s=None, stream_s=None, silent_s=None),
     kept_alive="event `response.in_progress`",
-    hidden="work in Codex cloud; with a ChatGPT login the requests go to another address than "
-    "api.openai.com, which refuses that login: set OPENAI_API_KEY",
+    hidden="work in Codex cloud; the requests of a ChatGPT login belong to another address than "
+    "api.openai.com: where they are refused, set OPENAI_API_KEY",
 )
 
 GEMINI = Agent(
@@ -247,13 +247,15 @@ class Upstream:
 @dataclass(frozen=True)
 class Launch:
     """A command with its arguments and its whole environment. `files` (path in the scratch folder
-    to content, for the user alone) and `links` (path there to where it leads) come first."""
+    to content, for the user alone) and `links` (path there to where it leads) come first. `note` is
+    a sentence for the user before the start, or ""."""
 
     command: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     files: Mapping[str, bytes] = field(default_factory=dict)
     links: Mapping[str, Path] = field(default_factory=dict)
+    note: str = ""
 
 
 def prepare(
@@ -270,9 +272,9 @@ def prepare(
 ) -> Launch:
     """What `agent` is started with in `folder`, with the user's `arguments` behind ours.
 
-    Reads the user's settings of Claude Code and Gemini CLI below `home` and `folder`, and writes
-    nothing. BadInput where the agent does not speak the upstream's protocol, or where settings
-    that have to be copied cannot be read.
+    Reads the user's settings of Claude Code and Gemini CLI below `home` and `folder`, and how Codex
+    is logged in; writes nothing. BadInput where the agent does not speak the upstream's protocol,
+    or where settings that have to be copied cannot be read.
     """
     if upstream.protocol not in agent.protocols:
         raise BadInput(
@@ -288,12 +290,17 @@ def prepare(
         set_here[name] = separator.join(filter(None, (entries, set_here[name])))
     files: dict[str, bytes] = {}
     links: dict[str, Path] = {}
+    note = ""
     ours = [_fill(text, given) for text in agent.arguments]
     if not upstream.own_login:
         set_here |= agent.dummies
     match agent.name:
         case "codex":
-            ours += _choose_codex_login({**environ, **set_here})
+            by_key = bool({**environ, **set_here}.get("OPENAI_API_KEY", "").strip())
+            login = 'env_key="OPENAI_API_KEY"' if by_key else "requires_openai_auth=true"
+            ours += ["-c", f"model_providers.playground_tap.{login}"]
+            if not by_key and _has_chatgpt_login(environ, home):
+                note = _CHATGPT
         case "gemini":
             files, links = _copy_gemini_home(environ, home)
             if files:
@@ -306,7 +313,7 @@ def prepare(
     environment = _clean_environment(environ, base) | set_here
     if not upstream.own_login:
         environment = {k: value for k, value in environment.items() if k not in agent.removed}
-    return Launch(agent.command, (*ours, *arguments), environment, files, links)
+    return Launch(agent.command, (*ours, *arguments), environment, files, links, note)
 
 
 ALL_SDKS: Mapping[str, str] = {
@@ -372,11 +379,20 @@ def _read_variables(
     return values
 
 
-def _choose_codex_login(environ: Mapping[str, str]) -> list[str]:
-    """Which login its provider takes: a key in the environment, or else what `codex login` kept."""
-    row = "model_providers.playground_tap."
-    key = environ.get("OPENAI_API_KEY", "").strip()
-    return ["-c", row + ('env_key="OPENAI_API_KEY"' if key else "requires_openai_auth=true")]
+_CHATGPT = (
+    "Codex is logged in with ChatGPT, whose requests belong to another address than api.openai.com. "
+    "If they are refused, set OPENAI_API_KEY or name another --upstream."
+)
+
+
+def _has_chatgpt_login(environ: Mapping[str, str], home: Path) -> bool:
+    """Whether what `codex login` kept is a ChatGPT account and no key."""
+    path = Path(environ.get("CODEX_HOME") or home / ".codex") / "auth.json"
+    try:
+        login = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(login, dict) and bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
 
 
 _GEMINI_COPIED = ("settings.json", "trustedFolders.json")

@@ -169,6 +169,24 @@ def test_codex(
     assert (launch.files, launch.links) == ({}, {})
 
 
+@each_row(
+    "kept, key, own_login, says",
+    [
+        ({"tokens": {"access_token": "t"}, "OPENAI_API_KEY": None}, "", True, True),
+        ({"tokens": {"access_token": "t"}, "OPENAI_API_KEY": None}, "key", True, False),
+        ({"tokens": {"access_token": "t"}, "OPENAI_API_KEY": None}, "", False, False),
+        ({"tokens": None, "OPENAI_API_KEY": "key"}, "", True, False),
+        ([], "", True, False),
+    ],
+)
+def test_codex_with_a_chatgpt_login(
+    kept: object, key: str, own_login: bool, says: bool, tmp_path: Path
+) -> None:
+    written(tmp_path / "home/.codex/auth.json", kept)
+    launch = launched("codex", tmp_path, own_login, None, "", OPENAI_API_KEY=key)
+    assert ("ChatGPT" in launch.note) is says
+
+
 def test_gemini_where_the_key_is_chosen(tmp_path: Path) -> None:
     settings = '{"security": {"auth": {"selectedType": /* by key */ "gemini-api-key"}}}'
     written(tmp_path / "home/.gemini/settings.json", settings)
