@@ -380,7 +380,7 @@ def _read_variables(
 
 
 _CHATGPT = (
-    "Codex is logged in with ChatGPT, whose requests belong to another address than api.openai.com. "
+    "Codex is logged in with ChatGPT, whose requests belong elsewhere than at api.openai.com. "
     "If they are refused, set OPENAI_API_KEY or name another --upstream."
 )
 
