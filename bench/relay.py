@@ -106,7 +106,7 @@ async def ours(kind: str, folder: Path, provider: str, port: int) -> tuple[ASGIA
         taps=site.taps,
         upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
         relay=Relay(engine.net, observe),
-        own_host=lambda scope: True,
+        is_own_host=lambda host: True,
         clock=engine.sessions.clock,
     )
     return door, secret

@@ -16,6 +16,7 @@ from typing import get_args
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
+from app.core.errors import StoreError
 from app.tap import PREFIX
 from app.tap.refusals import Refused, refuse
 from app.tap.relay import AgentRequest, DoorName, RawHeaders, Relay, agent_connection
@@ -36,6 +37,10 @@ NO_SECRET = (
     "a tap on the page Agents.",
 )
 NO_DOOR = (404, f"There is no such door; use {PREFIX}/anthropic, openai, gemini or ollama.")
+LOOP = (
+    "The upstream of this tap, {}, leads to a tap of this very program, and so nowhere. Change its "
+    "address on the page Providers, or the variable that moves it here."
+)
 NO_UPGRADE = (
     426,
     "There are no WebSockets here. Send the request over HTTP, to the same address.",
@@ -44,8 +49,8 @@ NO_UPGRADE = (
 
 
 class Door:
-    """An ASGI app in front of `inside`, which gets what is not for agents. `own_host` says whether
-    a request names a host of ours, and no other; `clock` is Unix time in ms; `mask` is applied to
+    """An ASGI app in front of `inside`, which gets what is not for agents. `is_own_host`
+    says whether a Host is one of ours; `clock` is Unix time in ms; `mask` is applied to
     whatever goes into the log."""
 
     def __init__(
@@ -55,7 +60,7 @@ class Door:
         taps: Taps,
         upstreams: Upstreams,
         relay: Relay,
-        own_host: Callable[[Scope], bool],
+        is_own_host: Callable[[bytes], bool],
         clock: Callable[[], int],
         mask: Callable[[str], str] = str,
     ) -> None:
@@ -63,7 +68,7 @@ class Door:
         self._taps = taps
         self._upstreams = upstreams
         self._relay = relay
-        self._own_host = own_host
+        self._is_own_host = is_own_host
         self._clock = clock
         self._mask = mask
 
@@ -93,6 +98,9 @@ class Door:
             await self._pass(tap, door, target, scope, receive, sending)
         except Refused as refused:
             await refuse(send, protocol, refused)
+        except StoreError as error:
+            if not started:
+                await refuse(send, protocol, Refused(503, str(error)))
         except Exception as error:
             # Whatever it was, the server gets to see no traceback: its log would not mask it.
             failed = self._failed(error)
@@ -102,7 +110,8 @@ class Door:
     async def _tap(self, scope: Scope, secret: bytes) -> Tap:
         """Whose request it is. Refused where nobody of ours asks."""
         headers: RawHeaders = scope["headers"]
-        if not self._own_host(scope):
+        hosts = [value.strip() for name, value in headers if name == b"host"]
+        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
             raise Refused(*WRONG_HOST)
         sites = [value.strip() for name, value in headers if name == b"sec-fetch-site"]
         if any(name == b"origin" for name, _ in headers) or any(site != b"none" for site in sites):
@@ -122,6 +131,9 @@ class Door:
     ) -> None:
         headers = [(name, value.strip()) for name, value in scope["headers"] if name != HEADER]
         upstream = self._upstreams.find(tap.upstream, door, target, headers)
+        here = self._is_own_host(dict(upstream.headers)[b"host"])
+        if here and upstream.target.startswith(PREFIX.encode() + b"/"):
+            raise Refused(404, LOOP.format(upstream.profile.name))
         connection = agent_connection(scope)
         if connection is not None:
             connection.wait_for_body()

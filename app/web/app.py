@@ -361,7 +361,7 @@ def make_app(
         taps=site.taps,
         upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
         relay=Relay(engine.net, mask=mask),
-        own_host=guard.own_host,
+        is_own_host=guard.is_own_host,
         clock=engine.sessions.clock,
         mask=mask,
     )

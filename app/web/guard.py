@@ -271,17 +271,16 @@ class Guard:
             return HEALTHY
         return self._credential_reply(asked) or _body_reply(asked, self._most(asked.path))
 
-    def own_host(self, scope: Scope) -> bool:
-        """Whether the request names one of our hosts, and no other."""
-        return self._host(GuardedRequest(scope)) is not None
+    def is_own_host(self, host: bytes) -> bool:
+        """Whether a Host is exactly one of ours."""
+        return host.lower().decode("latin-1") in {*self._loopback_hosts(), *self._named_hosts()}
 
     def _host(self, asked: GuardedRequest) -> str | None:
         """The Host, where it is exactly one of ours."""
         hosts = asked.all(b"host")
-        if len(hosts) != 1:
+        if len(hosts) != 1 or not self.is_own_host(hosts[0]):
             return None
-        host = hosts[0].lower().decode("latin-1")
-        return host if host in {*self._loopback_hosts(), *self._named_hosts()} else None
+        return hosts[0].lower().decode("latin-1")
 
     def _loopback_hosts(self) -> Iterable[str]:
         return _with_port(("127.0.0.1", "localhost", "[::1]"), self._port())

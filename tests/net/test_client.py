@@ -540,3 +540,39 @@ async def test_others_go_on_while_the_way_out_is_made(monkeypatch: pytest.Monkey
         assert len(made) == 2
         for client in made:
             await client.aclose()
+
+
+TARGETS = (b"/a%2Fb//c/./d/../e?q=%20+&k", b"/", b'/odd"<>`{|}', b"/x?")
+
+
+async def test_a_relayed_path_is_not_touched_on_the_way_to_a_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A proxy is asked for the whole address, one of a tunnel for the host alone."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    async with serving(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as server:
+        for target in TARGETS:
+            asked = []
+            for proxy, url in (("", server.url), (server.url, "http://far.invalid:81")):
+                monkeypatch.setenv("http_proxy", proxy)
+                headers = [(b"host", url[7:].encode()), (b"X-Odd", b"1")]
+                async with (
+                    closing_net() as net,
+                    net.relay("GET", url, target, headers, b"") as answer,
+                ):
+                    assert answer.status == 200
+                    assert [data async for data in answer.chunks()] == []
+                asked.append(server.seen.pop())
+            assert asked[0].startswith(b"GET " + target + b" HTTP/1.1\r\nhost: 127.0.0.1:")
+            assert asked[1].startswith(b"GET http://far.invalid:81" + target + b" HTTP/1.1\r\n")
+            assert asked[0].endswith(b"\r\nX-Odd: 1\r\n\r\n")
+    async with serving(b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n") as server:
+        monkeypatch.setenv("https_proxy", server.url)
+        async with closing_net() as net:
+            with pytest.raises(NetworkError) as refused:
+                async with net.relay("GET", "https://far.invalid", b"/x", [], b""):
+                    raise AssertionError("nothing was there")
+    assert refused.value.failure == "unreachable"
+    assert server.seen[0].startswith(b"CONNECT far.invalid:443 HTTP/1.1\r\n")

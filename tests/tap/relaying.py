@@ -73,6 +73,10 @@ class Client:
         self.writer.write(self._parser.send(h11.EndOfMessage()) or b"")
         await self.writer.drain()
 
+    def start_next(self) -> None:
+        """The answer is read; another request follows."""
+        self._parser.start_next_cycle()
+
     async def event(self) -> object:
         """The next event of the answer; ConnectionClosed where it broke off."""
         while True:
@@ -304,7 +308,7 @@ async def placed(folder: Path) -> AsyncIterator[Place]:
             taps=site.taps,
             upstreams=upstreams,
             relay=Relay(engine.net, exchanges, engine.keys.redactor().redact_text),
-            own_host=lambda scope: True,
+            is_own_host=lambda host: host != b"else",
             clock=lambda: 1,
         )
         async with (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import NotFound
+from app.core.errors import NotFound, StoreError
 from app.core.providers import SHIPPED
 from app.core.settings import PROTOCOLS, Profile, Protocol
 from app.net.keys import Keys
@@ -158,6 +158,32 @@ async def test_an_upstream_that_is_not_there_is_said(place: Place) -> None:
     got = await at(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
     assert got.status == 404
     assert "gone" in json.loads(got.body)["error"]["message"]
+
+
+async def test_a_tap_that_leads_to_a_tap_leads_nowhere(place: Place) -> None:
+    """As where its address for agents was left in the variable that moves the provider."""
+    own = f"http://localhost:{place.port}/tap/{place.secrets['raw'].decode()}/openai/v1"
+    loop = replace(place.engine.profile("raw"), name="loop", base_url=own)
+    await place.engine.save_profile(loop)
+    _, secret = await place.taps.create("loop")
+    got = await at(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
+    assert (got.status, place.provider.heads) == (404, [])
+    assert "loop" in json.loads(got.body)["error"]["message"]
+    await place.engine.delete_profile("loop")
+
+
+async def test_a_database_that_cannot_be_read_is_said(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find(secret: str) -> None:
+        raise StoreError("The database cannot be read.")
+
+    monkeypatch.setattr(place.taps, "find", find)
+    got = await at(place, place.target("openai", b"/v1/models", "raw"))
+    assert (got.status, json.loads(got.body)["error"]["message"]) == (
+        503,
+        "The database cannot be read.",
+    )
 
 
 @pytest.mark.parametrize("where", ["in the exchange", "in the door"])
