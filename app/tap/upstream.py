@@ -18,6 +18,7 @@ from app.core.settings import Profile, Protocol
 from app.net.keys import Keys, is_vendors_own, origin
 from app.protocols.base import join_url
 from app.protocols.registry import codec
+from app.secrets.names import names_key
 from app.tap.refusals import Refused
 from app.tap.relay import CREDENTIALS, DoorName, RawHeaders, end_to_end
 
@@ -69,7 +70,10 @@ class Upstreams:
 
     def find(self, name: str, door: DoorName, target: bytes, headers: RawHeaders) -> Upstream:
         """Where a request at `door` for `target` goes on to by the profile `name`. Refused where
-        there is no such profile, it speaks another protocol, or has no address or no key."""
+        there is no such profile, it speaks another protocol, or has no address or no key. The
+        agent's credentials are masked from now on, wherever they turn up."""
+        for credential in credentials_of(headers, target):
+            self._keys.learn(credential)
         try:
             profile = _fitting(self._profile_named(name), door, target)
             base_url = self._base_url(profile)
@@ -96,6 +100,23 @@ class Upstreams:
         ]
         gone = CREDENTIALS | {header for header, _ in added}
         return [*(pair for pair in headers if pair[0] not in gone), *added]
+
+
+def credentials_of(headers: RawHeaders, target: bytes) -> set[str]:
+    """What of a request are keys and logins: in its headers behind the name of a scheme or of a
+    cookie, and in its query."""
+    credentials: set[str] = set()
+    for name, value in headers:
+        text = value.decode("latin-1").strip()
+        if name == b"cookie":
+            credentials |= {pair.partition("=")[2].strip() for pair in text.split(";")}
+        elif name in CREDENTIALS:
+            credentials.add(text.rpartition(" ")[2])
+    for pair in target.decode("latin-1").partition("?")[2].split("&"):
+        member, _, text = (unquote_plus(part) for part in pair.partition("="))
+        if names_key(member, text):
+            credentials.add(text)
+    return credentials - {""}
 
 
 def protocol_at(door: DoorName, target: bytes) -> Protocol | None:
