@@ -1,7 +1,7 @@
 """`playground tap`: an agent in this terminal, its requests through the server that owns the
 database. While the agent runs, the terminal and its signals are the agent's.
 
-What each agent is started with: `tap/agents`.
+What each agent is started with: `tap/agents`. Threat 36 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import argparse
 import http.client
 import json
 import os
-import secrets
 import shlex
 import shutil
 import signal
@@ -421,8 +420,14 @@ def _print(
     upstream: Upstream,
     db: Path,
 ) -> int:
-    """Lines of a shell that start the agent, on stdout; its files stay as long as the tap."""
-    scratch = db.with_name(db.name + ".taps") / secrets.token_hex(8)
+    """Lines of a shell that start the agent, on stdout; its files stay until the next time after
+    the tap was revoked."""
+    folder = db.with_name(db.name + ".taps")
+    open_taps = {row["id"] for row in server.ask("GET", "/taps") if row["revoked_ms"] is None}
+    for printed in folder.iterdir() if folder.is_dir() else ():
+        if printed.name not in open_taps:
+            shutil.rmtree(printed, ignore_errors=True)
+    scratch = folder / str(tap["id"])
     launch = _prepare(agent, command, server.base, tap["secret"], upstream, scratch)
     write_scratch(launch, scratch)
     for name in sorted(os.environ.keys() - launch.environment.keys()):

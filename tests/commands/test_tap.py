@@ -104,6 +104,8 @@ class Stub:
         name = path.removeprefix("/providers/")
         if name in PROFILES:
             return JSONResponse(to_data(PROFILES[name]))
+        if path == "/taps" and request.method == "GET":
+            return JSONResponse([{"id": "tap1", "revoked_ms": None}, {"id": "t", "revoked_ms": 1}])
         if path == "/taps" and not self.older:
             return JSONResponse({"id": "tap1", "secret": SECRET, "urls": {}}, 201)
         if path == "/taps/tap1/revoke":
@@ -249,8 +251,9 @@ def test_a_command_of_any_kind(tmp_path: Path, typed: Typed, stub: Stub) -> None
 
 
 def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
-    """They start it as the launcher would, and what they need stays."""
+    """They start it as the launcher would, and what they need stays as long as the tap."""
     fake(tmp_path, "claude")
+    (tmp_path / "a.db.taps" / "t").mkdir(parents=True)
     code, out, said = typed("tap", "claude", "--print", "--db", "a.db", "--", "-p", "it's")
     assert code == 0
     subprocess.run(["sh", "-eu"], input=out, text=True, check=True, timeout=30)
@@ -266,7 +269,8 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     assert SECRET in Path(path).read_text()
     assert Path(path).stat().st_mode & 0o777 == 0o600
     assert stub.url in said
-    assert stub.paths()[-1] == "/taps", "it stays until it is revoked"
+    assert "/taps/tap1/revoke" not in stub.paths(), "it stays until it is revoked"
+    assert [path.name for path in (tmp_path / "a.db.taps").iterdir()] == ["tap1"]
 
 
 @each_row(
