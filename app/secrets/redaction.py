@@ -531,11 +531,15 @@ class _Spans:
         self.all: list[Span] = []
 
     def add(self, start: int, end: int) -> None:
-        """Nothing begins before the last span does."""
-        if self.all and start <= self.all[-1][1]:
-            first, last = self.all.pop()
-            start, end = min(first, start), max(last, end)
-        self.all.append((start, end))
+        """In any order: what may be base64 is read again with the next end of a line."""
+        later = list[Span]()
+        while self.all and self.all[-1][0] > start:
+            later.append(self.all.pop())
+        for span in ((start, end), *reversed(later)):
+            if self.all and span[0] <= self.all[-1][1]:
+                first, last = self.all.pop()
+                span = first, max(last, span[1])
+            self.all.append(span)
 
     def within(self, start: int, end: int) -> list[Span]:
         inner: list[Span] = []

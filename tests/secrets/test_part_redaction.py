@@ -35,6 +35,18 @@ def test_a_long_piece_is_read_like_short_ones(monkeypatch: pytest.MonkeyPatch) -
         assert spans(text) == whole
 
 
+def test_what_lies_between_two_keys_is_shown_however_it_comes() -> None:
+    """Also where it may be base64, which is read again with the next end of a line."""
+    other = "a" * 12
+    text, cuts = f"{SECRET.encode().hex()}1{other}\\n", (1, 3, 50)
+    for size in cuts:
+        part = PartRedactor(Redactor([SECRET, other]))
+        for start in range(0, len(text), size):
+            part.feed(text[start : start + size])
+        part.end(whole=True)
+        assert part.masked(0, text) == f"{'*' * 50}1{'*' * 12}\\n"
+
+
 def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
 
