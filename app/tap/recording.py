@@ -66,7 +66,7 @@ from app.tap.history import (
     tail_of,
     thread_of,
 )
-from app.tap.relay import AgentRequest, Exchange, RawHeaders
+from app.tap.relay import AgentRequest, RawHeaders
 from app.tap.taps import Taps, without_key
 
 MOST_KNOWN = 20_000
@@ -138,7 +138,7 @@ class AgentSessions:
         self._known_taps: set[str] = set()
         self._placing = asyncio.Lock()
 
-    def observe(self, request: AgentRequest) -> Exchange:
+    def observe(self, request: AgentRequest) -> AgentExchange:
         """What follows `request` and its answer."""
         return AgentExchange(self, request)
 
@@ -504,7 +504,7 @@ class AgentExchange:
         """Cancelled by Stop, as the reader of any answer is; and by the end of this one."""
         assert self._followed is not None
         try:
-            await self._followed.task
+            await asyncio.wait({self._followed.task})
         finally:
             if not self._followed.task.done():
                 gone = NetworkError("interrupted", LEFT, began=True)

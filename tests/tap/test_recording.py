@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from app.core.errors import Refused
 from app.core.events import (
     AnswerPassed,
     CallStarted,
@@ -25,11 +25,12 @@ from app.core.events import (
 )
 from app.core.session import Prompt, Session
 from app.core.settings import Profile
+from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.net.client import NetworkError
+from app.engine.fork import ForkPlace, fork
 from app.protocols.registry import FACTS, codec
-from app.tap.recording import AgentSessions
-from app.tap.relay import AgentRequest
+from app.tap.recording import AgentExchange, AgentSessions
+from app.tap.relay import AgentRequest, RawHeaders
 from app.tap.taps import Tap, Taps
 from tests.engine.running import ALLOW_ALL, KEY, begun, events_of, rested, running
 from tests.loopback import listening
@@ -39,14 +40,22 @@ pytestmark = pytest.mark.anyio
 PROTOCOLS = ("anthropic", "openai_chat", "openai_responses", "gemini", "ollama")
 
 
-@dataclass
 class Door:
-    """A tap of `engine`, at `url`; requests bear `headers` more."""
+    """The relay alone, at `url`: bytes as they come, and what follows them. Requests bear `headers`
+    more. `open` says which engine is behind it."""
 
-    engine: Engine
-    protocol: Any
-    url: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
+    def __init__(self, protocol: Any) -> None:
+        self.protocol = protocol
+        self.headers: dict[str, str] = {}
+        self.url = ""
+        self.engine: Engine
+        self._sessions: AgentSessions
+        self._client: httpx.AsyncClient
+
+    def open(self, engine: Engine) -> None:
+        clock = engine.sessions.clock
+        taps = Taps(engine.library, engine.keys, engine.profile, clock, lambda: "tap")
+        self.engine, self._sessions = engine, AgentSessions(engine, taps, b"key")
 
     def profile(self) -> Profile:
         return Profile("tapped", self.protocol, self.url, model="simulator")
@@ -54,57 +63,74 @@ class Door:
     async def sessions(self) -> list[Session]:
         """The tapped ones, the oldest first."""
         found = []
-        for session_id in reversed(await self.engine.log.tapped("tap", 100)):
+        for session_id in await self.engine.log.tapped("tap", 100):
             async with self.engine.sessions.holding(session_id) as live:
                 found.append(live.session)
         return sorted(found, key=lambda session: session.started_ms)
 
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Door]:
+        app = Starlette(routes=[Route("/{path:path}", self._relay, methods=["POST"])])
+        async with httpx.AsyncClient(timeout=30) as self._client, listening(app) as self.url:
+            yield self
 
-@asynccontextmanager
-async def tapped(engine: Engine, simulator: str, protocol: Any) -> AsyncIterator[Door]:
-    """The relay alone: bytes as they come, and what follows them."""
-    door = Door(engine, protocol)
-    taps = Taps(engine.library, engine.keys, engine.profile, engine.sessions.clock, lambda: "tap")
-    sessions = AgentSessions(engine, taps, b"key")
-    tap = Tap("tap", "", "simulator", "nothing", "tester", 0)
-
-    async def relay(request: Request) -> StreamingResponse:
-        body, path = await request.body(), request.url.path
-        target = path + (f"?{request.url.query}" if request.url.query else "")
-        headers = [
-            *request.headers.raw,
-            *((k.encode(), v.encode()) for k, v in door.headers.items()),
-        ]
-        upstream = simulator + FACTS[protocol].simulated + target
-        exchange = sessions.observe(
-            AgentRequest(
-                tap, "anthropic", "POST", target.encode(), headers, body, upstream,
-                Profile("upstream", protocol, simulator), engine.sessions.clock(),
-            )
-        )  # fmt: skip
-        await exchange.begin()
-        key = codec(protocol).key_header(KEY, ())
-        sent = client.build_request(
-            "POST", upstream, content=body, headers={**dict(request.headers), **key}
+    def request(self, target: str, body: bytes, headers: RawHeaders = ()) -> AgentRequest:
+        simulator = self.engine.client._simulator_url() + FACTS[self.protocol].simulated
+        own = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        return AgentRequest(
+            Tap("tap", "", "simulator", "nothing", "tester", 0),
+            "anthropic",
+            "POST",
+            target.encode(),
+            [*headers, *own],
+            body,
+            simulator + target,
+            Profile("upstream", self.protocol, simulator),
+            self.engine.sessions.clock(),
         )
-        answer = await client.send(sent, stream=True)
+
+    def observe(self, request: AgentRequest) -> AgentExchange:
+        return self._sessions.observe(request)
+
+    async def _relay(self, asked: Request) -> StreamingResponse:
+        target = asked.url.path + (f"?{asked.url.query}" if asked.url.query else "")
+        request = self.request(target, await asked.body(), asked.headers.raw)
+        exchange = self.observe(request)
+        await exchange.begin()
+        headers = {**dict(asked.headers), **codec(self.protocol).key_header(KEY, ())}
+        sent = self._client.build_request(
+            "POST", request.url, content=request.body, headers=headers
+        )
+        answer = await self._client.send(sent, stream=True)
         exchange.answered(answer.status_code, answer.headers.raw)
 
         async def passed() -> AsyncIterator[bytes]:
-            trouble = None
-            try:
-                async for data in answer.aiter_raw():
-                    yield await exchange.pass_on(data)
-            except httpx.HTTPError:
-                trouble = NetworkError("interrupted", "It broke off.", began=True)
-            yield await exchange.end(trouble)
+            async for data in answer.aiter_raw():
+                yield await exchange.pass_on(data)
+            yield await exchange.end(None)
 
         return StreamingResponse(passed(), answer.status_code, dict(answer.headers))
 
-    app = Starlette(routes=[Route("/{path:path}", relay, methods=["POST"])])
-    async with httpx.AsyncClient(timeout=30) as client, listening(app) as url:
-        door.url = url
-        yield door
+
+@asynccontextmanager
+async def both(tmp_path: Path, protocol: str = "anthropic") -> AsyncIterator[tuple[Engine, Door]]:
+    """The agent, and the door that it asks at."""
+    (tmp_path / "agent").mkdir()
+    engines = running(tmp_path), running(tmp_path / "agent")
+    async with engines[0] as ours, engines[1] as agent, Door(protocol).listening() as door:
+        door.open(ours)
+        yield agent, door
+
+
+async def one_turn(
+    agent: Engine, door: Door, prompt: str, *tools: str, system: str = "You help."
+) -> str:
+    session_id = await begun(
+        agent, tools, rules=ALLOW_ALL, profile=door.profile(), model="simulator", system=system
+    )
+    await agent.runner.prompt(session_id, prompt)
+    await rested(agent, session_id)
+    return session_id
 
 
 def told(session: Session) -> list[Any]:
@@ -123,25 +149,119 @@ def told(session: Session) -> list[Any]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_tapped_conversation_is_the_agents_own(tmp_path: Path, protocol: Any) -> None:
-    (tmp_path / "agent").mkdir()
-    async with running(tmp_path) as ours, running(tmp_path / "agent") as agent:
-        simulator = ours.client._simulator_url()
-        async with tapped(ours, simulator, protocol) as door:
-            session_id = await begun(
-                agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile(), model="simulator"
-            )
-            for prompt in ("What is the weather in Oslo?", "And in Bergen?", "Thank you."):
-                await agent.runner.prompt(session_id, prompt)
-                own = await rested(agent, session_id)
-            (session,) = await door.sessions()
-            log = await ours.log.events(session.id)
+async def test_a_tapped_conversation_is_the_agents_own(tmp_path: Path, protocol: str) -> None:
+    async with both(tmp_path, protocol) as (agent, door):
+        session_id = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
+        for prompt in ("And in Bergen?", "Thank you."):
+            await agent.runner.prompt(session_id, prompt)
+            own = await rested(agent, session_id)
+        (session,) = await door.sessions()
+        log = await door.engine.log.events(session.id)
     assert told(session) == told(own)
-    assert [turn.end is not None for turn in session.turns] == [True] * len(own.turns)
     assert session.state == "idle"
     received = events_of(log, RequestReceived)
-    assert [one.matched for one in received][:1] == ["new"]
-    assert {one.matched for one in received[1:]} <= {"call", "message"}
+    assert received[0].matched == "new"
+    assert {event.matched for event in received[1:]} <= {"call", "message"}
     assert len(events_of(log, AnswerPassed)) == len(own.turns)
     assert len(events_of(log, CallStarted)) == len(list(own.calls())) > 0
     assert not events_of(log, Warned)
+
+
+async def test_requests_without_tools_and_sub_agents_are_sessions_of_their_own(
+    tmp_path: Path,
+) -> None:
+    async with both(tmp_path) as (agent, door):
+        door.headers["x-claude-code-session-id"] = "s-1"
+        main = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
+        await one_turn(agent, door, "Write a title.", system="You write titles.")
+        await agent.runner.prompt(main, "And in Bergen?")
+        await rested(agent, main)
+        door.headers["x-claude-code-agent-id"] = "a-1"
+        await one_turn(agent, door, "Look up the weather in Rome.", "get_weather")
+        sessions = {session.items[0].text: session for session in await door.sessions()}
+    first = sessions["What is the weather in Oslo?"]
+    assert [item.text for item in first.items if isinstance(item, Prompt)][1:] == ["And in Bergen?"]
+    parents = {text: one.tapped and one.tapped.parent for text, one in sessions.items()}
+    assert parents == {
+        "What is the weather in Oslo?": "",
+        "Write a title.": first.id,
+        "Look up the weather in Rome.": first.id,
+    }
+    assert {one.tapped and one.tapped.thread for one in sessions.values()} == {"s-1"}
+
+
+@pytest.mark.parametrize("headers", [{}, {"session-id": "s-1"}], ids=["nameless", "named"])
+async def test_after_a_start_a_conversation_goes_on_where_it_was(
+    tmp_path: Path, headers: dict[str, str]
+) -> None:
+    """By its header or by what it says; a call that runs at the agent stays so meanwhile."""
+    (tmp_path / "agent").mkdir()
+    async with running(tmp_path / "agent") as agent, Door("anthropic").listening() as door:
+        door.headers.update(headers)
+        async with running(tmp_path) as ours:
+            door.open(ours)
+            session_id = await begun(agent, ["get_weather"], profile=door.profile())
+            await agent.runner.prompt(session_id, "What is the weather in Oslo?")
+            own = await rested(agent, session_id)  # its call waits for the agent's user
+            assert own.state == "waiting"
+        async with running(tmp_path) as ours:
+            door.open(ours)
+            (session,) = await door.sessions()
+            assert [call.status for call in session.calls()] == ["running"]
+            await agent.runner.decide(
+                session_id, "1.1", DecisionRequest("run", own.call("1.1").digest)
+            )
+            own = await rested(agent, session_id)
+            (session,) = await door.sessions()
+    assert told(session) == told(own)
+    assert session.state == "idle"
+
+
+async def test_a_history_that_was_rewritten_is_said_to_be(tmp_path: Path) -> None:
+    """The agent forks where it had made a call: what it says from there on follows."""
+    async with both(tmp_path) as (agent, door):
+        door.headers["session-id"] = "s-1"
+        session_id = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
+        place = ForkPlace(prompt=1)
+        forked = await fork(agent, session_id, place, text="What is the weather in Rome?")
+        await rested(agent, forked)
+        (session,) = await door.sessions()
+    prompts = [item.text for item in session.items if isinstance(item, Prompt)]
+    assert prompts == ["What is the weather in Oslo?", "What is the weather in Rome?"]
+    warnings = [warned.message for turn in session.turns for warned in turn.warnings]
+    assert warnings == ["The agent rewrote its history: 3 messages became 1."]
+
+
+async def test_what_was_asked_in_vain_is_asked_again_in_the_same_session(tmp_path: Path) -> None:
+    async with both(tmp_path) as (agent, door):
+        await one_turn(agent, door, "Say it. [[fault:http-429-then-ok-2]]")
+        (session,) = await door.sessions()
+    assert session.prompts == 1
+    assert [turn.dropped for turn in session.turns] == [True, True, False]
+
+
+async def test_stop_ends_what_is_under_way_and_refuses_what_comes(tmp_path: Path) -> None:
+    async with both(tmp_path) as (agent, door):
+        await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
+        (session,) = await door.sessions()
+        with pytest.raises(Refused, match="An agent runs this session"):
+            await door.engine.runner.prompt(session.id, "I am not the agent.")
+        request = door.request("/v1/messages", session.turns[-1].request.body.encode())
+        exchange = door.observe(request)
+        await exchange.begin()
+        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        start = b'event: message_start\ndata: {"type": "message_start", "message": {"id": "m"}}\n\n'
+        assert await exchange.pass_on(start) == start
+        await door.engine.runner.stop(session.id)
+        await exchange.stopped.wait()
+        await exchange.leave()
+        with pytest.raises(Refused, match="stopped this session"):
+            await door.observe(request).begin()
+        await door.engine.runner.resume(session.id)
+        again = door.observe(request)
+        await again.begin()
+        await again.leave()
+        (session,) = await door.sessions()
+    failures = [turn.failure and turn.failure.failure for turn in session.turns]
+    assert failures[-2:] == ["stopped", "interrupted"]
+    assert [turn.client_gone for turn in session.turns][-2:] == [True, True]
