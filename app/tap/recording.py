@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from app.core.errors import Refused
 from app.core.events import (
     AnswerPassed,
     CallChecked,
@@ -66,7 +65,8 @@ from app.tap.history import (
     tail_of,
     thread_of,
 )
-from app.tap.relay import AgentRequest, RawHeaders
+from app.tap.refusals import Refused
+from app.tap.relay import STOPPED, AgentRequest, RawHeaders
 from app.tap.taps import Taps, without_key
 
 MOST_KNOWN = 20_000
@@ -183,7 +183,7 @@ class AgentSessions:
 
     def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
         """None where the body is not JSON in UTF-8."""
-        data = _plain(request)
+        data = request.body or b""
         try:
             text = data.decode("utf-8")
             value = json.loads(text)
@@ -283,7 +283,7 @@ class AgentSessions:
         """The caller holds the session."""
         session, now = live.session, self.engine.sessions.clock()
         if session.stopped:
-            raise Refused("The user has stopped this session in the playground.")
+            raise Refused(403, STOPPED)
         thread = self._threads.setdefault(live.id, Thread())
         tail = tail_of(session, self._known(session, thread, asked.protocol), asked.body)
         settings = self._settings(session, thread, asked)
@@ -451,18 +451,6 @@ def _at_agent(session: Session, turn: Turn) -> list[Event]:
         )
         events.append(CallStarted(call.id, call.attempt))
     return events
-
-
-def _plain(request: AgentRequest) -> bytes:
-    """The body without its content coding; as it is where that cannot be undone."""
-    data = request.body or b""
-    coding = next((v for k, v in request.headers if k.lower() == b"content-encoding"), b"")
-    if coding.decode("latin-1").strip().lower() not in CODINGS:
-        return data
-    try:
-        return b"".join(Decompressor().feed(data))
-    except ValueError:
-        return data
 
 
 def _title(item: Any) -> str:

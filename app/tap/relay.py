@@ -35,6 +35,8 @@ LOST = "The answer was being changed here when something went wrong; ask again."
 
 STOPPED = "The user has stopped this session in the playground."
 
+STOPPED = "The user stopped this session in the playground; it can be let go on there."
+
 LEAVING_S = 1.0
 """How long an Exchange may take to end when the server does."""
 

@@ -7,9 +7,12 @@ link: they are the longest part of a start.
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
+from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -28,7 +31,8 @@ from app.engine.engine import Engine
 from app.render.environment import environment
 from app.render.fragments import error_page, toast
 from app.tap.door import Door
-from app.tap.relay import Relay
+from app.tap.relay import AgentRequest, Exchange, Observe, Relay
+from app.tap.taps import Taps
 from app.tap.upstream import Upstreams
 from app.web.assets import Assets
 from app.web.forms import as_json, wants
@@ -326,6 +330,7 @@ def warm() -> None:
     """Import all pages, so that none waits for it when it is first asked for."""
     for route in _routes():
         import_module(route.endpoint.__module__)
+    import_module("app.tap.recording")
 
 
 def make_app(
@@ -360,12 +365,28 @@ def make_app(
         guard,
         taps=site.taps,
         upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
-        relay=Relay(engine.net, mask=mask),
+        relay=Relay(engine.net, _observing(engine, site.taps, token), mask),
         is_own_host=guard.is_own_host,
         clock=engine.sessions.clock,
         mask=mask,
     )
     return door, site
+
+
+def _observing(engine: Engine, taps: Taps, token: str | None) -> Observe:
+    """What follows the requests of agents, imported by the first of them. Bodies are told from each
+    other by digests that are keyed, so that nobody without the token can try what they were."""
+    key = hashlib.sha256(b"bodies " + (token or secrets.token_hex()).encode()).digest()
+
+    @cache
+    def sessions() -> Any:
+        return import_module("app.tap.recording").AgentSessions(engine, taps, key)
+
+    def observe(request: AgentRequest) -> Exchange:
+        exchange: Exchange = sessions().observe(request)
+        return exchange
+
+    return observe
 
 
 async def refusal(request: Request, error: Exception) -> Response:

@@ -9,12 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import StreamingResponse
-from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import Refused
 from app.core.events import (
@@ -28,11 +24,13 @@ from app.core.settings import Profile
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
-from app.protocols.registry import FACTS, codec
+from app.tap import refusals
+from app.tap.door import Door
 from app.tap.recording import AgentExchange, AgentSessions
-from app.tap.relay import AgentRequest, RawHeaders
+from app.tap.relay import AgentRequest, Relay
 from app.tap.taps import Tap, Taps
-from tests.engine.running import ALLOW_ALL, KEY, begun, events_of, rested, running
+from app.tap.upstream import DOORS, Upstreams
+from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.loopback import listening
 
 pytestmark = pytest.mark.anyio
@@ -40,90 +38,86 @@ pytestmark = pytest.mark.anyio
 PROTOCOLS = ("anthropic", "openai_chat", "openai_responses", "gemini", "ollama")
 
 
-class Door:
-    """The relay alone, at `url`: bytes as they come, and what follows them. Requests bear `headers`
-    more. `open` says which engine is behind it."""
+class Tapping:
+    """A server with nothing but the door for agents. `open` says which engine is behind it; the
+    agent's requests bear `headers`."""
 
     def __init__(self, protocol: Any) -> None:
         self.protocol = protocol
         self.headers: dict[str, str] = {}
-        self.url = ""
         self.engine: Engine
+        self.tap: Tap
+        self._secret = ""
+        self._url = ""
         self._sessions: AgentSessions
-        self._client: httpx.AsyncClient
+        self._app: ASGIApp
 
-    def open(self, engine: Engine) -> None:
+    async def open(self, engine: Engine) -> None:
         clock = engine.sessions.clock
-        taps = Taps(engine.library, engine.keys, engine.profile, clock, lambda: "tap")
+        taps = Taps(engine.library, engine.keys, engine.profile, clock, lambda: "a-tap")
+        if not self._secret:
+            self.tap, self._secret = await taps.create(agent="tester")
         self.engine, self._sessions = engine, AgentSessions(engine, taps, b"key")
+        self._app = Door(
+            not_there,
+            taps=taps,
+            upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
+            relay=Relay(engine.net, self._sessions.observe),
+            is_own_host=lambda scope: True,
+            clock=clock,
+        )
 
     def profile(self) -> Profile:
-        return Profile("tapped", self.protocol, self.url, model="simulator")
+        """What the agent has as its provider."""
+        door = next(name for name, spoken in DOORS.items() if self.protocol in spoken)
+        version = "/v1" if door == "openai" else ""
+        base = f"{self._url}/tap/{self._secret}/{door}{version}"
+        return Profile("tap", self.protocol, base, model="simulator", headers=dict(self.headers))
 
     async def sessions(self) -> list[Session]:
-        """The tapped ones, the oldest first."""
-        found = []
-        for session_id in await self.engine.log.tapped("tap", 100):
+        """The agent's, the oldest first."""
+        sessions = []
+        for session_id in await self.engine.log.tapped(self.tap.id, 100):
             async with self.engine.sessions.holding(session_id) as live:
-                found.append(live.session)
-        return sorted(found, key=lambda session: session.started_ms)
+                sessions.append(live.session)
+        return sorted(sessions, key=lambda session: session.started_ms)
+
+    def exchange(self, body: bytes) -> AgentExchange:
+        """A request as the relay would tell of it."""
+        upstream = Profile("simulator", self.protocol, "http://127.0.0.1:1")
+        url, target = "http://127.0.0.1:1/v1/messages", b"/v1/messages"
+        names = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        return self._sessions.observe(
+            AgentRequest(self.tap, "anthropic", "POST", target, names, body, url, upstream, 0)
+        )
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[Door]:
-        app = Starlette(routes=[Route("/{path:path}", self._relay, methods=["POST"])])
-        async with httpx.AsyncClient(timeout=30) as self._client, listening(app) as self.url:
+    async def listening(self) -> AsyncIterator[Tapping]:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await self._app(scope, receive, send)
+
+        async with listening(app) as self._url:
             yield self
 
-    def request(self, target: str, body: bytes, headers: RawHeaders = ()) -> AgentRequest:
-        simulator = self.engine.client._simulator_url() + FACTS[self.protocol].simulated
-        own = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-        return AgentRequest(
-            Tap("tap", "", "simulator", "nothing", "tester", 0),
-            "anthropic",
-            "POST",
-            target.encode(),
-            [*headers, *own],
-            body,
-            simulator + target,
-            Profile("upstream", self.protocol, simulator),
-            self.engine.sessions.clock(),
-        )
 
-    def observe(self, request: AgentRequest) -> AgentExchange:
-        return self._sessions.observe(request)
-
-    async def _relay(self, asked: Request) -> StreamingResponse:
-        target = asked.url.path + (f"?{asked.url.query}" if asked.url.query else "")
-        request = self.request(target, await asked.body(), asked.headers.raw)
-        exchange = self.observe(request)
-        await exchange.begin()
-        headers = {**dict(asked.headers), **codec(self.protocol).key_header(KEY, ())}
-        sent = self._client.build_request(
-            "POST", request.url, content=request.body, headers=headers
-        )
-        answer = await self._client.send(sent, stream=True)
-        exchange.answered(answer.status_code, answer.headers.raw)
-
-        async def passed() -> AsyncIterator[bytes]:
-            async for data in answer.aiter_raw():
-                yield await exchange.pass_on(data)
-            yield await exchange.end(None)
-
-        return StreamingResponse(passed(), answer.status_code, dict(answer.headers))
+async def not_there(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError(f"Nobody asks for {scope['path']}.")
 
 
 @asynccontextmanager
-async def both(tmp_path: Path, protocol: str = "anthropic") -> AsyncIterator[tuple[Engine, Door]]:
+async def both(
+    tmp_path: Path, protocol: str = "anthropic"
+) -> AsyncIterator[tuple[Engine, Tapping]]:
     """The agent, and the door that it asks at."""
     (tmp_path / "agent").mkdir()
     engines = running(tmp_path), running(tmp_path / "agent")
-    async with engines[0] as ours, engines[1] as agent, Door(protocol).listening() as door:
-        door.open(ours)
+    async with engines[0] as ours, engines[1] as agent, Tapping(protocol).listening() as door:
+        await door.open(ours)
         yield agent, door
 
 
 async def one_turn(
-    agent: Engine, door: Door, prompt: str, *tools: str, system: str = "You help."
+    agent: Engine, door: Tapping, prompt: str, *tools: str, system: str = "You help."
 ) -> str:
     session_id = await begun(
         agent, tools, rules=ALLOW_ALL, profile=door.profile(), model="simulator", system=system
@@ -196,16 +190,16 @@ async def test_after_a_start_a_conversation_goes_on_where_it_was(
 ) -> None:
     """By its header or by what it says; a call that runs at the agent stays so meanwhile."""
     (tmp_path / "agent").mkdir()
-    async with running(tmp_path / "agent") as agent, Door("anthropic").listening() as door:
+    async with running(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
         door.headers.update(headers)
         async with running(tmp_path) as ours:
-            door.open(ours)
+            await door.open(ours)
             session_id = await begun(agent, ["get_weather"], profile=door.profile())
             await agent.runner.prompt(session_id, "What is the weather in Oslo?")
             own = await rested(agent, session_id)  # its call waits for the agent's user
             assert own.state == "waiting"
         async with running(tmp_path) as ours:
-            door.open(ours)
+            await door.open(ours)
             (session,) = await door.sessions()
             assert [call.status for call in session.calls()] == ["running"]
             await agent.runner.decide(
@@ -246,8 +240,8 @@ async def test_stop_ends_what_is_under_way_and_refuses_what_comes(tmp_path: Path
         (session,) = await door.sessions()
         with pytest.raises(Refused, match="An agent runs this session"):
             await door.engine.runner.prompt(session.id, "I am not the agent.")
-        request = door.request("/v1/messages", session.turns[-1].request.body.encode())
-        exchange = door.observe(request)
+        body = session.turns[-1].request.body.encode()
+        exchange = door.exchange(body)
         await exchange.begin()
         exchange.answered(200, [(b"content-type", b"text/event-stream")])
         start = b'event: message_start\ndata: {"type": "message_start", "message": {"id": "m"}}\n\n'
@@ -255,10 +249,10 @@ async def test_stop_ends_what_is_under_way_and_refuses_what_comes(tmp_path: Path
         await door.engine.runner.stop(session.id)
         await exchange.stopped.wait()
         await exchange.leave()
-        with pytest.raises(Refused, match="stopped this session"):
-            await door.observe(request).begin()
+        with pytest.raises(refusals.Refused, match="stopped this session"):
+            await door.exchange(body).begin()
         await door.engine.runner.resume(session.id)
-        again = door.observe(request)
+        again = door.exchange(body)
         await again.begin()
         await again.leave()
         (session,) = await door.sessions()
