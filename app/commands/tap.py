@@ -177,6 +177,11 @@ class LocalServer:
         except (OSError, http.client.HTTPException, ValueError) as trouble:
             sentence = f"The server at {self.base} does not answer: {trouble}."
             raise PlaygroundError(sentence) from trouble
+        if status == 401:
+            raise PlaygroundError(
+                f"The server at {self.base} goes by another token, perhaps because it was started "
+                "with another PLAYGROUND_TOKEN; set the same one, or end that server."
+            )
         if status >= 400:
             if path.startswith("/taps") and status in (404, 405):
                 raise PlaygroundError(

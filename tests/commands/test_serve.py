@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.served import NO_TLS, START_S, WAIT_S, Served, environment, ran, served
+from tests.served import END_S, NO_TLS, START_S, WAIT_S, Served, environment, ran, served
 from tests.tables import rest_slow
 
 LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
@@ -117,6 +117,13 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         states = dict(connection.execute("SELECT id, state FROM sessions").fetchall())
     assert [states[one] for one in ids] == ["waiting", "interrupted"]
+
+
+def test_with_nothing_to_do_it_ends(tmp_path: Path) -> None:
+    """When that is: tests/commands/test_tap.py."""
+    with served(tmp_path / "a.db", "--idle-exit", "0.1") as one:
+        assert one.process.wait(END_S) == 0
+    assert (tmp_path / "server.log").read_text() == ""
 
 
 def test_a_second_server_refuses_and_names_the_first(tmp_path: Path, typed: Typed) -> None:

@@ -102,6 +102,8 @@ class Stub:
                 self.asked_often.touch()
             return PlainTextResponse("ok")
         name = path.removeprefix("/providers/")
+        if token != f"Bearer {TOKEN}":
+            return JSONResponse({"error": "No."}, 401)
         if name in PROFILES:
             return JSONResponse(to_data(PROFILES[name]))
         if path == "/taps" and request.method == "GET":
@@ -319,6 +321,16 @@ def test_a_server_without_taps(tmp_path: Path, typed: Typed, stub: Stub) -> None
     assert not (tmp_path / "seen").exists()
 
 
+def test_a_server_with_another_token(
+    tmp_path: Path, typed: Typed, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAYGROUND_TOKEN", "another-token")
+    fake(tmp_path, "claude")
+    code, _, said = typed("tap", "claude", "--db", "a.db")
+    assert (code, "PLAYGROUND_TOKEN" in said) == (1, True)
+    assert not (tmp_path / "seen").exists()
+
+
 def test_a_database_whose_owner_serves_nothing(
     tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,12 +348,11 @@ def test_a_database_whose_owner_serves_nothing(
 # The server -------------------------------------------------------------------------------------
 
 
-def test_a_server_is_started_found_and_ends_when_idle(
+def test_a_server_is_started_and_found(
     tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a session of its own, with nothing of its link in the log; the tap is open as long as its
     agent runs. It takes a server's start."""
-    monkeypatch.setattr(command, "IDLE_S", 1.0)
     monkeypatch.setenv("PLAYGROUND_PACE", "0")
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('an app of the user')")
@@ -352,6 +363,9 @@ def test_a_server_is_started_found_and_ends_when_idle(
     owner = owner_of(db)
     assert owner is not None
     assert os.getsid(owner.pid) == owner.pid != os.getsid(0)
+    line = ["ps", "-ww", "-o", "args=", "-p", str(owner.pid)]
+    typed_for_it = subprocess.run(line, capture_output=True, text=True, check=True, timeout=30)
+    assert typed_for_it.stdout.split()[-2:] == ["--idle-exit", "600"]
     server = find_or_start(db, 0, 600)
     assert server.base == owner.url
     url = seen(tmp_path)["environ"]["ANTHROPIC_BASE_URL"]
@@ -362,6 +376,7 @@ def test_a_server_is_started_found_and_ends_when_idle(
     (tap,) = server.ask("GET", "/taps")
     assert (tap["agent"], tap["upstream"]) == ("claude", "simulator")
     assert tap["revoked_ms"] is not None
+    os.kill(owner.pid, signal.SIGTERM)
     asyncio.run(until(lambda: owner_of(db) is None))
     assert (tmp_path / "a.db.server.log").read_text() == ""
 
