@@ -8,12 +8,14 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.loops.auto import auto_loop_factory
@@ -79,16 +81,12 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-EXPECTED = (
-    "ASGI callable returned without completing response.",
-    "Unsupported upgrade request.",
-    "No supported WebSocket library detected.",
-)
+EXPECTED = "ASGI callable returned without completing response."
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """The simulator drops connections on purpose, and can do so in no other way; a client that asks
-    for a WebSocket learns from the status of the answer."""
+    """The simulator drops connections on purpose, an answer to an agent ends as the provider's did,
+    and neither can do so in another way."""
     return not str(record.msg).startswith(EXPECTED)
 
 
@@ -149,6 +147,7 @@ class _QuietConnection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._size = 0
         self._patient = False
+        self._received = b""
         inner = self.app
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -172,7 +171,32 @@ class _QuietConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._timer is None:
             self._wait()
+        self._received = data
         super().data_received(data)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Where another protocol is asked for (by Java's client, HTTP/2): the request is answered
+        by this one, as it may be, but its parser has ended with the head. Another reads on. Who
+        asks for a WebSocket learns from the status of the answer: nothing is logged."""
+        upgrade = sys.exc_info()[1]
+        framing = self._framing()
+        if not framing or upgrade is None:
+            return
+        self.parser = _WithinRequest(self, framing).parser
+        if rest := self._received[upgrade.args[0] :]:
+            self.data_received(rest)
+
+    def _framing(self) -> bytes:
+        """The headers that tell how long the body is, of a request whose parser does not read it;
+        b"" where there is none."""
+        if self.parser is None or not self.parser.should_upgrade():
+            return b""
+        framing = [
+            name + b": " + value
+            for name, value in self.headers
+            if name == b"transfer-encoding" or (name == b"content-length" and int(value))
+        ]
+        return b"\r\n".join(framing)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -197,6 +221,8 @@ class _QuietConnection(HttpToolsProtocol):
             self._wait()
 
     def on_message_complete(self) -> None:
+        if self._framing():
+            return  # the body is still to come
         super().on_message_complete()
         self._patient = False
         self._stop_waiting()
@@ -230,6 +256,40 @@ class _QuietConnection(HttpToolsProtocol):
         else:
             self._timer = None
             self.transport.close()
+
+
+class _WithinRequest:
+    """The callbacks of a parser that begins at the body of a request: what it says of the head,
+    which it is given the framing of, the connection knows already."""
+
+    def __init__(self, connection: _QuietConnection, framing: bytes) -> None:
+        self._connection = connection
+        self._known = True
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n")
+        self._known = False
+
+    def on_message_begin(self) -> None:
+        if not self._known:
+            self._connection.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._known:
+            self._connection.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._known:
+            self._connection.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self._known:
+            self._connection.on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._connection.on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._connection.on_message_complete()
 
 
 @dataclass(frozen=True)

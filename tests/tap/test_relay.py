@@ -115,16 +115,16 @@ def _on_the_way(fault: FaultRow) -> bool:
 
 
 def fault_rows(every: bool) -> list[tuple[FaultRow, Protocol, bool]]:
-    """Those of the way on the protocols in turn, or each fault on all of them."""
+    """Those of the way on the protocols in turn; with `every` these on all of them, streamed and
+    not, and the others in turn."""
     rows = []
     for number, fault in enumerate(fault for fault in FAULTS if fault.name not in SILENT):
         known = fault.only.protocols if fault.only else PROTOCOLS
         spoken = [protocol for protocol in PROTOCOLS if protocol in known]
-        if not every and not _on_the_way(fault):
+        if every and _on_the_way(fault):
+            rows += [(fault, protocol, stream) for protocol in spoken for stream in (True, False)]
+        elif not every and not _on_the_way(fault):
             continue
-        if every:
-            rows += [(fault, protocol, True) for protocol in spoken]
-            rows += [(fault, protocol, False) for protocol in spoken if _on_the_way(fault)]
         else:
             rows.append((fault, spoken[number % len(spoken)], True))
     return rows
