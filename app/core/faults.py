@@ -5,7 +5,7 @@ stay in the log: `CallEnded.real` is what the tool returned, `CallEnded.result` 
 
 The same call gives the same result, always. Knows no schema: `fits` says whether a text would
 satisfy the tool's own; knows no clock: who runs the call waits for `slow`. What goes in is redacted
-already, for half of a key could not be told from other text.
+already, for half of a key looks like other text.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def _turned_pieces(
 
 def wrong(text: str, fits: Callable[[str], bool] = lambda _: False) -> str:
     """`text` with other types, as JSON: all its leaves turned, or where that would fit still, the
-    whole. What fits whatever it is told keeps its turned leaves."""
+    whole. What fits any instruction keeps its turned leaves."""
     is_json, value = _read(text)
     value = value if is_json else text
     leaves = turned(value, 0)

@@ -197,7 +197,7 @@ def _alike(other: Rule, rule: Rule) -> bool:
 
 def _meets(other: Rule, rule: Rule, call: Call) -> bool:
     """Whether `one` keeps something back that `rule` is about, or would, were it switched on. One
-    that asks about some arguments does, where `rule` is about all: whoever wrote it wants to see
+    that asks about some arguments does, where `rule` is about all: its author wants to see
     those. One that asks about the whole tool is what the user answers by `rule`."""
     asks = other.action == "ask" and other.when and not rule.when
     if other.action not in KEEPS_BACK and not asks:

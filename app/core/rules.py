@@ -121,7 +121,7 @@ def _climbs(when: Mapping[str, Any], values: Any) -> bool:
 
 def _steps_up(text: str) -> bool:
     """Whether somebody who reads `text` as a path or an address may find a step `..` in it: after
-    what is decoded once or several times, made plain (NFKC), and told without control characters.
+    what is decoded once or several times, made plain (NFKC), without control characters.
     """
     for _ in range(_MOST_DECODED):
         plain = unquote(text.replace("%c0%ae", ".").replace("%C0%AE", "."))

@@ -42,7 +42,7 @@ class Server:
 class Replaced:
     """A value of a server that may be a key, and the `${variable}` that stands there now: at
     `part` of the server ("env", "args" ...), of several the one `key` names. `why` is a reason, and
-    `place` and `hint` are for a user; the value itself is told to nobody."""
+    `place` and `hint` are for a user; the value itself is shown nowhere."""
 
     part: str
     key: str | int

@@ -478,7 +478,7 @@ class Session:
         return item.calls if isinstance(item, Turn) and item.end is not None else []
 
     def current(self, call: Call) -> bool:
-        """Whether it is one of `current_calls`: told by its turn, for a turn can have thousands."""
+        """Whether it is one of `current_calls`: its turn knows, for it can have thousands."""
         turns = {call.turn for call in self.current_calls[:1]}
         return call.turn in turns and self.by_call.get(call.id) is call
 
@@ -582,7 +582,7 @@ def held(calls: Sequence[Call], call: Call) -> Call | None:
     """The first call of `calls` that `call` waits for, or None: calls keep the model's order.
 
     Only what is parallel-safe runs beside what is. An earlier call that still waits for a user
-    counts: a read must not overtake a write that comes before it, whoever decides first.
+    counts: a read must not overtake a write that comes before it, in any order of decisions.
     """
     for other in calls:
         if other is call:

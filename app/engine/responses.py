@@ -620,7 +620,7 @@ _NAMED_IN_PIECES = ("openai_chat",)
 
 
 class StreamingValidation:
-    """The open calls of one answer. Of each at most one doubt is told: the first."""
+    """The open calls of one answer. Of each at most one doubt is sent: the first."""
 
     def __init__(self, tools: Sequence[Tool], protocol: str) -> None:
         # A free-form tool is given text, of which there is nothing to be checked.
@@ -630,7 +630,7 @@ class StreamingValidation:
         self._open: dict[int, IncrementalValidator | None] = {}  # None: the name is not known yet
 
     def after(self, event: Event) -> CallDoubted | None:
-        """What is certain once `event` was told, and was not before it."""
+        """What is certain after `event`, and was not before it."""
         match event:
             case PartStarted(index=index, part_kind="call", name=name):
                 if not name or (self._in_pieces and self._goes_on(name)):
@@ -645,7 +645,7 @@ class StreamingValidation:
         return None
 
     def at_end(self, event: PartEnded) -> CallDoubted | None:
-        """The same for a call whose name is known only now; to be told before `event`."""
+        """The same for a call whose name is known only now; it goes before `event`."""
         late = event.index in self._open and self._open[event.index] is None
         tool = self._tools.get(event.name) if late else None
         if tool is None or event.meta.get("type") == "custom":

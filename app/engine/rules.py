@@ -296,7 +296,7 @@ class RuleStore:
             return None
 
     async def _code_now(self, tool: Tool) -> str | None:
-        """The same by what an open connection has told, where there is one."""
+        """The same by what an open connection knows, where there is one."""
         try:
             async with asyncio.timeout(BIND_S):
                 checked = await self._executors.known("", tool, "{}")

@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     """The same for every attempt at the same thing: who has had its effect before can tell, and
-    who reads other arguments, which a user edited, is not told that it has. What is spelled in
+    who reads other arguments, which a user edited, does not learn that it has. What is spelled in
     another way is the same."""
     fingerprint = hashlib.sha256(canonical(arguments).encode()).hexdigest()[:16]
     return f"{session_id}/{call_id}/{fingerprint}"
@@ -376,13 +376,13 @@ _BROKEN = text_result(
 # the fault.
 
 STEP_S = 1.0
-"""How often it is told how long a result is held back still, in seconds."""
+"""How often the page gets how long a result is still held back, in seconds."""
 
 Sleep = Callable[[float], Awaitable[object]]
 
 
 class FaultStaging:
-    """The fault of one call, "" for none. `keep` is told what is held back before it is."""
+    """The fault of one call, "" for none. `keep` gets what is held back before it is."""
 
     def __init__(
         self,

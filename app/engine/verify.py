@@ -312,7 +312,7 @@ def _bytes_differ(
 
 
 def _again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
-    """What the decoder yields for the whole body; its end is told only where it was seen."""
+    """What the decoder yields for the whole body; its end is there only if it was seen."""
     if answer.started is None:
         return []
     decoder = codec(answer.sent.protocol).decoder(answer.started.status)
@@ -398,7 +398,7 @@ def _facts_differ(
     """Both are gone through side by side, up to the first place where one has another event. Texts
     are compared by part: of a secret a delta may have fewer stars than any secret is long."""
     if answer.started is None and len(logged) == 1 and isinstance(logged[0].event, ResponseFailed):
-        return  # nothing came that could be decoded: the failure was told by the network
+        return  # nothing came that could be decoded: the failure is the network's
     for place, (fact, other) in enumerate(zip_longest(logged, decoded), 1):
         if fact is None or other is None:
             yield (

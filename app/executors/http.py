@@ -137,7 +137,7 @@ def _status(request: Request, fetched: net_fetch.FetchResponse) -> str:
 
 
 def _piece(fetched: net_fetch.FetchResponse, redactor: Redactor) -> Content:
-    """The body as text, as JSON where it says so and is, as an image, or told by its size."""
+    """The body as text, as JSON where it says so and is, as an image, or its size."""
     kind = fetched.headers.get("content-type", "").split(";")[0].strip()
     picture = image_content(fetched.body)
     if picture is not None:

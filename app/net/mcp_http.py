@@ -193,7 +193,7 @@ def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
 
 
 def _counted(stream: Any, heard: OnArrival) -> httpx2.AsyncByteStream:
-    """A body without end, of which `heard` is told: each event has a line of data at least."""
+    """A body without end, of which `heard` is notified: each event has a line of data at least."""
     import httpx2
 
     class Counted(httpx2.AsyncByteStream):

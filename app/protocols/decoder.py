@@ -219,7 +219,7 @@ class EventBuilder:
             part.sure = -1
 
     def lose(self) -> None:
-        """An event could not be read. Nobody knows what it told, so there will be no good end."""
+        """An event could not be read. What it said is not known, so there will be no good end."""
         self._doubts += 1
         self._lost = True
 
@@ -497,7 +497,7 @@ class BodyDecoder:
             case "too_large" if self._status < 400:
                 self._fail_too_large(frame)
             case "too_large":
-                pass  # The status has told already that this is an error.
+                pass  # The status says already that this is an error.
             case "fields" | "comment":
                 self._cut = self._cut or not frame.complete
 

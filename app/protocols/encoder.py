@@ -214,7 +214,7 @@ class Names:
 
     A model may invent a name that no provider takes back; sent as it came, it would have every
     further request of the session refused. The name of a tool that is sent along stays as it is:
-    whoever takes the tool takes the call. `odd` are the letters that are not taken.
+    what takes the tool takes the call. `odd` are the letters that are not taken.
     """
 
     def __init__(

@@ -164,7 +164,7 @@ def http_sentence(status: int, words: str, advice: Advice | None = None, error: 
 
 
 def error_sentence(words: str) -> str:
-    """A sentence on an error told inside an answer whose status was good."""
+    """A sentence on an error inside an answer whose status was good."""
     if not words:
         return "The provider broke the answer off with an error. Retry."
     return f"The provider broke the answer off: {_end_sentence(words)} Retry."

@@ -134,7 +134,7 @@ def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
 def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]:
     """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form.
 
-    Where Responses is told nothing of strict it makes a schema strict by itself.
+    Without the word `strict` Responses makes a schema strict by itself.
     """
     limits, members, freeform = LIMITS[protocol], form, tool.format is not None
     match protocol:

@@ -72,7 +72,7 @@ def rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str] = PR
 def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
     """`schema` as the strict mode of `protocol` wants it; "" is that of all who have one.
 
-    What a model is told no longer by a keyword it is told in the description.
+    What no keyword says any longer is in the description for the model.
     """
     losses = Losses()
     strict = Strict((protocol,) if protocol else STRICT_PROTOCOLS, losses)
@@ -92,7 +92,7 @@ def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
 
 def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
     """`schema` without the patterns that OpenAI cannot compile and, where its lists are too many
-    for Gemini, without their maxItems; for `protocols` alone. Both are told in descriptions.
+    for Gemini, without their maxItems; for `protocols` alone. Both go into descriptions.
     """
     losses = Losses()
     result: Mapping[str, Any] = schema
@@ -211,7 +211,7 @@ class Strict:
         return node
 
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
-        """Take out what strict mode refuses; what is told to the model instead."""
+        """Take out what strict mode refuses; what the description says instead."""
         dropped: dict[str, Any] = {}
         words = (*self.words, "items") if isinstance(node.get("items"), list) else self.words
         for key in words:

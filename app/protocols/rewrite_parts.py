@@ -41,7 +41,7 @@ class Losses:
 
 
 def add_to_description(schema: dict[str, Any], dropped: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` with what was dropped told to the model in the description."""
+    """`schema` with what was dropped in the description, for the model."""
     if not dropped:
         return schema
     words = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in dropped.items()]
@@ -51,7 +51,7 @@ def add_to_description(schema: dict[str, Any], dropped: Mapping[str, Any]) -> di
 
 
 def without_items(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
-    """`schema` without any maxItems, which is told in descriptions."""
+    """`schema` without any maxItems, which goes into descriptions."""
     return changed_within(schema, lambda node, place: _no_most(node, losses, place))
 
 
@@ -63,7 +63,7 @@ def _no_most(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, An
 
 
 def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
-    """`schema` without the patterns that OpenAI refuses, which are told in descriptions."""
+    """`schema` without the patterns that OpenAI refuses, which go into descriptions."""
     return changed_within(schema, lambda node, place: _no_pattern(node, losses, place))
 
 

@@ -125,7 +125,7 @@ def _usage(usage: Usage) -> dict[str, int | None] | None:
 
 
 def _error(end: ResponseEnded | ResponseFailed) -> Any:
-    """The provider's own error; where it told none and nothing could be read, our sentence."""
+    """The provider's own error; where it sent none and nothing could be read, our sentence."""
     if isinstance(end, ResponseEnded) or end.failure == "interrupted":
         return None
     if end.failure in ("http", "error") and end.error is not None:

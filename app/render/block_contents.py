@@ -440,7 +440,7 @@ def cited(part: Part) -> tuple[Place, ...]:
 
 
 def cited_by(turn: Turn) -> tuple[Place, ...]:
-    """What the provider told at the end of an answer about where it has it from."""
+    """The sources that the provider named at the end of an answer."""
     meta = turn.end.meta if turn.end is not None else {}
     return places([meta[name] for name in _CITED if name in meta])
 

@@ -259,7 +259,7 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
         case SessionForked():
             yield from _changed(*_RUN, "flow", "tasks")
         case SettingsChanged():
-            # How many calls may run, and how many at once, is told at those that wait.
+            # How many calls may run, and how many at once, is shown at those that wait.
             yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq), most))
         case PromptAdded():
             prompt = _prompt_at(session, logged.seq)

@@ -296,7 +296,7 @@ def _select_keywords(piece: Mapping[str, Any], group: Group, *, old: bool) -> di
     """The keywords of `piece` that judge a value of that group; {} where none does."""
     result = {key: piece[key] for key in _KEYWORDS[group] if key in piece}
     if group in ("object", "array") and not old and any(key in piece for key in _UNEVALUATED):
-        # What was evaluated is told by all that stands beside it.
+        # What was evaluated depends on all that is beside it.
         hidden = ("$defs", "definitions", "$schema", "$id")
         return {key: value for key, value in piece.items() if key not in hidden}
     return {} if result.keys() <= _PASSIVE else result

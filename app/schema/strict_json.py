@@ -220,7 +220,7 @@ def _syntax(text: str, error: json.JSONDecodeError) -> InvalidJSON:
 
 
 def _error_of(text: str, most_keys: int, what: str) -> InvalidJSON:
-    """`what` was refused, with its place; the first thing of its kind that is found is told."""
+    """`what` was refused, with its place; the first of its kind that is found is named."""
     if len(text) > MOST_SEARCHED:
         return InvalidJSON(text, -1, what)
     places = _structural(text, most_keys)

@@ -345,7 +345,7 @@ def cut(text: str, most: int) -> str:
 
 
 def form(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """What a schema wants, in words: `an integer of at least 5`. Not every keyword is told."""
+    """What a schema wants, in words: `an integer of at least 5`. Not every keyword is named."""
     if not isinstance(schema, Mapping) or depth > 3:
         return "something else"
     if is_local(schema.get("$ref")):

@@ -490,7 +490,7 @@ def to_retry(results: Sequence[CallOutcome]) -> list[CallOutcome]:
 
 
 def passing(text: str) -> bool:
-    """Whether a failure may be over by now: it told of a time-out, or of trouble on its side."""
+    """Whether a failure may be over by now: it named a time-out, or trouble on its side."""
     return bool(_PASSING.search(text[:2_000])) and not _FORBIDDEN.search(text[:2_000])
 
 

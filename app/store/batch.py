@@ -372,7 +372,7 @@ _INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos 
 
 
 # Events and bytes as rows, and back. A row of several has the place and the time of the last one:
-# whoever asks what came after an event finds it, and nobody sees half of it.
+# a query for what came after an event finds it, and no reader sees half of it.
 
 
 MOST = 256

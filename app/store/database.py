@@ -32,7 +32,7 @@ from app.core.errors import (
 )
 from app.store.schema import MIGRATIONS
 
-# Whether the database can be written, as its last write told; and who waits until it can.
+# Whether the database can be written, by its last write; and who waits until it can.
 
 log = logging.getLogger("playground")
 
@@ -77,7 +77,7 @@ class Health:
             self._become(None)
 
     def look(self) -> None:
-        """Called now and then: what passed long enough ago is told no more."""
+        """Called now and then: what passed long enough ago is shown no more."""
         passed = self.trouble is None and self.clock() - self._well_since >= CALM_S
         if self.told is not None and passed:
             self._tell(None, unsteady=False)
@@ -142,7 +142,7 @@ _ROWS_AT_ONCE = 64
 """Rows that are fetched from a cursor in one step."""
 
 PATIENCE_S = 2.0
-"""Seconds after which it is told that a file is brought up to date."""
+"""Seconds after which a message says that a file is being updated."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Refusal(Exception):
 
 class Connection:
     """`listed` are the tools as they were listed last, at `listed_at` (the loop's clock); `stale`
-    says that the server has told of a change since. `calls` are under way."""
+    says that the server has announced a change since. `calls` are under way."""
 
     def __init__(self, transport: Transport, idle_s: float | None = None) -> None:
         self.words = Words()

@@ -272,7 +272,7 @@ class Mcp:
             self._remember(peer)
 
     def _remember(self, peer: Peer) -> None:
-        """Keep what a connection has told, beyond its end."""
+        """Keep what a connection has said, beyond its end."""
         if peer.connection is not None:
             peer.tail = peer.connection.words.tail
             peer.fault = "" if peer.open else peer.connection.words.fault

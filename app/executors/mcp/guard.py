@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import NoReturn
 
-# Python was told to look nowhere but in its own library: `-I`.
+# Python looks nowhere but in its own library: `-I`.
 sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 3)))
 
 from app.executors.python import runner

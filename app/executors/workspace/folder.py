@@ -51,7 +51,7 @@ class WorkspaceError(Exception):
 
 MAX_DEPTH = 40
 MAX_ENTRIES = 20_000
-"""How deep a walk goes and how much it looks at; what is beyond is told."""
+"""How deep a walk goes and how much it looks at; what is beyond is reported."""
 
 _LINK = (errno.ELOOP, errno.EMLINK)
 _ABSENT = (errno.ENOENT, errno.ENAMETOOLONG)

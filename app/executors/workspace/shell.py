@@ -370,7 +370,7 @@ class Tasks:
     @staticmethod
     async def _end(task: BackgroundTask, how: str) -> None:
         if task.work is not None and not task.work.done():
-            if not task.asked and not task.how:  # once: a second one would cut what is told
+            if not task.asked and not task.how:  # once: a second one would cut the words
                 task.asked = how
                 task.work.cancel()
             await asyncio.wait((task.work,))

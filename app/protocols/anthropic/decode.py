@@ -149,7 +149,7 @@ class _Reader:
         self._count(usage)
 
     def _count(self, usage: Any) -> None:
-        """Counts come twice and the later ones hold; what is null then was told before."""
+        """Counts come twice and the later ones hold; what is null then was sent before."""
         if not isinstance(usage, Mapping):
             return
         self._usage.update({key: item for key, item in usage.items() if item is not None})

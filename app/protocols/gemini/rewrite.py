@@ -70,7 +70,7 @@ class Gemini:
         return add_to_description(node, dropped)
 
     def format(self, node: dict[str, Any], dropped: dict[str, Any], place: Place) -> None:
-        """A format that its type does not have is told in the description."""
+        """A format that its type does not have goes into the description."""
         form = node.get("format")
         formats = FORMATS.get(str(node.get("type")), ())
         if form is None or (form in formats and (form != "enum" or node.get("enum"))):

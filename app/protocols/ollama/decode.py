@@ -171,7 +171,7 @@ def models(value: Any) -> tuple[ModelInfo, ...]:
 
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:
-    """Capabilities are told by newer servers only."""
+    """Only newer servers say their capabilities."""
     id_ = _id(entry.get("model")) or _id(entry.get("name"))
     raw = entry.get("details")
     details = raw if isinstance(raw, dict) else {}

@@ -180,7 +180,7 @@ def _assistant(
 
 
 def _own(part: MessagePart) -> Mapping[str, Any]:
-    """What a part brought along, if it came by this protocol."""
+    """What came with a part, if it came by this protocol."""
     return part.meta if part.protocol == PROTOCOL else {}
 
 

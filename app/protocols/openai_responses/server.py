@@ -211,7 +211,7 @@ def _items(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> list[_I
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
-    """The stream of one answer: each item is announced, grows, is told whole and is done."""
+    """The stream of one answer: each item is announced, grows, is sent whole and is done."""
     chance, number = stamp.chance(), count()
 
     def frame(type_: str, pause: float = 0.0, tag: Tag = "other", **members: Any) -> OutgoingFrame:

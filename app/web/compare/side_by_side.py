@@ -128,7 +128,7 @@ def _name(summary: Summary) -> str:
 
 # The stream: each message `column` is one step of one session, `{"session", "at", "epoch",
 # "html", "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream.
-# `id:` is the cursor up to which the page has everything of every session: whoever comes again
+# `id:` is the cursor up to which the page has everything of every session: one that comes again
 # with it misses nothing, and what it has already is harmless. `gone` names a session that is not
 # there.
 

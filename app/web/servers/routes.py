@@ -78,7 +78,7 @@ async def withdraw(request: Request) -> Response:
 
 
 async def list_tools(request: Request) -> Response:
-    """POST /servers/NAME/list: start or ask it now. What fails is told on its page."""
+    """POST /servers/NAME/list: start or ask it now. What fails is shown on its page."""
     site, name = site_of(request), request.path_params["name"]
     try:
         row = await site.engine.servers.list_tools(name)

@@ -141,7 +141,7 @@ def _whole(call: Call, result: ToolResult) -> dict[str, Any]:
 
 
 class ResultMisfit(Refused):
-    """An answer that does not fit. `problems` are told at the fields of `form`, where it came from
+    """An answer that does not fit. `problems` are shown at the fields of `form`, where it came from
     one, on the card of the call that `key` names."""
 
     def __init__(self, sentence: str, problems: Sequence[Problem] = ()) -> None:

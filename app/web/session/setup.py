@@ -1,7 +1,7 @@
 """What a user changed in the Setup form, told from what the form showed.
 
 The form carries the number of the settings it was drawn from. A field that still says what these
-say was not touched and stays as it is now, whoever changed it meanwhile; each of the others is
+say was not touched and stays as it is now, also as changed by others; each of the others is
 tried by itself, so that one that cannot be saved keeps back no other.
 """
 

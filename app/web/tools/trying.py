@@ -74,7 +74,7 @@ async def show(request: Request) -> Response:
     if after is not None:
         trial = await site.engine.trying.wait(trial.id, after, WAIT_S)
         if trial.result is None:
-            await asyncio.sleep(STEP_S)  # a tool that talks without end is told in steps
+            await asyncio.sleep(STEP_S)  # a tool that talks without end is shown in steps
     return await _try_answer(request, trial)
 
 
@@ -417,7 +417,7 @@ def try_outcome(site: Site, trial: Try) -> TryOutcome:
 
 
 def _results(site: Site, trial: Try) -> list[OnWire]:
-    """What came of it as each provider is told it."""
+    """What came of it as each provider would get it."""
     wanted, result = trial.wanted, trial.result
     if result is None:
         return []

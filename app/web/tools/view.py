@@ -435,7 +435,7 @@ class TryPanel:
 
 @dataclass(frozen=True)
 class ResultOnWire:
-    """What one provider would be told. `copied` is the text to the letter, None if too long."""
+    """What one provider would get. `copied` is the text to the letter, None if too long."""
 
     name: str
     tokens: tuple[LayoutToken, ...]
