@@ -222,18 +222,23 @@ def tried_through_a_tap(agent: Agent, binaries: Path) -> bool:
         command = (sys.executable, "-m", "app.cli", *words, *row.arguments)
         done = work.run(f"{agent.name}, through a tap", command, environ)
         (tap,) = server.ask("GET", "/taps")
-        sessions = server.ask("GET", "/sessions")
+        listed = server.ask("GET", "/sessions")
+        sessions = [server.ask("GET", f"/sessions/{session['id']}") for session in listed]
         owner = owner_of(db)
         if owner is not None:
             os.kill(owner.pid, signal.SIGTERM)
         others = [f"{other['method']} {other['path']}" for other in tap["other_requests"]]
         ended = "revoked" if tap["revoked_ms"] is not None else "NOT REVOKED"
-        print(
-            f"  tap {ended}; {tap['requests']} requests, of no conversation: {others or 'none'}; "
-            f"sessions: {[session['title'] for session in sessions]}",
-            flush=True,
+        print(f"  tap {ended}; {tap['requests']} requests, of no conversation: {others or 'none'}")
+        for session in sessions:
+            calls = ", ".join(f"{call['name']} {call['status']}" for call in session["calls"])
+            told = f"{session['state']}, {session['turns']} turns; calls: {calls or 'none'}"
+            print(f"  session: {told}; {session['text']!r}", flush=True)
+        whole = any(
+            session["text"].startswith("Done") and len(session["calls"]) == 2
+            for session in sessions
         )
-        return done and tap["requests"] > 0 and tap["revoked_ms"] is not None
+        return done and whole and ended == "revoked"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -363,9 +363,8 @@ def test_a_server_is_started_and_found(
     owner = owner_of(db)
     assert owner is not None
     assert os.getsid(owner.pid) == owner.pid != os.getsid(0)
-    line = ["ps", "-ww", "-o", "args=", "-p", str(owner.pid)]
-    typed_for_it = subprocess.run(line, capture_output=True, text=True, check=True, timeout=30)
-    assert typed_for_it.stdout.split()[-2:] == ["--idle-exit", "600"]
+    line = Path(f"/proc/{owner.pid}/cmdline").read_text()
+    assert line.endswith("--idle-exit\x00600\x00")
     server = find_or_start(db, 0, 600)
     assert server.base == owner.url
     url = seen(tmp_path)["environ"]["ANTHROPIC_BASE_URL"]
