@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from app.core.errors import Refused
 from app.core.events import (
     AnswerPassed,
     CallChecked,
@@ -65,7 +66,6 @@ from app.tap.history import (
     tail_of,
     thread_of,
 )
-from app.tap.refusals import Refused
 from app.tap.relay import STOPPED, AgentRequest, RawHeaders
 from app.tap.taps import Taps, without_key
 
@@ -283,7 +283,7 @@ class AgentSessions:
         """The caller holds the session."""
         session, now = live.session, self.engine.sessions.clock()
         if session.stopped:
-            raise Refused(403, STOPPED)
+            raise Refused(STOPPED)
         thread = self._threads.setdefault(live.id, Thread())
         tail = tail_of(session, self._known(session, thread, asked.protocol), asked.body)
         settings = self._settings(session, thread, asked)

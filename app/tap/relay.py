@@ -33,8 +33,6 @@ MOST_READ = 64 * 1024 * 1024
 
 LOST = "The answer was being changed here when something went wrong; ask again."
 
-STOPPED = "The user has stopped this session in the playground."
-
 STOPPED = "The user stopped this session in the playground; it can be let go on there."
 
 LEAVING_S = 1.0

@@ -24,7 +24,6 @@ from app.core.settings import Profile
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
-from app.tap import refusals
 from app.tap.door import Door
 from app.tap.recording import AgentExchange, AgentSessions
 from app.tap.relay import AgentRequest, Relay
@@ -249,7 +248,7 @@ async def test_stop_ends_what_is_under_way_and_refuses_what_comes(tmp_path: Path
         await door.engine.runner.stop(session.id)
         await exchange.stopped.wait()
         await exchange.leave()
-        with pytest.raises(refusals.Refused, match="stopped this session"):
+        with pytest.raises(Refused, match="stopped this session"):
             await door.exchange(body).begin()
         await door.engine.runner.resume(session.id)
         again = door.exchange(body)

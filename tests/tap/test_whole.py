@@ -1,0 +1,60 @@
+"""From the page to the provider and back, through the program as it is served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import Reached
+from tests.served_here import served_here
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL = {"name": "get_weather", "description": "Weather in a city.", "input_schema": CITY}
+PROMPT = {"role": "user", "content": "What is the weather in Oslo?"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
+    with served_here(tmp_path_factory.mktemp("whole") / "a.db") as reached:
+        yield reached
+
+
+async def ask(tap: Any, *messages: Any) -> httpx.Response:
+    """The answer to a request of an agent."""
+    body = {"model": "simulator", "max_tokens": 100, "messages": messages, "tools": [TOOL]}
+    headers = {"anthropic-version": "2023-06-01", "x-api-key": "key-of-the-agent"}
+    async with httpx.AsyncClient(timeout=20, trust_env=False) as agent:
+        url = tap["urls"]["anthropic"] + "/v1/messages"
+        return await agent.post(url, json=body, headers=headers)
+
+
+@pytest.mark.anyio
+async def test_what_an_agent_asks_is_on_the_page_until_it_is_stopped(server: Reached) -> None:
+    async with server.client() as script:
+        tap = (await script.post("/taps", json={"agent": "claude"})).json()
+        answer = await ask(tap, PROMPT)
+        assert answer.status_code == 200
+        (row,) = (await script.get("/taps")).json()
+        assert (row["requests"], row["other_requests"]) == (1, [])
+        page = (await script.get("/agents", headers={"accept": "text/html"})).text
+        assert "connected</span>" in page
+        (session_id,) = re.findall(r'<a href="/sessions/(\w+)">', page)
+        here = f"/sessions/{session_id}"
+        session = (await script.get(here)).json()
+        assert (session["tapped"]["tap"], session["state"]) == (tap["id"], "running")
+        (call,) = (part for part in answer.json()["content"] if part["type"] == "tool_use")
+        assert session["calls"][0]["provider_id"] == call["id"]
+
+        assert (await script.post(f"{here}/stop", json={})).status_code == 200
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": "Rain."}
+        said = {"role": "assistant", "content": answer.json()["content"]}
+        refused = await ask(tap, PROMPT, said, {"role": "user", "content": [result]})
+        assert (refused.status_code, refused.json()["type"]) == (403, "error")
+        assert (await script.get(here)).json()["turns"] == 1
+
+        await script.post(f"/taps/{tap['id']}/revoke", json={})
+        assert (await ask(tap, PROMPT)).status_code == 401
