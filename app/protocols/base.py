@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from app.core.events import WireEvent
@@ -34,6 +34,16 @@ TOKENS: Mapping[str, int] = {"text": -(10**9), "refusal": -(10**9) - 1}
 
 ReadItem = tuple[int, int, WireEvent | SideText]
 """The same of all that was said."""
+
+
+class CallPlace(NamedTuple):
+    """Where a piece of a call is: in the frame of bytes `start`..`end`, at `path` in its JSON
+    value, () where all of the frame is about it. `part` is the call's PartStarted.index."""
+
+    start: int
+    end: int
+    part: int
+    path: tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -78,12 +88,15 @@ class Decoder(Protocol):
     are taken; those beyond are counted in one warning at the end. `advise` gives what the sentence
     on a failure may say beyond the body; waits are named only after it. `settled` is the place in
     the body up to which no event can come any more: the frames before it are complete. `hear` and
-    `hear_end` are `feed` and `end`, and yield what is said beside the events, too.
+    `hear_end` are `feed` and `end`, and yield what is said beside the events, too. `locate` may be
+    called before the first byte: the list that it gives gets every place of every call.
     """
 
     def limit(self, limits: Limits) -> None: ...
 
     def advise(self, advice: Advice) -> None: ...
+
+    def locate(self) -> list[CallPlace]: ...
 
     @property
     def settled(self) -> int: ...

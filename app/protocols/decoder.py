@@ -28,7 +28,7 @@ from app.core.events import (
 )
 from app.core.messages import CALLS_LEFT_OUT
 from app.core.settings import Limits
-from app.protocols.base import TOKENS, ReadItem, SideText, Spanned
+from app.protocols.base import TOKENS, CallPlace, ReadItem, SideText, Spanned
 from app.protocols.errors import (
     Advice,
     ProviderError,
@@ -114,6 +114,7 @@ class EventBuilder:
         self.parts: list[OpenPart] = []
         self.most_calls = sys.maxsize
         self.advice: Advice | None = None
+        self.places: list[CallPlace] | None = None
         self._calls = self._left_out = 0
         self._unsealed: list[OpenPart] = []
         self._events: list[ReadItem] = []
@@ -198,6 +199,11 @@ class EventBuilder:
             return
         complete = complete and not (part.kind == "call" and part.sure < self._doubts)
         self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
+
+    def locate(self, part: OpenPart | None, *path: str | int) -> None:
+        """A piece of `part` is at `path` in the frame at hand."""
+        if self.places is not None and part is not None and part.kind == "call":
+            self.places.append(CallPlace(*self.span, part.index, path))
 
     def whole(
         self, kind: PartKind, text: str = "", name: str = "", provider_id: str = "", **meta: Any
@@ -450,6 +456,11 @@ class BodyDecoder:
 
     def advise(self, advice: Advice) -> None:
         self._answer.advice = advice
+
+    def locate(self) -> list[CallPlace]:
+        places: list[CallPlace] = []
+        self._answer.places = places
+        return places
 
     @property
     def settled(self) -> int:

@@ -36,8 +36,8 @@ def _number(digits: str) -> Any:
     return value if math.isfinite(value) else digits
 
 
-_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=lambda _: None)
-_BLANK = " \t\r\n"
+DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=lambda _: None)
+BLANK = " \t\r\n"
 
 _DIGITS = 200
 """A number with fewer digits and an exponent of at most two is no infinity."""
@@ -59,7 +59,7 @@ def parse_json(text: str) -> Any:
             return from_json(text.encode(), allow_inf_nan=False, cache_mode="keys")
         except ValueError:
             pass
-    return _DECODER.decode(text)
+    return DECODER.decode(text)
 
 
 def _may_overflow(text: str) -> bool:
@@ -110,14 +110,14 @@ class Quoted:
         at: Quoted | None = self
         for key in path:
             at = at._read().get(key) if at is not None else None
-        return at._text[at._start : at._end].strip(_BLANK) if at is not None else ""
+        return at._text[at._start : at._end].strip(BLANK) if at is not None else ""
 
     def _read(self) -> dict[str | int, Quoted]:
         if self._members is None:
             self._members = {}
-            text, at = self._text, _skip(self._text, self._start)
+            text, at = self._text, skip_blanks(self._text, self._start)
             if text[at] in "{[":
-                self._read_from(text[at] == "{", _skip(text, at + 1))
+                self._read_from(text[at] == "{", skip_blanks(text, at + 1))
         return self._members
 
     def _read_from(self, is_object: bool, at: int) -> None:
@@ -127,17 +127,17 @@ class Quoted:
         while text[at] not in "}]":
             key: str | int = len(members)
             if is_object:
-                key, at = _DECODER.raw_decode(text, at)
-                at = _skip(text, _skip(text, at) + 1)
-            _, end = _DECODER.raw_decode(text, at)
+                key, at = DECODER.raw_decode(text, at)
+                at = skip_blanks(text, skip_blanks(text, at) + 1)
+            _, end = DECODER.raw_decode(text, at)
             members[key] = Quoted(text, at, end)
-            at = _skip(text, end)
+            at = skip_blanks(text, end)
             if text[at] == ",":
-                at = _skip(text, at + 1)
+                at = skip_blanks(text, at + 1)
 
 
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _BLANK:
+def skip_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at] in BLANK:
         at += 1
     return at
 

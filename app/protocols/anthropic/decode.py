@@ -117,7 +117,8 @@ class _Reader:
         self._message_start(value)
         blocks, quoted = value.get("content"), Quoted(text)
         for index, block in enumerate(blocks if isinstance(blocks, list) else []):
-            self._block_start(index, _mapping(block), quoted.member("content", index, "input"))
+            input_text = quoted.member("content", index, "input")
+            self._block_start(index, _mapping(block), input_text, "content", index)
             self._block_stop(index)
         self._message_end(value, None)
         return "last"
@@ -167,7 +168,9 @@ class _Reader:
 
     # Blocks.
 
-    def _block_start(self, index: int, block: Mapping[str, Any], input_text: str) -> None:
+    def _block_start(
+        self, index: int, block: Mapping[str, Any], input_text: str, *path: str | int
+    ) -> None:
         self._release()
         left = self._open.pop(index, None)
         if left is not None:
@@ -182,6 +185,7 @@ class _Reader:
         provider_id = block.get("tool_use_id" if kind == "server_result" else "id")
         part = self._answer.start(kind, _text(block.get("name")), _text(provider_id))
         part.meta["block"] = own
+        self._answer.locate(part, *path)
         cited = own.get("citations")
         for citation in cited if isinstance(cited, list) else ():
             self._cite(part, citation)
@@ -194,6 +198,7 @@ class _Reader:
         block = block or self._unannounced(index, type_)
         if block is None:
             return
+        self._answer.locate(block.part)
         own = block.part.meta["block"]
         match type_:
             case "text_delta" | "thinking_delta" | "input_json_delta":

@@ -230,6 +230,7 @@ class _Reader:
             self._start_call(call)
         open_ = self._call
         assert open_ is not None
+        self._answer.locate(open_, *where[1:][:-1])
         self._sign(open_, part, call)
         for place, partial in enumerate(partials if isinstance(partials, list) else []):
             self._grow(open_, partial, (*where, "partialArgs", place))

@@ -83,7 +83,8 @@ class _Reader:
             function = call.get("function") if isinstance(call, dict) else None
             if isinstance(function, dict):
                 source = quoted.member("message", "tool_calls", place, "function", "arguments")
-                self._call(call, function, source)
+                part = self._call(call, function, source)
+                self._answer.locate(part, "message", "tool_calls", place)
             else:
                 self._answer.warn("odd_call", "A call without a function was left out.")
         rest = {key: item for key, item in message.items() if key not in _READ and item is not None}
@@ -107,7 +108,7 @@ class _Reader:
         if prose is not None:
             self._answer.stop(prose, complete)
 
-    def _call(self, call: Mapping[str, Any], function: Mapping[str, Any], source: str) -> None:
+    def _call(self, call: Mapping[str, Any], function: Mapping[str, Any], source: str) -> OpenPart:
         """A whole call. `source` is the JSON text of its arguments, "" where it has none."""
         name, id_ = function.get("name"), call.get("id")
         part = self._answer.start("call", name if isinstance(name, str) else "", _id(id_))
@@ -131,6 +132,7 @@ class _Reader:
             if rest:
                 part.meta[key] = rest
         self._answer.stop(part)
+        return part
 
     def _count(self, value: Mapping[str, Any]) -> None:
         """The last line is the report; a prompt that was cached whole has no count there."""

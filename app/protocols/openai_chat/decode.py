@@ -349,7 +349,7 @@ Where = tuple[Quoted, *tuple[str | int, ...]]
 
 
 class _OpenCall:
-    __slots__ = ("bare", "extra", "id", "index", "name", "part", "told", "type")
+    __slots__ = ("bare", "early", "extra", "id", "index", "name", "part", "told", "type")
 
     def __init__(self, index: int | None) -> None:
         self.index = index
@@ -358,6 +358,7 @@ class _OpenCall:
         self.type = "function"
         self.extra: dict[str, Any] = {}
         self.part: OpenPart | None = None
+        self.early: list[tuple[tuple[int, int], tuple[str | int, ...]]] = []  # places before that
         self.told = False  # whether arguments were sent at all, be it as ""
         self.bare = True  # whether no argument text came yet
 
@@ -385,11 +386,30 @@ class CallAssembler:
                 else:
                     self._answer.warn("odd_call", "A call that is no object was left out.")
         legacy = message.get("function_call")
-        if isinstance(legacy, dict) and not self._is_double(legacy, fragments):
+        if isinstance(legacy, dict) and self._is_double(legacy, fragments):
+            alike = (call for call in self._calls if call.name == legacy.get("name"))
+            if (twin := next(alike, None)) is not None:
+                self._locate(twin, (*where, "function_call"))
+        elif isinstance(legacy, dict):
             if self._legacy is None:
                 self._legacy = self._new(None)
                 self._legacy.type = "function_call"
             self._grow(self._legacy, legacy, "arguments", (*where, "function_call"))
+            self._locate(self._legacy, (*where, "function_call"))
+
+    def _locate(self, call: _OpenCall, where: Where) -> None:
+        answer, path = self._answer, where[1:]
+        if answer.places is None:
+            return
+        if call.part is None:
+            call.early.append((answer.span, path))
+            return
+        here, early = answer.span, call.early
+        for answer.span, before in early:
+            answer.locate(call.part, *before)
+        early.clear()
+        answer.span = here
+        answer.locate(call.part, *path)
 
     def _is_double(self, legacy: Mapping[str, Any], fragments: Any) -> bool:
         """Whether the old member only says once more what the new one does: it is one call."""
@@ -461,6 +481,7 @@ class CallAssembler:
             extra = {k: v for k, v in fragment.items() if k not in _OWN and v is not None}
             call.extra.update(extra)
         self._grow(call, body, arguments, (*where, inner))
+        self._locate(call, where)
 
     def _call_of(self, index: int | None, id_: str, name: str) -> _OpenCall:
         """The rule of the module's docstring."""

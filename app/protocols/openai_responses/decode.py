@@ -53,7 +53,7 @@ _TELLS: Mapping[str, str] = {
     "response.function_call_arguments.done": "arguments",
     "response.custom_tool_call_input.done": "input",
 }
-_ENDS: Mapping[str, str] = {
+ENDS: Mapping[str, str] = {
     "response.completed": "completed",
     "response.done": "completed",
     "response.incomplete": "incomplete",
@@ -106,7 +106,7 @@ class _Reader:
             self._answer.warn("after_end", "Something came after the end of the answer.")
             return "known"
         if isinstance(type_, str) and not self._opened:
-            self._opened = type_ == "response.created" or type_ in _ENDS
+            self._opened = type_ == "response.created" or type_ in ENDS
             if type_.startswith(_MIDDLE):
                 self._answer.warn_no_opening("response.created")
         match type_:
@@ -121,8 +121,8 @@ class _Reader:
                 self._items.tell(_index(value), value.get(_TELLS[type_]))
             case str() if type_ in _OPENED:
                 self._open(_OPENED[type_], value)
-            case str() if type_ in _ENDS:
-                return self._end(_mapping(value.get("response")), _ENDS[type_], text, "response")
+            case str() if type_ in ENDS:
+                return self._end(_mapping(value.get("response")), ENDS[type_], text, "response")
             case str() if type_ in _QUIET or type_.startswith(_QUIET_STARTS):
                 self._name(_mapping(value.get("response")))
             case _ if value.get("object") == "response":
@@ -336,6 +336,7 @@ class Items:
         """An item is announced."""
         left = self._at.get(self._last() if index is None else index)
         if left is not None and self._again(left, item, where):
+            self._locate(left, where)
             return left
         if left is not None and not left.done:
             self._answer.warn("started_twice", f"Item {index} started twice.")
@@ -350,6 +351,7 @@ class Items:
             case "call":
                 part = self._answer.start("call", _text(item.get("name")), state.call_id)
                 state.parts["arguments", 0] = part
+                self._locate(state, where)
                 self._keep(part, state, item, where)
                 state.first, _ = _text_of_call(item, CALLS[state.type], where)
             case "thinking":
@@ -369,6 +371,7 @@ class Items:
         if item is None:
             self._answer.warn("no_start", f"Item {index} was never started.")
             item = self._start(len(self._order) if index is None else index, {"type": type_}, _NOT)
+        self._locate(item)
         if item.done or item.type != type_:
             self._answer.warn("no_item", f"A piece of {type_} for item {index} was left out.")
             return
@@ -386,6 +389,8 @@ class Items:
     def tell(self, index: int | None, text: Any) -> None:
         """The whole arguments of a call, told before the item is done."""
         item = self._at.get(self._last() if index is None else index)
+        if item is not None:
+            self._locate(item)
         if item is None or item.done or item.kind != "call" or not isinstance(text, str):
             return
         part = item.parts["arguments", 0]
@@ -399,8 +404,15 @@ class Items:
         item = self._at.get(index)
         if item is None or item.done or item.type != _text(value.get("type")):
             item = self.add(index, value, where)
+        else:
+            self._locate(item, where)
         if not item.done:
             self._finish(item, value, where)
+
+    def _locate(self, item: Item, where: Where | None = None) -> None:
+        """What is at `where` is about this item; without it, all of the event is."""
+        if item.kind == "call":
+            self._answer.locate(item.parts["arguments", 0], *(where[1:] if where else ()))
 
     def _again(self, item: Item, value: Mapping[str, Any], where: Where) -> bool:
         """Whether this is a call that is done, sent once more: it would run twice."""
@@ -449,6 +461,8 @@ class Items:
             same = matches.get(place) or (waiting.popleft() if waiting else None)
             if same is None:
                 same = self._start(len(self._order), entry, (*where, place))
+            else:
+                self._locate(same, (*where, place))
             if same.done:
                 self._compare(same, entry, (*where, place))
             else:
