@@ -1,7 +1,7 @@
 """Lists what each protocol has, by its name in `core/settings`, which is that of its folder here.
 
-A folder has `FACTS` in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits` and
-END in `server`: CONTRIBUTING.md says how to add one.
+A folder has `FACTS` in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits`,
+END in `server` and EDITOR in `edits`: CONTRIBUTING.md says how to add one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from app.core.late import Late
 from app.core.settings import PROTOCOLS
 
 if TYPE_CHECKING:
+    from app.protocols.answer_frames import AnswerEditor
     from app.protocols.base import Codec
     from app.protocols.facts import ProtocolFacts
     from app.protocols.limits import LimitTable
@@ -54,6 +55,7 @@ CODECS: Mapping[str, Codec] = _ByProtocol("decode", "CODEC")
 REQUEST_READERS: Mapping[str, RequestReader] = _ByProtocol("request", "READER")
 LIMITS: Mapping[str, LimitTable] = _ByProtocol("limits", "LIMITS")
 ENDS: Mapping[str, ProviderServer] = _ByProtocol("server", "END")
+EDITORS: Mapping[str, AnswerEditor] = _ByProtocol("edits", "EDITOR")
 
 
 def codec(name: str) -> Codec:

@@ -1,0 +1,89 @@
+"""Changes a provider's answer for the client that gets it: calls taken out, other arguments.
+
+What of an answer may leave before its calls are decided, and the harmless events that keep a
+client waiting meanwhile, too. Pure; how each protocol writes an answer is in its folder's `edits`,
+and where its calls are is said by its decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from app.core.events import PartStarted
+from app.protocols.answer_frames import Arguments, Edit, EditableAnswer, TakeOut
+from app.protocols.base import Spanned
+from app.protocols.framing import Framer
+from app.protocols.raw_json import parse_json
+from app.protocols.registry import EDITORS, codec
+
+__all__ = ["Arguments", "Edit", "PassedAnswer", "TakeOut", "edit_answer", "split_before_calls"]
+
+
+def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed: int = 0) -> bytes:
+    """A whole answer (SSE, JSON Lines, or one JSON body) with these edits of its calls, by
+    PartStarted.index. Its first `passed` bytes have left already and stay.
+
+    Frames of what is not edited keep their bytes but for numbers. Where a call is taken out no byte
+    of it is left, the reasons are one text of their own at the end, and an answer without any call
+    left ends as one that had none. New arguments are at every place that had the old. ValueError
+    where an index is no call of the answer, or arguments are no JSON where a protocol has a value.
+    """
+    if not edits:
+        return data
+    decoder = codec(protocol).decoder(200)
+    places = decoder.locate()
+    events = [*decoder.feed(data), *decoder.end(True)]
+    parts = [event for *_, event in events if isinstance(event, PartStarted)]
+    calls = [part.index for part in parts if part.part_kind == "call"]
+    if unknown := sorted(edits.keys() - set(calls)):
+        raise ValueError(f"This answer has no call at part {unknown[0]}.")
+    has_text = any(part.part_kind == "text" for part in parts)
+    answer = EditableAnswer(data, edits, calls, has_text)
+    answer.fix(passed)
+    answer.locate(places)
+    EDITORS[protocol].edit(answer)
+    return answer.bytes()
+
+
+def split_before_calls(events: Iterable[Spanned], settled: int) -> int:
+    """How many bytes of an answer may leave before its calls are decided: up to the frame that
+    bears the first of a call, or, where `events` have none so far, all that the decoder has
+    `settled`."""
+    calls = (start for start, _, event in events if _is_call(event))
+    return min(next(calls, settled), settled)
+
+
+def _is_call(event: object) -> bool:
+    return isinstance(event, PartStarted) and event.part_kind == "call"
+
+
+class PassedAnswer:
+    """What is known of an answer while a client waits in its stream."""
+
+    def __init__(self, protocol: str) -> None:
+        self.protocol = protocol
+        self._framer = Framer()
+        self._values: list[tuple[int, Mapping[str, Any]]] = []
+        self._passed = 0
+
+    def add(self, data: bytes) -> None:
+        """These bytes came from the provider, whether they may leave or not."""
+        for frame in self._framer.feed(data):
+            try:
+                value = parse_json(frame.data) if frame.kind in ("sse", "json") else None
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                self._values.append((frame.end, value))
+
+    def pass_on(self, size: int) -> None:
+        """The first `size` bytes of the answer have gone to the client."""
+        self._passed = size
+
+    def keepalive(self) -> bytes:
+        """The event that tells a client nothing but that its answer goes on; b"" where there is
+        none yet. It may stand between two frames alone."""
+        values = [value for _, value in self._values]
+        passed = sum(end <= self._passed for end, _ in self._values)
+        return EDITORS[self.protocol].keepalive(values, passed)

@@ -1,0 +1,210 @@
+"""Changes an answer of Chat Completions for a client: calls taken out, other arguments.
+
+Spec: https://platform.openai.com/docs/api-reference/chat-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
+from app.protocols.base import CallPlace
+from app.protocols.frame_spans import texts_of
+from app.protocols.json_edits import Path, dumped
+from app.protocols.openai_chat.decode import REASONS
+
+_CARRIED = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider")
+"""Members that chunks of one answer share."""
+
+
+def edit(answer: EditableAnswer) -> None:
+    """A stream, or one completion."""
+    carriers = _carriers(answer)
+    for frame in answer.frames:
+        if frame.places:
+            _edit_calls(answer, frame, carriers)
+    if answer.taken:
+        _say(answer)
+    for frame in answer.frames:
+        if answer.calls_gone:
+            _end_without_calls(frame)
+
+
+# Calls.
+
+
+def _carriers(answer: EditableAnswer) -> Mapping[int, CallPlace]:
+    """Where the new arguments of a call go: to the first of the old, or the first of the call."""
+    carriers: dict[int, tuple[bool, CallPlace]] = {}
+    for frame in answer.frames:
+        for place in frame.places:
+            says = bool(frame.at(*_arguments_at(frame, place.path)))
+            if place.part not in carriers or (says and not carriers[place.part][0]):
+                carriers[place.part] = (says, place)
+    return {part: place for part, (_, place) in carriers.items()}
+
+
+def _arguments_at(frame: EditableFrame, path: Path) -> Path:
+    if path[-1:] == ("function_call",):
+        return (*path, "arguments")
+    is_custom = isinstance(frame.at(*path, "custom"), dict)
+    return (*path, "custom", "input") if is_custom else (*path, "function", "arguments")
+
+
+def _edit_calls(
+    answer: EditableAnswer, frame: EditableFrame, carriers: Mapping[int, CallPlace]
+) -> None:
+    left: dict[Path, set[Path]] = {}  # by message: the pieces that go
+    for place in frame.places:
+        path, part = place.path, place.part
+        message = path[:3]
+        goes = part in answer.taken
+        if part in answer.arguments:
+            new = answer.arguments[part] if carriers[part] is place else ""
+            goes = _argue(frame, path, new, is_carrier=carriers[part] is place)
+        if goes:
+            left.setdefault(message, set()).add(path)
+        elif answer.taken and _is_number(frame.at(*path, "index")):
+            frame.set(answer.kept.index(part), *path, "index")
+    for message, paths in left.items():
+        _take(answer, frame, message, paths)
+
+
+def _argue(frame: EditableFrame, path: Path, text: str, *, is_carrier: bool) -> bool:
+    """Write the arguments of a piece; whether nothing is left of it."""
+    where = _arguments_at(frame, path)
+    old = frame.at(*where)
+    if is_carrier:
+        if old is None or isinstance(old, str):
+            body, value = frame.at(*where[:-1]), {where[-1]: text}
+            if isinstance(body, dict):
+                frame.set(text, *where)
+            else:
+                frame.set(value, *where[:-1])
+        else:
+            frame.put(text, *where)
+        return False
+    if old is None:
+        return False
+    rest = {key: item for key, item in frame.at(*where[:-1]).items() if key != where[-1]}
+    entry = frame.at(*path)
+    own = {key: item for key, item in entry.items() if key not in ("index", "type", where[-2])}
+    if where[-2] == "function_call":
+        own = {}
+    if old and not any(rest.values()) and not any(own.values()):
+        return True
+    if old:
+        frame.set("", *where)
+    return False
+
+
+def _take(answer: EditableAnswer, frame: EditableFrame, message: Path, paths: set[Path]) -> None:
+    """Take these pieces of calls out of a message, and what is empty without them."""
+    entries = frame.at(*message, "tool_calls")
+    if isinstance(entries, list):
+        placed = {place.path for place in frame.places}
+        if answer.taken:  # heads of which no call came would be calls to a client
+            paths |= {
+                path
+                for nth in range(len(entries))
+                if (path := (*message, "tool_calls", nth)) not in placed
+            }
+        gone = {path for path in paths if path[-2] == "tool_calls"}
+        if len(gone) == len(entries):
+            paths = (paths - gone) | {(*message, "tool_calls")}
+    for path in paths:
+        frame.take(*path)
+    _take_logprobs(frame, message)
+    rest = dict(frame.at(*message))
+    for name in {path[-1] for path in paths if len(path) == len(message) + 1}:
+        rest.pop(str(name), None)
+    choice = frame.at(*message[:2])
+    says_more = choice.get("finish_reason") or any(rest.values()) or message[-1] == "message"
+    if not says_more and len(frame.at("choices")) == 1 and not frame.value.get("usage"):
+        frame.drop()
+
+
+def _take_logprobs(frame: EditableFrame, message: Path) -> None:
+    """Tokens that are no text of the message may be those of the call."""
+    tokens = frame.at(*message[:2], "logprobs", "content")
+    if tokens and "".join(texts_of(tokens)) != (frame.at(*message, "content") or ""):
+        frame.put("null", *message[:2], "logprobs")
+
+
+# The end.
+
+
+def _choice(frame: EditableFrame) -> Path | None:
+    """Where the first choice is, the only one that is the answer."""
+    choices = frame.at("choices")
+    for place, choice in enumerate(choices if isinstance(choices, list) else []):
+        if isinstance(choice, dict) and not choice.get("index"):
+            return ("choices", place)
+    return None
+
+
+def _ends(frame: EditableFrame) -> bool:
+    choice = _choice(frame)
+    return choice is not None and bool(frame.at(*choice, "finish_reason"))
+
+
+def _end_without_calls(frame: EditableFrame) -> None:
+    choice = _choice(frame)
+    if choice is None:
+        return
+    for name, words in (("finish_reason", REASONS), ("native_finish_reason", _NATIVE)):
+        if words.get(str(frame.at(*choice, name))) == "calls":
+            frame.set("stop", *choice, name)
+
+
+_NATIVE: Mapping[str, Any] = {**REASONS, "tool_use": "calls"}
+
+
+def _say(answer: EditableAnswer) -> None:
+    """The reasons: in a chunk of their own before the one that ends the answer, or in that where it
+    has text of its own or is the whole."""
+    text = answer.joined_reasons
+    if not text:
+        return
+    ending = answer.ending(_ends)
+    chunks = [frame for frame in answer.frames if _choice(frame) is not None and not frame.dropped]
+    place = _choice(ending) if ending is not None else None
+    if ending is not None and place is not None:
+        member = "message" if isinstance(ending.at(*place, "message"), dict) else "delta"
+        content = ending.at(*place, member, "content")
+        if member == "message" or content or chunks[0] is ending:
+            _append(ending, (*place, member), text)
+            return
+    before = ending or next((frame for frame in answer.frames if frame.is_done), None)
+    like = (chunks or [frame for frame in answer.frames if _choice(frame) is not None])[-1]
+    answer.insert(before, _chunk(like.value, {"content": text}))
+
+
+def _append(frame: EditableFrame, message: Path, text: str) -> None:
+    content = frame.at(*message, "content")
+    if isinstance(content, list):
+        frame.set({"type": "text", "text": text}, *message, "content", len(content))
+    elif isinstance(frame.at(*message), dict):
+        frame.set(f"{content or ''}{text}", *message, "content")
+    else:
+        frame.set({"content": text}, *message)
+
+
+def _chunk(like: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:
+    head = {name: like[name] for name in _CARRIED if name in like}
+    return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
+    """A chunk that adds nothing: without a choice it would end loops that people write, with an
+    empty text it would be an event of its own."""
+    like = next((value for value in values if isinstance(value.get("choices"), list)), None)
+    return b"data: " + dumped(_chunk(like, {})).encode() + b"\n\n" if like else b""
+
+
+EDITOR = AnswerEditor(edit, keepalive)

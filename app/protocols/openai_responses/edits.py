@@ -1,0 +1,224 @@
+"""Changes an answer of OpenAI Responses for a client: calls taken out, other arguments.
+
+A call is in five places: `output_item.added`, its arguments' deltas and their end,
+`output_item.done`, and the `output` of the response as its last event has it.
+Spec: https://platform.openai.com/docs/api-reference/responses-streaming
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
+from app.protocols.json_edits import Path, dumped
+from app.protocols.openai_responses.decode import CALLS, ENDS
+
+_SAYS_AGAIN: Mapping[str, str] = {
+    "response.function_call_arguments.done": "arguments",
+    "response.custom_tool_call_input.done": "input",
+}
+_DELTAS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
+
+
+def edit(answer: EditableAnswer) -> None:
+    """A stream, or one response."""
+    _Items(answer).edit()
+    _count_on(answer)
+
+
+class _Items:
+    def __init__(self, answer: EditableAnswer) -> None:
+        self._answer = answer
+        self._owner: dict[Any, int] = {}  # the call of an output_index
+        self._gone: set[int] = set()  # output indexes of items that go
+        self._next = 0  # the output index behind the last item that stays
+        self._written: set[int] = set()  # calls whose new arguments are in a delta
+        self._call_ids = {
+            str(item["call_id"])
+            for frame in answer.frames
+            for place in frame.places
+            if place.part in answer.taken
+            and isinstance(item := frame.at(*place.path), dict)
+            and item.get("call_id")
+        }
+
+    def edit(self) -> None:
+        answer = self._answer
+        ending = answer.ending(_ends)
+        for frame in list(answer.frames):
+            if "output_index" in frame.value or any(not p.path for p in frame.places):
+                self._item(frame)
+            if frame is ending:
+                self._say(frame)
+            for path in (("output",), ("response", "output")):
+                if isinstance(frame.at(*path), list):
+                    self._output(frame, path, is_end=frame is ending)
+        if ending is None:
+            self._say(None)
+
+    def _item(self, frame: EditableFrame) -> None:
+        answer, index = self._answer, frame.at("output_index")
+        if frame.type in ("response.output_item.added", "response.output_item.done"):
+            self._owner.pop(index, None)
+        for place in frame.places:
+            self._owner[index] = place.part
+        part = self._owner.get(index, -1)
+        if part in answer.taken:
+            frame.drop()
+            if isinstance(index, int):
+                self._gone.add(index)
+            return
+        if part in answer.arguments:
+            self._argue(frame, part, answer.arguments[part])
+        if isinstance(index, int):
+            new = index - sum(gone < index for gone in self._gone)
+            frame.set(new, "output_index")
+            self._next = max(self._next, new + 1)
+
+    def _argue(self, frame: EditableFrame, part: int, text: str) -> None:
+        if frame.type in _DELTAS:
+            if part in self._written:
+                frame.drop()
+            else:
+                frame.set(text, "delta")
+            self._written.add(part)
+        elif member := _SAYS_AGAIN.get(frame.type):
+            frame.set(text, member)
+        else:
+            _argue_item(frame, ("item",), text, is_done=frame.type.endswith("done"))
+
+    def _output(self, frame: EditableFrame, path: Path, *, is_end: bool) -> None:
+        """The items as a response lists them."""
+        answer, items = self._answer, frame.at(*path)
+        owner = {place.path: place.part for place in frame.places}
+        for nth, item in enumerate(items):
+            part = owner.get((*path, nth), -1)
+            if part in answer.taken or self._is_double(item):
+                frame.take(*path, nth)
+            elif part in answer.arguments:
+                _argue_item(frame, (*path, nth), answer.arguments[part], is_done=True)
+        # Where a server lists nothing at the end, though it sent items, it lists nothing of ours.
+        if is_end and answer.reasons and items:
+            message = _message(_response_id(answer), answer.reasons, "completed")
+            frame.set(message, *path, len(items))
+
+    def _is_double(self, item: Any) -> bool:
+        """Whether a listed item of no known place is a call that goes."""
+        is_call = isinstance(item, dict) and item.get("type") in CALLS
+        return is_call and str(item.get("call_id")) in self._call_ids
+
+    def _say(self, before: EditableFrame | None) -> None:
+        """The reasons, as a message behind all items."""
+        answer, index = self._answer, self._next
+        if not answer.reasons or (before is not None and before.kind == "json"):
+            return
+        id_ = _response_id(answer)
+        whole = _message(id_, answer.reasons, "completed")
+        begun = {**whole, "status": "in_progress", "content": []}
+        piece = whole["content"][0]
+        text = {"text": answer.reasons}
+        numbered = before is None or "sequence_number" in before.value
+        place = {"item_id": whole["id"], "output_index": index, "content_index": 0}
+        values: Sequence[tuple[str, Mapping[str, Any]]] = (
+            ("output_item.added", {"output_index": index, "item": begun}),
+            ("content_part.added", {**place, "part": {**piece, "text": ""}}),
+            ("output_text.delta", {**place, "delta": answer.reasons, "logprobs": []}),
+            ("output_text.done", {**place, **text, "logprobs": []}),
+            ("content_part.done", {**place, "part": piece}),
+            ("output_item.done", {"output_index": index, "item": whole}),
+        )
+        number = {"sequence_number": 0} if numbered else {}
+        answer.insert(
+            before, *({"type": f"response.{type_}", **number, **more} for type_, more in values)
+        )
+
+
+def _argue_item(frame: EditableFrame, path: Path, text: str, *, is_done: bool) -> None:
+    """The arguments of an item, which is announced without any."""
+    member = CALLS.get(str(frame.at(*path, "type")), "arguments")
+    old = frame.at(*path, member)
+    if old is None or isinstance(old, str):
+        if old or is_done:
+            frame.set(text, *path, member)
+    else:
+        frame.put(text, *path, member)
+
+
+def _ends(frame: EditableFrame) -> bool:
+    return frame.type in ENDS or frame.at("object") == "response"
+
+
+def _response_id(answer: EditableAnswer) -> str:
+    ids = (frame.at("response", "id") or frame.at("id") for frame in answer.frames)
+    return next((str(id_) for id_ in ids if id_), "")
+
+
+def _message(response_id: str, text: str, status: str) -> dict[str, Any]:
+    """A message with an id of its own, the same for the same answer and text."""
+    digest = hashlib.sha256(f"{response_id}\n{text}".encode("utf-8", "replace")).hexdigest()
+    content = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+    head = {"id": f"msg_{digest[:48]}", "type": "message", "status": status}
+    return {**head, "content": [content], "role": "assistant"}
+
+
+def _count_on(answer: EditableAnswer) -> None:
+    """Number the events on from the first that was dropped or put in."""
+    last: int | None = None
+    has_changed = False
+    for frame in answer.frames:
+        has_changed = has_changed or frame.dropped or frame.fresh
+        number = frame.at("sequence_number")
+        if frame.dropped or not isinstance(number, int):
+            continue
+        if has_changed and last is not None:
+            number = last + 1
+            frame.set(number, "sequence_number")
+        last = number
+
+
+def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
+    """`response.in_progress` with the last number and with the items that have passed so far:
+    clients that take the response of it would lose them."""
+    seen = values[:passed]
+    started = next((value for value in seen if isinstance(value.get("response"), dict)), None)
+    if started is None:
+        return b""
+    items: dict[int, dict[str, Any]] = {}
+    for value in seen:
+        _grow(items, value)
+    output = [items[index] for index in sorted(items)]
+    response = {**started["response"], "status": "in_progress", "output": output}
+    event: dict[str, Any] = {"type": "response.in_progress", "response": response}
+    numbers = [value["sequence_number"] for value in seen if "sequence_number" in value]
+    if numbers:
+        event["sequence_number"] = numbers[-1]
+    return b"event: response.in_progress\ndata: " + dumped(event).encode() + b"\n\n"
+
+
+def _grow(items: dict[int, dict[str, Any]], value: Mapping[str, Any]) -> None:
+    """What an event says of its item."""
+    index, type_ = value.get("output_index"), str(value.get("type"))
+    if not isinstance(index, int):
+        return
+    if type_ in ("response.output_item.added", "response.output_item.done"):
+        if isinstance(value.get("item"), dict):
+            items[index] = dict(value["item"])
+        return
+    item = items.get(index)
+    if item is None:
+        return
+    for member, number in (("content", "content_index"), ("summary", "summary_index")):
+        place = value.get(number)
+        if not isinstance(place, int):
+            continue
+        pieces = item[member] = [*item.get(member, ())]
+        if isinstance(part := value.get("part"), dict):
+            pieces[place : place + 1] = [dict(part)]
+        elif type_.endswith("text.delta") and place < len(pieces):
+            grown = f"{pieces[place].get('text', '')}{value.get('delta', '')}"
+            pieces[place] = {**pieces[place], "text": grown}
+
+
+EDITOR = AnswerEditor(edit, keepalive)

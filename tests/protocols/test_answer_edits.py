@@ -1,0 +1,231 @@
+"""An answer with edited calls is one that never had what was taken out, to every reader of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.events import PartEnded, ResponseEnded, WireEvent
+from app.protocols.answer_edits import (
+    Arguments,
+    Edit,
+    TakeOut,
+    edit_answer,
+    split_before_calls,
+)
+from app.protocols.framing import Framer
+from tests.protocols.answers import PROTOCOLS, AnswerPart, body, call, text, thinking
+from tests.protocols.frames import UNHURRIED, end_of, events_of, parts_of, spanned
+from tests.tables import each_row
+
+CALLS = [call(1), call(2), call(3)]
+NEW = '{"new": 12345678901234567890.50, "list": ["é", "\\ud83d\\ude00"]}'
+ANSWERS: dict[str, list[AnswerPart]] = {
+    "calls alone": CALLS,
+    "all kinds": [thinking("Hm."), text("Hello."), *CALLS],
+}
+SHAPES = [
+    (protocol, name, streamed)
+    for protocol in PROTOCOLS
+    for name in ANSWERS
+    for streamed in (True, False)
+]
+JOINS = ("openai_chat", "gemini", "ollama")
+"""Protocols in which all text of an answer is one."""
+
+
+def sets_of_calls() -> list[tuple[int, ...]]:
+    return [taken for size in (1, 2, 3) for taken in combinations(range(3), size)]
+
+
+def edits_of(parts: Sequence[AnswerPart], taken: Sequence[int]) -> dict[int, Edit]:
+    """Take these calls out, counted from 0."""
+    places = [place for place, part in enumerate(parts) if part.kind == "call"]
+    return {places[nth]: TakeOut(f"No {nth}.") for nth in taken}
+
+
+def without(protocol: str, parts: Sequence[AnswerPart], taken: Sequence[int]) -> list[AnswerPart]:
+    """What is left, and the reasons behind it."""
+    left = [part for part in parts if part not in [CALLS[nth] for nth in taken]]
+    said = "\n\n".join(f"No {nth}." for nth in taken)
+    has_text = protocol in JOINS and any(part.kind == "text" for part in parts)
+    return [*left, text(f"\n\n{said}" if has_text else said)]
+
+
+def same_ids(data: bytes) -> bytes:
+    """With one id for a message of ours and for those of the examples."""
+    return re.sub(rb"msg_[0-9a-f]{48}", b"msg_said", data)
+
+
+def values_of(data: bytes) -> list[Any]:
+    framer = Framer()
+    frames = [*framer.feed(data), *framer.end()]
+    return [frame.data if frame.data == "[DONE]" else json.loads(frame.data) for frame in frames]
+
+
+def said_by(events: Sequence[WireEvent]) -> list[WireEvent]:
+    return [event for event in events if isinstance(event, PartEnded | ResponseEnded)]
+
+
+@each_row(("protocol", "name", "streamed"), SHAPES)
+def test_an_answer_without_calls_is_one_that_never_had_them(
+    protocol: str, name: str, streamed: bool
+) -> None:
+    parts = ANSWERS[name]
+    data = body(protocol, parts, streamed=streamed)
+    for taken in sets_of_calls():
+        new = same_ids(edit_answer(protocol, data, edits_of(parts, taken)))
+        expected = body(protocol, without(protocol, parts, taken), streamed=streamed)
+        assert events_of(protocol, new) == events_of(protocol, expected)
+        if protocol == "gemini":  # a text may share a frame, and no frame may be without content
+            contents = [value["candidates"][0]["content"] for value in values_of(new)]
+            assert all(content["parts"] for content in contents)
+        else:
+            assert values_of(new) == values_of(expected)
+        for nth in taken:
+            assert not [word for word in CALLS[nth].words if word in new]
+            assert CALLS[nth].signature.encode() not in new
+
+
+@each_row(("protocol", "name", "streamed"), SHAPES)
+def test_new_arguments_are_everywhere_and_the_old_are_nowhere(
+    protocol: str, name: str, streamed: bool
+) -> None:
+    parts = ANSWERS[name]
+    data = body(protocol, parts, streamed=streamed)
+    old = parts_of(events_of(protocol, data))
+    for nth in range(3):
+        place = parts.index(CALLS[nth])
+        new = edit_answer(protocol, data, {place: Arguments(NEW)})
+        events = events_of(protocol, new)
+        for (kind, was), (_, now) in zip(old, parts_of(events), strict=True):
+            if kind == "call" and was.name == CALLS[nth].name:
+                assert json.loads(now.text) == json.loads(NEW)
+                assert (now.name, now.provider_id) == (was.name, was.provider_id)
+                assert now.complete
+            else:
+                assert now == was
+        assert end_of(events) == end_of(events_of(protocol, data))
+        assert not [word for word in CALLS[nth].words[1:] if word in new]
+
+
+@each_row(("protocol", "name", "streamed"), SHAPES)
+def test_without_edits_it_is_the_very_same(protocol: str, name: str, streamed: bool) -> None:
+    data = body(protocol, ANSWERS[name], streamed=streamed)
+    assert edit_answer(protocol, data, {}) is data
+
+
+@each_row("protocol", PROTOCOLS)
+def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
+    parts = ANSWERS["all kinds"]
+    data = body(protocol, parts)
+    events = spanned(protocol, data)
+    split = split_before_calls(events, len(data))
+    assert not [word for one in CALLS for word in one.words if word in data[:split]]
+    assert b"Hello." in data[:split]
+    assert data[:split].endswith(b"\n")
+    for taken in sets_of_calls():
+        assert edit_answer(protocol, data, edits_of(parts, taken))[:split] == data[:split]
+    assert split_before_calls(events[:2], 7) == 7
+
+
+@each_row("protocol", PROTOCOLS)
+def test_an_edit_of_what_is_no_call_is_refused(protocol: str) -> None:
+    parts = ANSWERS["all kinds"]
+    for place in (0, 5, -1):
+        with pytest.raises(ValueError, match=f"no call at part {place}"):
+            edit_answer(protocol, body(protocol, parts), {place: TakeOut("No.")})
+
+
+@each_row("protocol", ["anthropic", "gemini", "ollama"])
+def test_arguments_that_are_no_json_are_refused_where_they_are_a_value(protocol: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        edit_answer(protocol, body(protocol, CALLS, streamed=False), {0: Arguments('{"a": ')})
+
+
+# Any edits of any answer, in any state.
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[list[AnswerPart], dict[int, Edit]]:
+    """Parts in any order, and edits of some of their calls."""
+    kinds = draw(st.lists(st.sampled_from(["text", "call", "thinking"]), min_size=1, max_size=6))
+    parts = [
+        call(nth) if kind == "call" else AnswerPart(kind, f"{kind}{nth}.")  # type: ignore[arg-type]
+        for nth, kind in enumerate(kinds)
+    ]
+    choices = st.sampled_from([None, TakeOut("No."), TakeOut("Not é\u2028."), Arguments(NEW)])
+    edits = {n: draw(choices) for n, part in enumerate(parts) if part.kind == "call"}
+    return parts, {n: edit for n, edit in edits.items() if edit is not None}
+
+
+FAULTS = ("none", "crlf", "comments", "cut")
+
+
+def broken(data: bytes, fault: str, at: int) -> bytes:
+    match fault:
+        case "crlf":
+            return data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        case "comments" if data.startswith((b"data", b"event")):
+            return re.sub(rb"(\r?\n\r?\n)", rb"\1: waiting\1", data)
+        case "cut":
+            return data[: at % (len(data) + 1)]
+        case _:
+            return data
+
+
+@UNHURRIED
+@given(
+    st.sampled_from(PROTOCOLS), answers(), st.booleans(), st.sampled_from(FAULTS), st.integers(0)
+)
+def test_any_edits_leave_what_is_not_edited_and_nothing_of_what_is(
+    protocol: str,
+    answer: tuple[list[AnswerPart], dict[int, Edit]],
+    streamed: bool,
+    fault: str,
+    at: int,
+) -> None:
+    parts, wanted = answer
+    data = broken(body(protocol, parts, streamed=streamed), fault, at)
+    old = parts_of(events_of(protocol, data))
+    calls = {part.name: part for part in parts if part.kind == "call"}
+    edits: dict[int, Edit] = {}
+    for place, (kind, ended) in enumerate(old):
+        if kind == "call" and ended.name in calls:
+            place_wanted = parts.index(calls[ended.name])
+            if place_wanted in wanted:
+                edits[place] = wanted[place_wanted]
+    new = edit_answer(protocol, data, edits)
+    _check(protocol, old, edits, calls, new)
+
+
+def _check(
+    protocol: str,
+    old: Sequence[tuple[str, PartEnded]],
+    edits: Mapping[int, Edit],
+    calls: Mapping[str, AnswerPart],
+    new: bytes,
+) -> None:
+    left = [ended for kind, ended in parts_of(events_of(protocol, new)) if kind == "call"]
+    expected = []
+    for place, (kind, ended) in enumerate(old):
+        match edits.get(place):
+            case TakeOut():
+                assert not [word for word in calls[ended.name].words if word in new]
+            case Arguments():
+                assert not [word for word in calls[ended.name].words[1:] if word in new]
+                expected.append((ended.name, json.loads(NEW)))
+            case _ if kind == "call":
+                expected.append((ended.name, ended.text))
+    found = [
+        (ended.name, json.loads(ended.text) if isinstance(wanted, dict) else ended.text)
+        for ended, (_, wanted) in zip(left, expected, strict=True)
+    ]
+    assert found == expected
