@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -32,7 +32,7 @@ from app.core.serialization import from_row, kind_of, to_row
 from app.core.session import SessionState
 from app.store.database import Statement
 from app.store.schema import INDEXED
-from app.store.slices import SMALL, Runs, cut, encoded, hash_of, runs_of
+from app.store.slices import SMALL, Cut, Runs, cut, encoded, runs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +171,52 @@ def with_text(event: Event, text: str) -> Event:
     return event
 
 
+NEVER: tuple[int | None, int] = (None, -1)
+
+
+@dataclass
+class KnownSlices:
+    """What is known of the slices of a session, so that its next request costs what is new in it.
+    `stamp` says of which moment: the position of the session's first event and the number of its
+    last slice, which no other moment of one program has, whatever failed or was purged since."""
+
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    stamp: tuple[int | None, int] = NEVER
+    cut: Cut | None = None
+
+
+class SliceMemory:
+    """Of the sessions that sent something last, the slices that are known; used in the writer's
+    thread alone."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, KnownSlices] = {}
+
+    def of(self, session: str) -> KnownSlices:
+        known = self._known.pop(session, None) or KnownSlices()
+        self._known[session] = known
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return known
+
+
+REMEMBERED = 8
+"""Sessions whose slices are kept in memory."""
+
+LARGEST = 2 * 1024 * 1024
+"""Characters of a body that is kept with them."""
+
+
 class _Slices:
     """The rows of `slices` that the requests among `events` bring, and the list of each. All of it
     is made when it is written, in the writer's thread, and made again where that is tried again:
-    first `know` gets what is stored of the session, then come the rows, then `row` is asked."""
+    first comes what is stored of the session, then the rows, then it is asked for the lists."""
 
-    def __init__(self, session: str, events: Sequence[Logged]) -> None:
-        self._session = session
+    def __init__(self, session: str, events: Sequence[Logged], memory: SliceMemory) -> None:
+        self._session, self._memory = session, memory
         self._requests = [logged for logged in events if _is_sliced(logged.event)]
-        self._known: dict[bytes, int] = {}
+        self._known = KnownSlices()
+        self._unread: list[tuple[str]] = []
         self._runs: dict[int, Runs] = {}
 
     def statements(self) -> list[Statement]:
@@ -187,28 +224,45 @@ class _Slices:
             return []
         known = "SELECT hash, nth FROM slices WHERE session = ?"
         new = "INSERT INTO slices (session, nth, seq, hash, bytes) VALUES (?, ?, ?, ?, ?)"
-        return [Statement(known, [(self._session,)], self._know), Statement(new, self)]
+        return [
+            Statement(_STAMP, [(self._session,)], self._recall),
+            Statement(known, self._unread, self._know),
+            Statement(new, self),
+        ]
+
+    def _recall(self, rows: list[Any]) -> None:
+        self._known, stamp = self._memory.of(self._session), (rows[0][0], rows[0][1])
+        if self._known.stamp != stamp:
+            self._known.numbers, self._known.stamp = {}, stamp
+        self._unread[:] = [(self._session,)] if len(self._known.numbers) < stamp[1] else []
 
     def _know(self, rows: list[Any]) -> None:
-        self._known = {row[0]: row[1] for row in rows}
+        self._known.numbers = {row[0]: row[1] for row in rows}
 
     def __iter__(self) -> Iterator[tuple[object, ...]]:
-        known, last = dict(self._known), max(self._known.values(), default=0)
+        known = self._known
+        position, last = known.stamp
+        known.stamp = NEVER  # until all rows are made: the numbers of some may never be written
         for logged in self._requests:
-            numbers: list[int] = []
-            for piece in cut(long_text(logged.event)):
-                data = encoded(piece)
-                number = known.get(digest := hash_of(data))
-                if number is None:
-                    number = last = known[digest] = last + 1
-                    yield self._session, number, logged.seq, digest, data
-                numbers.append(number)
-            self._runs[logged.seq] = runs_of(numbers)
+            pieces = cut(long_text(logged.event), known.cut)
+            known.cut = pieces if len(pieces.body) <= LARGEST else None
+            for digest, piece in zip(pieces.hashes, pieces.slices(), strict=True):
+                if digest not in known.numbers:
+                    last = known.numbers[digest] = last + 1
+                    yield self._session, last, logged.seq, digest, encoded(piece)
+            self._runs[logged.seq] = runs_of(known.numbers[digest] for digest in pieces.hashes)
+        known.stamp = position, last
 
     def stored(self, logged: Logged) -> Event | None:
         """The event as it is stored where its text is in slices: with their list in its place."""
         runs: Any = self._runs.get(logged.seq)
         return None if runs is None else with_text(logged.event, runs)
+
+
+_STAMP = """
+    SELECT (SELECT pos FROM events WHERE session = ?1 ORDER BY seq LIMIT 1),
+        (SELECT coalesce(max(nth), 0) FROM slices WHERE session = ?1)
+"""
 
 
 def _is_sliced(event: Event) -> bool:
@@ -228,15 +282,15 @@ def slices_of(event: Event) -> Runs | None:
     return [(operator.index(first), operator.index(count)) for first, count in body]
 
 
-def statements(batch: WriteBatch, base: int) -> list[Statement]:
-    """What writes `batch` after position `base`."""
+def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) -> list[Statement]:
+    """What writes `batch` after position `base`; `memory` belongs to the database."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
     first = base + 1
     if batch.copied is not None:
         statements += _copies(batch.session, batch.copied, base)
         first += batch.copied.seq
     if batch.events:
-        slices = _Slices(batch.session, batch.events)
+        slices = _Slices(batch.session, batch.events, memory or SliceMemory())
         statements += slices.statements()
         events = _EventRows(batch.session, first, batch.events, slices)
         statements.append(Statement(_INSERT, events))

@@ -24,6 +24,7 @@ from app.store.batch import (
     LARGE,
     Chunk,
     Closed,
+    SliceMemory,
     Summary,
     WriteBatch,
     chunks_of,
@@ -103,6 +104,7 @@ class Log:
     def __init__(self, database: Database, position: int) -> None:
         self._db = database
         self.position = position
+        self._memory = SliceMemory()
         self._waiting: dict[str, _Waiting] = {}
         self._writing: dict[str, asyncio.Future[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -190,7 +192,7 @@ class Log:
         batches = [joined(waiting.batches)] if waiting.batches else []
         rows = list[Statement]()
         for several in [*batches, *([batch] if batch is not None else [])]:
-            rows += statements(several, self.position)
+            rows += statements(several, self.position, self._memory)
             copied = several.copied.seq if several.copied is not None else 0
             self.position += copied + len(several.events)
         writing = self._db.submit(rows, full=batch is not None and batch.full)

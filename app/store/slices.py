@@ -10,8 +10,11 @@ text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 SMALL = 2048
 """Characters from which a body is stored in slices."""
@@ -33,35 +36,128 @@ _TO_PUNCTUATION = re.compile(r'(?:[^][{},"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{
 at once."""
 
 
-def cut(body: str) -> Iterator[str]:
-    """The slices of `body`, in order; none is empty."""
-    start = depth = count = member = place = 0
-    while (match := _TO_PUNCTUATION.match(body, place)) is not None:
-        place = match.end()
-        end = place - 1
+class Place(NamedTuple):
+    """Where a slice ends, and what the cut has to know to go on: how far it has read, how deep in
+    brackets that is, and where the last member of the top object begins."""
+
+    end: int
+    read: int
+    depth: int
+    member: int
+
+    def shifted(self, by: int) -> Place:
+        return Place(self.end + by, self.read + by, self.depth, self.member + by)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The slices of a body: where each ends, and the hash of each."""
+
+    body: str
+    places: Sequence[Place]
+    hashes: Sequence[bytes]
+
+    def slices(self) -> Iterator[str]:
+        """In order; none is empty."""
+        start = 0
+        for place in self.places:
+            yield self.body[start : place.end]
+            start = place.end
+
+
+def cut(body: str, before: Cut | None = None) -> Cut:
+    """`body` in slices. Where `before`, another body, begins or ends with the same, its slices are
+    taken over, so that a session's next request costs what is new in it."""
+    old = before or Cut("", (), ())
+    same = _common(old.body, body)
+    # The last one ends where its body did.
+    kept = bisect_right(old.places, same, 0, max(len(old.places) - 1, 0), key=_reach)
+    places, hashes = list(old.places[:kept]), list(old.hashes[:kept])
+    ending = _Ending(old, body)
+    start = places[-1].end if places else 0
+    for place in _places(body, places[-1] if places else Place(0, 0, 0, 0), kept):
+        places.append(place)
+        hashes.append(hash_of(encoded(body[start : place.end])))
+        start = place.end
+        if (following := ending.after(place, len(places))) is not None:
+            places += [each.shifted(ending.shift) for each in old.places[following:]]
+            hashes += old.hashes[following:]
+            break
+    return Cut(body, places, hashes)
+
+
+def _reach(place: Place) -> int:
+    """How much of the body decided on it."""
+    return max(place.end + 1, place.read)
+
+
+def _common(one: str, other: str, *, end: bool = False) -> int:
+    """How many characters both begin with, or end with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if end:
+            same = (
+                one[len(one) - middle : len(one) - low]
+                == (other[len(other) - middle : len(other) - low])
+            )
+        else:
+            same = one[low:middle] == other[low:middle]
+        low, high = (middle, high) if same else (low, middle - 1)
+    return low
+
+
+class _Ending:
+    """Finds where the cut of `body` has come to what `old` ends with, too."""
+
+    def __init__(self, old: Cut, body: str) -> None:
+        self.shift = len(body) - len(old.body)
+        self._places = old.places
+        self._same_from = len(body) - _common(old.body, body, end=True)
+        # Within a long text its beginning would decide how it goes on.
+        known = enumerate(old.places)
+        self._known = {place.end: at for at, place in known if place.read > place.end}
+
+    def after(self, place: Place, count: int) -> int | None:
+        """From which of the old places on all are those that follow on `place`, the end of slice
+        `count`; None before that."""
+        at = self._known.get(place.end - self.shift)
+        if place.end < self._same_from or at is None:
+            return None
+        old, left = self._places[at].shifted(self.shift), len(self._places) - at
+        member = old.member == place.member or max(old.member, place.member) <= place.end
+        same = member and (old.read, old.depth) == (place.read, place.depth)
+        return at + 1 if same and max(count, at) + left < MANY else None
+
+
+def _places(body: str, last: Place, count: int) -> Iterator[Place]:
+    """Where the slices behind `last` end, which is the end of `count` of them."""
+    start, read, depth, member = last
+    while (match := _TO_PUNCTUATION.match(body, read)) is not None:
+        end = match.end() - 1
         while end - start > (long := LONG if count < MANY else COARSE):
-            yield body[start : start + long]
             start, count = start + long, count + 1
-        mark = body[end]
+            yield Place(start, read, depth, member)
+        read, mark = end + 1, body[end]
         if mark in "[{":
             depth += 1
             # A list or an object in the top one (tools behind messages) does not depend on what
             # stands before it.
             if depth == 2 and member > start and count < MANY:
-                yield body[start:member]
                 start, count = member, count + 1
+                yield Place(start, read, depth, member)
             continue
-        if end - start >= (LEAST[min(depth, 3)] if count < MANY else COARSE):
-            yield body[start:end]
-            start, count = end, count + 1
+        is_end = end - start >= (LEAST[min(depth, 3)] if count < MANY else COARSE)
         if mark != ",":
             depth = max(depth - 1, 0)
         elif depth == 1:
             member = end
+        if is_end:
+            start, count = end, count + 1
+            yield Place(start, read, depth, member)
     while start < len(body):
-        long = LONG if count < MANY else COARSE
-        yield body[start : start + long]
-        start, count = start + long, count + 1
+        start, count = min(start + (LONG if count < MANY else COARSE), len(body)), count + 1
+        yield Place(start, read, depth, member)
 
 
 def encoded(piece: str) -> bytes:

@@ -80,9 +80,18 @@ async def stored_bytes(database: Database) -> int:
 
 @given(BODIES)
 def test_slices_joined_are_the_body(body: str) -> None:
-    pieces = list(cut(body))
+    pieces = list(cut(body).slices())
     assert "".join(pieces) == body
     assert all(0 < len(piece) <= LONG for piece in pieces)
+
+
+@given(sequences())
+def test_a_body_is_cut_as_if_it_were_the_first(bodies: list[str]) -> None:
+    before = None
+    for body in bodies:
+        first, before = cut(body), cut(body, before)
+        assert [place.end for place in before.places] == [place.end for place in first.places]
+        assert before.hashes == first.hashes
 
 
 @given(st.lists(st.integers(1, 40)), st.integers(0, 9))
@@ -169,7 +178,9 @@ def test_what_is_added_is_stored_and_hardly_more(body_of: Callable[[list[str]], 
     messages = [text(chance, 900) for _ in range(30)]
     bodies = [body_of(messages[:count]) for count in range(1, len(messages) + 1)]
     numbers: dict[str, int] = {}
-    lists = [[numbers.setdefault(piece, len(numbers)) for piece in cut(body)] for body in bodies]
+    lists = [
+        [numbers.setdefault(piece, len(numbers)) for piece in cut(body).slices()] for body in bodies
+    ]
     added = sum(map(len, numbers)) - len(bodies[0])
     assert added < 2 * len("".join(messages)), added
     assert max(len(runs_of(several)) for several in lists) < 2 * len(messages)
@@ -178,9 +189,9 @@ def test_what_is_added_is_stored_and_hardly_more(body_of: Callable[[list[str]], 
 def test_what_comes_after_a_rewritten_history_is_known() -> None:
     chance = Random(6)
     messages = [text(chance, 300) for _ in range(60)]
-    known = set(cut(tools_first(messages)))
+    known = set(cut(tools_first(messages)).slices())
     rewritten = tools_first(["A summary of all.", *messages[40:]])
-    assert sum(len(piece) for piece in cut(rewritten) if piece not in known) < 1000
+    assert sum(len(piece) for piece in cut(rewritten).slices() if piece not in known) < 1000
 
 
 @each_row(
@@ -195,7 +206,7 @@ def test_what_comes_after_a_rewritten_history_is_known() -> None:
     ],
 )
 def test_whatever_is_sent_is_cut_into_few_slices(body: str) -> None:
-    pieces = list(cut(body))
+    pieces = list(cut(body).slices())
     assert "".join(pieces) == body
     assert len(pieces) < MANY + len(body) // LONG
     assert max(map(len, pieces)) <= COARSE
