@@ -214,10 +214,14 @@ class _Slices:
 
     def __init__(self, session: str, events: Sequence[Logged], memory: SliceMemory) -> None:
         self._session, self._memory = session, memory
-        self._requests = [logged for logged in events if _is_sliced(logged.event)]
+        self._requests = [
+            (logged.seq, logged.event)
+            for logged in events
+            if isinstance(logged.event, RequestSent) and _is_sliced(logged.event)
+        ]
         self._known = KnownSlices()
         self._unread: list[tuple[str]] = []
-        self._runs: dict[int, Runs] = {}
+        self._lists: dict[int, Sequence[Runs]] = {}
 
     def statements(self) -> list[Statement]:
         if not self._requests:
@@ -243,20 +247,29 @@ class _Slices:
         known = self._known
         position, last = known.stamp
         known.stamp = NEVER  # until all rows are made: the numbers of some may never be written
-        for logged in self._requests:
-            pieces = cut(long_text(logged.event), known.cut)
-            known.cut = pieces if len(pieces.body) <= LARGEST else None
-            for digest, piece in zip(pieces.hashes, pieces.slices(), strict=True):
-                if digest not in known.numbers:
-                    last = known.numbers[digest] = last + 1
-                    yield self._session, last, logged.seq, digest, encoded(piece)
-            self._runs[logged.seq] = runs_of(known.numbers[digest] for digest in pieces.hashes)
+        for seq, request in self._requests:
+            body, headers = cut(request.body, known.cut), cut(json.dumps(dict(request.headers)))
+            known.cut = body if len(body.body) <= LARGEST else None
+            for one in (headers, body):
+                for digest, piece in zip(one.hashes, one.slices(), strict=True):
+                    if digest not in known.numbers:
+                        last = known.numbers[digest] = last + 1
+                        yield self._session, last, seq, digest, encoded(piece)
+            self._lists[seq] = [
+                runs_of(known.numbers[digest] for digest in one.hashes) for one in (body, headers)
+            ]
         known.stamp = position, last
 
     def stored(self, logged: Logged) -> Event | None:
-        """The event as it is stored where its text is in slices: with their list in its place."""
-        runs: Any = self._runs.get(logged.seq)
-        return None if runs is None else with_text(logged.event, runs)
+        """The event as it is stored where it is in slices: with their lists in the place of what
+        consists of them."""
+        event = logged.event
+        if logged.seq not in self._lists or not isinstance(event, RequestSent):
+            return None
+        body: Any
+        headers: Any
+        body, headers = self._lists[logged.seq]
+        return replace(event, body=body, headers=headers)
 
 
 _STAMP = """
@@ -266,20 +279,34 @@ _STAMP = """
 
 
 def _is_sliced(event: Event) -> bool:
-    """Whether its text is stored in slices: that of a request, but for a short one; and one with
-    half a character, two of which JSON makes one."""
+    """Whether its text is stored in slices, and its headers with it: that of a request, but for a
+    short one; and one with half a character, two of which JSON makes one."""
     if not isinstance(event, RequestSent):
         return False
     return len(event.body) >= SMALL or storable(event.body) != event.body
 
 
-def slices_of(event: Event) -> Runs | None:
-    """The list of slices that stands in the place of a request's body; None where the body does, as
-    it does in rows from before schema 11. ValueError or TypeError where it is no such list."""
+def slices_of(event: Event) -> tuple[Runs, Runs] | None:
+    """The lists of slices that stand in the place of a request's body and of its headers, which are
+    JSON; None where these stand there, as in rows from before schema 11. ValueError or TypeError
+    where they are no such lists."""
     body: Any = event.body if isinstance(event, RequestSent) else ""
+    headers: Any = event.headers if isinstance(event, RequestSent) else ()
     if not isinstance(body, list):
         return None
-    return [(operator.index(first), operator.index(count)) for first, count in body]
+    return _checked(body), _checked(headers if isinstance(headers, list) else ())
+
+
+def _checked(data: Iterable[Any]) -> Runs:
+    return [(operator.index(first), operator.index(count)) for first, count in data]
+
+
+def with_slices(event: Event, body: str, headers: str) -> Event:
+    """The request with what was in slices; "" for headers that stand in its row. ValueError or
+    TypeError where its headers are none."""
+    assert isinstance(event, RequestSent)
+    own = event.headers if not headers else dict(json.loads(headers))
+    return replace(event, body=body, headers=own)
 
 
 def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) -> list[Statement]:

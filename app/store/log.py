@@ -13,7 +13,7 @@ from sqlite3 import Row
 from typing import Any
 
 from app.core.errors import StoreError, StoreUnwritable
-from app.core.events import CallDecided, Logged, PartEnded, SessionForked
+from app.core.events import CallDecided, Event, Logged, PartEnded, SessionForked
 from app.core.serialization import from_row, kind_of
 from app.core.session import SessionState
 from app.store.batch import (
@@ -34,6 +34,7 @@ from app.store.batch import (
     slices_of,
     statements,
     storable,
+    with_slices,
     with_text,
 )
 from app.store.database import Database, Statement
@@ -263,18 +264,15 @@ class Log:
     async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
         """The events of `rows`, each with all of its text."""
         log = [logged for row in rows for logged in events_of(row)]
-        several = enumerate(map(_runs, log))
-        lists = {place: runs for place, runs in several if runs is not None}
-        slices = await self._slices(session, list(lists.values()))
+        sliced = {place: lists for place, lists in enumerate(map(_lists, log)) if lists is not None}
+        slices = await self._slices(session, [runs for lists in sliced.values() for runs in lists])
         for place, logged in enumerate(log):
-            if (runs := lists.get(place)) is not None:
-                whole = _joined(logged, runs, slices)
+            if (lists := sliced.get(place)) is not None:
+                log[place] = replace(logged, event=_joined(logged, lists, slices))
             elif 2 * len(text := long_text(logged.event)) >= LARGE:
                 # Not 1: of two halves of a character JSON has made one.
                 whole = "".join([text, *await self._rest(session, logged.seq)])
-            else:
-                continue
-            log[place] = replace(logged, event=with_text(logged.event, whole))
+                log[place] = replace(logged, event=with_text(logged.event, whole))
         return log
 
     async def _slices(self, session: str, several: Sequence[Runs]) -> dict[int, str]:
@@ -490,19 +488,22 @@ class Log:
         return [row[0] for row in rows]
 
 
-def _runs(logged: Logged) -> Runs | None:
+def _lists(logged: Logged) -> tuple[Runs, Runs] | None:
     try:
         return slices_of(logged.event)
     except (ValueError, TypeError) as error:
         raise _unreadable(logged, f"its list of slices says {error}") from error
 
 
-def _joined(logged: Logged, runs: Runs, slices: Mapping[int, str]) -> str:
-    """The text of which `runs` is the list. StoreError where a slice is missing."""
+def _joined(logged: Logged, lists: tuple[Runs, Runs], slices: Mapping[int, str]) -> Event:
+    """The event that `lists` stand in. StoreError where a slice is missing."""
     try:
-        return "".join([slices[number] for number in numbers_of(runs)])
+        body, headers = ("".join([slices[number] for number in numbers_of(runs)]) for runs in lists)
+        return with_slices(logged.event, body, headers)
     except KeyError as error:
         raise _unreadable(logged, f"slice {error} is missing") from error
+    except (ValueError, TypeError) as error:
+        raise _unreadable(logged, f"its headers say {error}") from error
 
 
 def _unreadable(logged: Logged, why: str) -> StoreError:

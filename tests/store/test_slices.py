@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from app.core.errors import StoreError
 from app.core.events import Logged, RequestSent
 from app.core.serialization import to_row
-from app.store import batch
+from app.store import batch, slices
 from app.store.batch import Copied, Summary, WriteBatch, long_text, with_text
 from app.store.database import APPLICATION_ID, Database, Statement
 from app.store.log import Log
@@ -63,8 +63,11 @@ def sequences(draw: st.DrawFn) -> list[str]:
 
 def requests(bodies: Sequence[str], first: int = 1) -> list[Logged]:
     """A request for each of `bodies`, from seq `first` on."""
-    sent = RequestSent(1, "anthropic", "POST", "http://x/v1", {"body": ""}, "", "m")
-    events = [replace(sent, recording=number, body=body) for number, body in enumerate(bodies, 1)]
+    sent = RequestSent(1, "anthropic", "POST", "http://x/v1", {}, "", "m")
+    events = [
+        replace(sent, recording=number, body=body, headers={"body": '"', "n": str(number // 3)})
+        for number, body in enumerate(bodies, 1)
+    ]
     return [Logged(seq, 1000 + seq, event) for seq, event in enumerate(events, first)]
 
 
@@ -85,13 +88,20 @@ def test_slices_joined_are_the_body(body: str) -> None:
     assert all(0 < len(piece) <= LONG for piece in pieces)
 
 
-@given(sequences())
-def test_a_body_is_cut_as_if_it_were_the_first(bodies: list[str]) -> None:
-    before = None
-    for body in bodies:
-        first, before = cut(body), cut(body, before)
-        assert [place.end for place in before.places] == [place.end for place in first.places]
-        assert before.hashes == first.hashes
+@given(sequences(), st.sampled_from([(3, 4, 9), (7, 30, 20), (1280, 4096, 65_536)]))
+def test_a_body_is_cut_as_if_it_were_the_first(
+    bodies: list[str], bounds: tuple[int, int, int]
+) -> None:
+    """Whatever of the one before was taken over."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in zip(("LONG", "MANY", "COARSE"), bounds, strict=True):
+            patch.setattr(slices, name, value)
+        patch.setattr(slices, "LEAST", tuple(min(least, bounds[0]) for least in slices.LEAST))
+        before = None
+        for body in bodies:
+            first, before = cut(body), cut(body, before)
+            assert [place.end for place in before.places] == [place.end for place in first.places]
+            assert before.hashes == first.hashes
 
 
 @given(st.lists(st.integers(1, 40)), st.integers(0, 9))
@@ -244,6 +254,7 @@ async def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
             f"UPDATE events SET body = json_set(body, '$.body', json('{runs}')) WHERE seq = 1"
             for runs in ('[["a", 1]]', "[[1]]", "[1]", "[[1, 1e3]]", "[[1, 99999999999]]", "[{}]")
         ),
+        "UPDATE events SET body = json_set(body, '$.headers', json('[[2, 1]]')) WHERE seq = 1",
     ],
 )
 def test_a_request_that_cannot_be_read_is_an_error_with_a_sentence(sql: str) -> None:
