@@ -8,9 +8,8 @@ mostly these, and what SQLite does for a row costs more than all that one of the
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -31,8 +30,8 @@ from app.core.events import (
 from app.core.serialization import from_row, kind_of, to_row
 from app.core.session import SessionState
 from app.store.database import Statement
+from app.store.requests import RequestSlices, SliceMemory, is_sliced
 from app.store.schema import INDEXED
-from app.store.slices import SMALL, Cut, Runs, cut, encoded, runs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ class _Rests:
 
 
 def _has_rest(event: Event) -> bool:
-    return len(long_text(event)) > LARGE and not _is_sliced(event)
+    return len(long_text(event)) > LARGE and not is_sliced(event)
 
 
 def long_text(event: Event) -> str:
@@ -171,144 +170,6 @@ def with_text(event: Event, text: str) -> Event:
     return event
 
 
-NEVER: tuple[int | None, int] = (None, -1)
-
-
-@dataclass
-class KnownSlices:
-    """What is known of the slices of a session, so that its next request costs what is new in it.
-    `stamp` says of which moment: the position of the session's first event and the number of its
-    last slice, which no other moment of one program has, whatever failed or was purged since."""
-
-    numbers: dict[bytes, int] = field(default_factory=dict)
-    stamp: tuple[int | None, int] = NEVER
-    cut: Cut | None = None
-
-
-class SliceMemory:
-    """Of the sessions that sent something last, the slices that are known; used in the writer's
-    thread alone."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, KnownSlices] = {}
-
-    def of(self, session: str) -> KnownSlices:
-        known = self._known.pop(session, None) or KnownSlices()
-        self._known[session] = known
-        if len(self._known) > REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return known
-
-
-REMEMBERED = 8
-"""Sessions whose slices are kept in memory."""
-
-LARGEST = 2 * 1024 * 1024
-"""Characters of a body that is kept with them."""
-
-
-class _Slices:
-    """The rows of `slices` that the requests among `events` bring, and the list of each. All of it
-    is made when it is written, in the writer's thread, and made again where that is tried again:
-    first comes what is stored of the session, then the rows, then it is asked for the lists."""
-
-    def __init__(self, session: str, events: Sequence[Logged], memory: SliceMemory) -> None:
-        self._session, self._memory = session, memory
-        self._requests = [
-            (logged.seq, logged.event)
-            for logged in events
-            if isinstance(logged.event, RequestSent) and _is_sliced(logged.event)
-        ]
-        self._known = KnownSlices()
-        self._unread: list[tuple[str]] = []
-        self._lists: dict[int, Sequence[Runs]] = {}
-
-    def statements(self) -> list[Statement]:
-        if not self._requests:
-            return []
-        known = "SELECT hash, nth FROM slices WHERE session = ?"
-        new = "INSERT INTO slices (session, nth, seq, hash, bytes) VALUES (?, ?, ?, ?, ?)"
-        return [
-            Statement(_STAMP, [(self._session,)], self._recall),
-            Statement(known, self._unread, self._know),
-            Statement(new, self),
-        ]
-
-    def _recall(self, rows: list[Any]) -> None:
-        self._known, stamp = self._memory.of(self._session), (rows[0][0], rows[0][1])
-        if self._known.stamp != stamp:
-            self._known.numbers, self._known.stamp = {}, stamp
-        self._unread[:] = [(self._session,)] if len(self._known.numbers) < stamp[1] else []
-
-    def _know(self, rows: list[Any]) -> None:
-        self._known.numbers = {row[0]: row[1] for row in rows}
-
-    def __iter__(self) -> Iterator[tuple[object, ...]]:
-        known = self._known
-        position, last = known.stamp
-        known.stamp = NEVER  # until all rows are made: the numbers of some may never be written
-        for seq, request in self._requests:
-            body, headers = cut(request.body, known.cut), cut(json.dumps(dict(request.headers)))
-            known.cut = body if len(body.body) <= LARGEST else None
-            for one in (headers, body):
-                for digest, piece in zip(one.hashes, one.slices(), strict=True):
-                    if digest not in known.numbers:
-                        last = known.numbers[digest] = last + 1
-                        yield self._session, last, seq, digest, encoded(piece)
-            self._lists[seq] = [
-                runs_of(known.numbers[digest] for digest in one.hashes) for one in (body, headers)
-            ]
-        known.stamp = position, last
-
-    def stored(self, logged: Logged) -> Event | None:
-        """The event as it is stored where it is in slices: with their lists in the place of what
-        consists of them."""
-        event = logged.event
-        if logged.seq not in self._lists or not isinstance(event, RequestSent):
-            return None
-        body: Any
-        headers: Any
-        body, headers = self._lists[logged.seq]
-        return replace(event, body=body, headers=headers)
-
-
-_STAMP = """
-    SELECT (SELECT pos FROM events WHERE session = ?1 ORDER BY seq LIMIT 1),
-        (SELECT coalesce(max(nth), 0) FROM slices WHERE session = ?1)
-"""
-
-
-def _is_sliced(event: Event) -> bool:
-    """Whether its text is stored in slices, and its headers with it: that of a request, but for a
-    short one; and one with half a character, two of which JSON makes one."""
-    if not isinstance(event, RequestSent):
-        return False
-    return len(event.body) >= SMALL or storable(event.body) != event.body
-
-
-def slices_of(event: Event) -> tuple[Runs, Runs] | None:
-    """The lists of slices that stand in the place of a request's body and of its headers, which are
-    JSON; None where these stand there, as in rows from before schema 11. ValueError or TypeError
-    where they are no such lists."""
-    body: Any = event.body if isinstance(event, RequestSent) else ""
-    headers: Any = event.headers if isinstance(event, RequestSent) else ()
-    if not isinstance(body, list):
-        return None
-    return _checked(body), _checked(headers if isinstance(headers, list) else ())
-
-
-def _checked(data: Iterable[Any]) -> Runs:
-    return [(operator.index(first), operator.index(count)) for first, count in data]
-
-
-def with_slices(event: Event, body: str, headers: str) -> Event:
-    """The request with what was in slices; "" for headers that stand in its row. ValueError or
-    TypeError where its headers are none."""
-    assert isinstance(event, RequestSent)
-    own = event.headers if not headers else dict(json.loads(headers))
-    return replace(event, body=body, headers=own)
-
-
 def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) -> list[Statement]:
     """What writes `batch` after position `base`; `memory` belongs to the database."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
@@ -317,7 +178,7 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
         statements += _copies(batch.session, batch.copied, base)
         first += batch.copied.seq
     if batch.events:
-        slices = _Slices(batch.session, batch.events, memory or SliceMemory())
+        slices = RequestSlices(batch.session, batch.events, memory or SliceMemory())
         statements += slices.statements()
         events = _EventRows(batch.session, first, batch.events, slices)
         statements.append(Statement(_INSERT, events))
@@ -476,7 +337,7 @@ class _EventRows:
     session: str
     first: int
     events: Sequence[Logged]
-    slices: _Slices
+    slices: RequestSlices
 
     def __iter__(self) -> Iterator[tuple[object, ...]]:
         position = self.first - 1

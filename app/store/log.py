@@ -24,20 +24,18 @@ from app.store.batch import (
     LARGE,
     Chunk,
     Closed,
-    SliceMemory,
     Summary,
     WriteBatch,
     chunks_of,
     events_of,
     joined,
     long_text,
-    slices_of,
     statements,
     storable,
-    with_slices,
     with_text,
 )
 from app.store.database import Database, Statement
+from app.store.requests import SliceMemory, slices_of, with_slices
 from app.store.slices import Runs, decoded, numbers_of, spans_over
 
 _NO_DELTA = f"kind NOT IN ('{DELTA}', '{DELTAS}')"

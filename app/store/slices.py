@@ -71,11 +71,11 @@ def cut(body: str, before: Cut | None = None) -> Cut:
     old = before or Cut("", (), ())
     same = _common(old.body, body)
     # The last one ends where its body did.
-    kept = bisect_right(old.places, same, 0, max(len(old.places) - 1, 0), key=_reach)
-    places, hashes = list(old.places[:kept]), list(old.hashes[:kept])
+    repeated = bisect_right(old.places, same, 0, max(len(old.places) - 1, 0), key=_reach)
+    places, hashes = list(old.places[:repeated]), list(old.hashes[:repeated])
     ending = _Ending(old, body)
     start = places[-1].end if places else 0
-    for place in _places(body, places[-1] if places else Place(0, 0, 0, 0), kept):
+    for place in _places(body, places[-1] if places else Place(0, 0, 0, 0), repeated):
         places.append(place)
         hashes.append(hash_of(encoded(body[start : place.end])))
         start = place.end
@@ -91,19 +91,19 @@ def _reach(place: Place) -> int:
     return max(place.end + 1, place.read)
 
 
-def _common(one: str, other: str, *, end: bool = False) -> int:
+def _common(before: str, after: str, *, end: bool = False) -> int:
     """How many characters both begin with, or end with."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(before), len(after))
     while low < high:
         middle = (low + high + 1) // 2
-        if end:
-            same = (
-                one[len(one) - middle : len(one) - low]
-                == (other[len(other) - middle : len(other) - low])
-            )
+        spans = [
+            slice(len(text) - middle, len(text) - low) if end else slice(low, middle)
+            for text in (before, after)
+        ]
+        if before[spans[0]] == after[spans[1]]:
+            low = middle
         else:
-            same = one[low:middle] == other[low:middle]
-        low, high = (middle, high) if same else (low, middle - 1)
+            high = middle - 1
     return low
 
 
