@@ -22,7 +22,8 @@ from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
 from app.simulator.recorded import Tape
 from app.simulator.scenario import Scenario
-from app.store.database import Database
+from app.store.database import APPLICATION_ID, Database
+from app.store.schema import MIGRATIONS
 from tests.engine.boundary import Boundary
 from tests.loopback import listening
 
@@ -137,15 +138,26 @@ def events_of(log: Sequence[Logged], kind: type[Event]) -> list[Any]:
 
 
 def older(path: Path, *changes: str) -> None:
-    """Make the file at `path`, which nobody has open, one of schema 6, with `changes` in SQL."""
+    """Make the file at `path`, which nobody has open, one of schema 6, with `changes` in SQL: what
+    later steps have no place for in it is left out."""
+    old = path.with_name("old.db")
     with closing(sqlite3.connect(path)) as connection:
-        for sql in (
-            *changes,
-            "DROP TABLE rests",
-            "DROP TABLE slices",
-            "DROP TABLE IF EXISTS taps",
-            "ALTER TABLE chunks DROP COLUMN cuts",
-            "PRAGMA user_version = 6",
-        ):
+        for sql in changes:
             connection.execute(sql)
         connection.commit()
+    with closing(sqlite3.connect(old)) as connection:
+        connection.executescript("".join(MIGRATIONS[:6]))
+        connection.execute("ATTACH ? AS later", (str(path),))
+        kinds = "type = 'table' AND name NOT GLOB 'found*' AND name NOT GLOB 'sqlite_*'"
+        names = f"SELECT name FROM main.sqlite_master WHERE {kinds}"
+        for (table,) in connection.execute(names).fetchall():
+            columns = ", ".join(
+                row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")
+            )
+            rows = f"SELECT {columns} FROM later.{table}"
+            connection.execute(f"INSERT INTO main.{table} ({columns}) {rows}")
+        connection.execute("INSERT INTO found (rowid, text) SELECT pos, text FROM texts")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 6")
+        connection.commit()
+    old.replace(path)
