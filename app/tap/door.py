@@ -21,7 +21,7 @@ from app.tap import PREFIX
 from app.tap.refusals import Refused, refuse
 from app.tap.relay import AgentRequest, DoorName, RawHeaders, Relay, agent_connection
 from app.tap.taps import Tap, Taps
-from app.tap.upstream import DOORS, Upstreams, protocol_at
+from app.tap.upstream import DOORS, Upstream, Upstreams, protocol_at
 
 logger = logging.getLogger("playground")
 
@@ -130,10 +130,14 @@ class Door:
         self, tap: Tap, door: DoorName, target: bytes, scope: Scope, receive: Receive, send: Send
     ) -> None:
         headers = [(name, value.strip()) for name, value in scope["headers"] if name != HEADER]
-        upstream = self._upstreams.find(tap.upstream, door, target, headers)
-        here = self._is_own_host(dict(upstream.headers)[b"host"])
-        if here and upstream.target.startswith(PREFIX.encode() + b"/"):
-            raise Refused(404, LOOP.format(upstream.profile.name))
+        at_ms = self._clock()
+        try:
+            upstream = self._upstream(tap, door, target, headers)
+        except Refused as refused:  # the page of taps says why
+            asked = (tap.id, scope["method"], target, refused.status, at_ms)
+            self._taps.note(tap.id, at_ms)
+            self._taps.note_other(*asked, refused.sentence)
+            raise
         connection = agent_connection(scope)
         if connection is not None:
             connection.wait_for_body()
@@ -146,11 +150,19 @@ class Door:
             None,
             upstream.url,
             upstream.profile,
-            self._clock(),
+            at_ms,
         )
         await self._relay(
             request, upstream.place, upstream.target, upstream.headers, scope, receive, send
         )
+
+    def _upstream(self, tap: Tap, door: DoorName, target: bytes, headers: RawHeaders) -> Upstream:
+        """Refused where there is none for that request, or it leads back to here."""
+        upstream = self._upstreams.find(tap.upstream, door, target, headers)
+        here = self._is_own_host(dict(upstream.headers)[b"host"])
+        if here and upstream.target.startswith(PREFIX.encode() + b"/"):
+            raise Refused(404, LOOP.format(upstream.profile.name))
+        return upstream
 
     def _failed(self, error: Exception) -> Refused:
         """An id for the user; for the log that and where it was, without the words of the error,

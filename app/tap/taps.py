@@ -52,12 +52,14 @@ class Tap:
 @dataclass(frozen=True)
 class OtherRequest:
     """A request that is no conversation: a list of models, an unknown path. `path` has its query,
-    but for the value of a key in it. `at_ms` is Unix time in ms."""
+    but for the value of a key in it. `at_ms` is Unix time in ms. `refused` says why it went no
+    further than here, "" where it did."""
 
     method: str
     path: str
     status: int
     at_ms: int
+    refused: str = ""
 
 
 @dataclass
@@ -171,12 +173,22 @@ class Taps:
         activity.requests += 1
         activity.last_ms = at_ms
 
-    def note_other(self, tap_id: str, method: str, target: bytes, status: int, at_ms: int) -> None:
+    def note_other(
+        self,
+        tap_id: str,
+        method: str,
+        target: bytes,
+        status: int,
+        at_ms: int,
+        refused: str = "",
+    ) -> None:
         """The request of `method` for `target` (raw path and query behind the door), which came in
-        at `at_ms` and was answered by `status`, was no conversation. It was counted by `note`."""
-        path = self._keys.redactor().redact_text(without_key(target))[:MOST_PATH]
+        at `at_ms` and was answered by `status`, was no conversation, or it was `refused` for that
+        reason. It was counted by `note`."""
+        mask = self._keys.redactor().redact_text
+        path = mask(without_key(target))[:MOST_PATH]
         activity = self._activity.setdefault(tap_id, Activity())
-        activity.others.append(OtherRequest(method[:20], path, status, at_ms))
+        activity.others.append(OtherRequest(method[:20], path, status, at_ms, mask(refused)))
 
     def activity(self, tap_id: str) -> Activity:
         """What has passed through the tap since this process began."""

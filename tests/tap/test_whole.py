@@ -58,3 +58,16 @@ async def test_what_an_agent_asks_is_on_the_page_until_it_is_stopped(server: Rea
 
         await script.post(f"/taps/{tap['id']}/revoke", json={})
         assert (await ask(tap, PROMPT)).status_code == 401
+
+
+@pytest.mark.anyio
+async def test_what_is_refused_is_on_the_page_with_its_reason(server: Reached) -> None:
+    async with server.client() as script:
+        tap = (await script.post("/taps", json={"upstream": "gemini"})).json()
+        assert (await ask(tap, PROMPT)).status_code == 404
+        row = next(row for row in (await script.get("/taps")).json() if row["id"] == tap["id"])
+        (other,) = row["other_requests"]
+        assert (row["requests"], other["method"], other["path"]) == (1, "POST", "/v1/messages")
+        assert (other["status"], "does not speak" in other["refused"]) == (404, True)
+        page = (await script.get("/agents", headers={"accept": "text/html"})).text
+        assert other["refused"] in page
