@@ -235,7 +235,8 @@ def tried_through_a_tap(agent: Agent, binaries: Path) -> bool:
             told = f"{session['state']}, {session['turns']} turns; calls: {calls or 'none'}"
             print(f"  session: {told}; {session['text']!r}", flush=True)
         whole = any(
-            session["text"].startswith("Done") and len(session["calls"]) == 2
+            session["text"].startswith("Done")
+            and [call["status"] for call in session["calls"]] == ["done", "done"]
             for session in sessions
         )
         return done and whole and ended == "revoked"

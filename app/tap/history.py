@@ -96,13 +96,22 @@ def _is_empty(item: RequestItem) -> bool:
 def _digest(item: RequestItem) -> str:
     match item:
         case PromptMessage():
-            words = [item.role, item.text, to_data(item.images), _unmarked(to_data(item.form))]
+            words = [item.role, item.text, to_data(item.images), _form_words(item.form)]
         case AnswerMessage():
             words = ["answer", _unmarked(to_data(item.answer))]
         case ResultMessage():
             words = [item.call_id, item.name, to_data(item.content), item.is_error]
     text = json.dumps(words, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _form_words(form: Mapping[str, Any]) -> Any:
+    """What of a prompt's form says something: not where its text is cut, which is in it only as
+    long as a piece has a member of its own, such as a mark of the cache."""
+    words = _unmarked(to_data(form))
+    if not any(piece.keys() - {"chars"} for piece in words.get("pieces", ())):
+        words.pop("pieces", None)
+    return words if words.keys() - {"protocol"} else None
 
 
 def _unmarked(value: Any) -> Any:
@@ -148,7 +157,8 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
         return Tail(items)
     answered = _place_of_answer(session, items)
     if answered is not None:
-        return Tail(items[answered + 1 :], _changes(known, digests[:answered]))
+        tail = _with_own_ids(session.turn, items[answered], items[answered + 1 :])
+        return Tail(tail, _changes(known, digests[:answered]))
     if list(digests[: len(known)]) == list(known):
         return Tail(items[len(known) :], again=len(items) == len(known))
     answers = (place for place, item in enumerate(items) if isinstance(item, AnswerMessage))
@@ -171,6 +181,30 @@ def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | No
         if (called & ids) or (fingerprint and fingerprint_of_parts(item.parts) == fingerprint):
             return place
     return None
+
+
+def _with_own_ids(
+    turn: Turn | None, copy: RequestItem, tail: Sequence[RequestItem]
+) -> Sequence[RequestItem]:
+    """`tail`, in which the results at its head have the ids that the provider gave the calls of
+    `turn`. Where it gave none, Gemini CLI gives ids of its own, which are in its `copy` of the
+    answer; its results are then put in the order of the calls, which is all that is left."""
+    if turn is None or not isinstance(copy, AnswerMessage):
+        return tail
+    theirs = [part.call_id for part in copy.parts if part.kind == "call"]
+    own = {
+        called: (place, call.provider_id)
+        for place, (called, call) in enumerate(zip(theirs, turn.calls, strict=False))
+        if called not in ("", call.provider_id) and len(theirs) == len(turn.calls)
+    }
+    results: list[tuple[int, ResultMessage]] = []
+    for item in tail:
+        if not isinstance(item, ResultMessage):
+            break
+        place, call_id = own.get(item.call_id, (len(theirs), item.call_id))
+        results.append((place, replace(item, call_id=call_id)))
+    results.sort(key=lambda placed: placed[0])
+    return [*(result for _, result in results), *tail[len(results) :]]
 
 
 def _changes(known: Sequence[str], before: Sequence[str]) -> str:

@@ -1,0 +1,62 @@
+"""What of a request is new to the session it belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.protocols.request import ResultMessage
+from app.tap.history import read_body, tail_of
+from tests.playbook import begun, call, session, turn
+
+PROMPT = {"role": "user", "parts": [{"text": "Compare a.txt and b.txt."}]}
+
+
+def called(*ids: str) -> dict[str, Any]:
+    parts = [
+        {"functionCall": {"id": id_, "name": "read", "args": {"file": file}}}
+        for id_, file in zip(ids, ("a.txt", "b.txt"), strict=True)
+    ]
+    return {"role": "model", "parts": parts}
+
+
+def answered(*results: tuple[str, str]) -> dict[str, Any]:
+    parts = [
+        {"functionResponse": {"id": id_, "name": "read", "response": {"output": text}}}
+        for id_, text in results
+    ]
+    return {"role": "user", "parts": parts}
+
+
+def test_calls_that_only_the_agent_gave_ids_get_their_results() -> None:
+    """Gemini CLI does so, and returns what is ready first first."""
+    own = session(
+        *begun(),
+        *turn(
+            1,
+            call(0, "read", '{"file": "a.txt"}', provider_id=""),
+            call(1, "read", '{"file": "b.txt"}', provider_id=""),
+        ),
+    )
+    history = [PROMPT, called("read_1", "read_2"), answered(("read_2", "B"), ("read_1", "A"))]
+    known = read_body("gemini", {"contents": [PROMPT]}).digests
+    tail = tail_of(own, known, read_body("gemini", {"contents": history}))
+    results = [item for item in tail.items if isinstance(item, ResultMessage)]
+    assert [(item.call_id, item.content[0].text) for item in results] == [("", "A"), ("", "B")]
+    assert tail.changed == ""
+
+
+def test_a_mark_of_the_cache_that_moved_on_is_no_change() -> None:
+    """opencode has it on its last two messages: a prompt loses it later."""
+    block = {"type": "text", "text": "hello"}
+    marked = {"role": "user", "content": [block | {"cache_control": {"type": "ephemeral"}}]}
+    bare = {"role": "user", "content": [block]}
+    own = session(*begun(), *turn(1))
+    said = {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}
+    after = {"role": "user", "content": "And now?"}
+    known = read_body("anthropic", {"messages": [marked]}).digests
+    tail = tail_of(own, known, read_body("anthropic", {"messages": [bare, said, after]}))
+    assert tail.changed == ""
+    assert len(tail.items) == 1
+    other = {"role": "user", "content": [block | {"text": "hallo"}]}
+    changed = tail_of(own, known, read_body("anthropic", {"messages": [other, said, after]}))
+    assert "changed 1" in changed.changed
