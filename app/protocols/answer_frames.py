@@ -19,7 +19,7 @@ from app.protocols.raw_json import parse_json
 
 @dataclass(frozen=True)
 class TakeOut:
-    """The call goes, and `reason` is has_data as text in its place."""
+    """The call goes, and `reason` is said as text in its place."""
 
     reason: str
 
@@ -136,10 +136,8 @@ class EditableAnswer:
             )
             for frame, after in zip(frames, starts, strict=True)
         ]
-        self._by_span = {
-            (frame.start, frame.end): editable
-            for frame, editable in zip(frames, self.frames, strict=True)
-        }
+        spans = [(frame.start, frame.end) for frame in frames]
+        self._by_span = dict(zip(spans, self.frames, strict=True))
 
     @property
     def calls_gone(self) -> bool:
@@ -148,12 +146,12 @@ class EditableAnswer:
 
     @property
     def reasons(self) -> str:
-        """What is has_data in place of the calls that go, each reason once."""
+        """What is said in place of the calls that go, each reason once."""
         return "\n\n".join(dict.fromkeys(reason for reason in self.taken.values() if reason))
 
     @property
     def joined_reasons(self) -> str:
-        """The same where it is has_data on in the text of the answer."""
+        """The same where it is said on in the text of the answer."""
         return f"\n\n{self.reasons}" if self.has_text and self.reasons else self.reasons
 
     def locate(self, places: Iterable[CallPlace]) -> None:

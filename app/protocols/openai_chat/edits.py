@@ -5,7 +5,7 @@ Spec: https://platform.openai.com/docs/api-reference/chat-streaming
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
@@ -25,6 +25,7 @@ def edit(answer: EditableAnswer) -> None:
         if frame.places:
             _edit_calls(answer, frame, carriers)
     if answer.taken:
+        _take_signatures(answer)
         _say(answer)
     for frame in answer.frames:
         if answer.calls_gone:
@@ -116,13 +117,46 @@ def _take(answer: EditableAnswer, frame: EditableFrame, message: Path, paths: se
     for path in paths:
         frame.take(*path)
     _take_logprobs(frame, message)
-    rest = dict(frame.at(*message))
-    for name in {path[-1] for path in paths if len(path) == len(message) + 1}:
-        rest.pop(str(name), None)
+    _drop_empty(frame, message, {path[-1] for path in paths if len(path) == len(message) + 1})
+
+
+def _drop_empty(frame: EditableFrame, message: Path, members: Collection[str | int]) -> None:
+    """Drop a chunk that says nothing without these members of its delta."""
+    rest = {name: item for name, item in frame.at(*message).items() if name not in members}
     choice = frame.at(*message[:2])
     says_more = choice.get("finish_reason") or any(rest.values()) or message[-1] == "message"
     if not says_more and len(frame.at("choices")) == 1 and not frame.value.get("usage"):
         frame.drop()
+
+
+def _take_signatures(answer: EditableAnswer) -> None:
+    """Details of reasoning that bear a call's id sign that call (OpenRouter, of Gemini): they go
+    with it, but for those that came before any call."""
+    ids = {
+        frame.at(*place.path, "id")
+        for frame in answer.frames
+        for place in frame.places
+        if place.part in answer.taken
+    } - {None, ""}
+    calls_began = False
+    for frame in answer.frames:
+        calls_began = calls_began or bool(frame.places)
+        choice = _choice(frame)
+        if choice is None or frame.dropped or not calls_began:
+            continue
+        message = (*choice, "message" if "message" in frame.at(*choice) else "delta")
+        details = frame.at(*message, _DETAILS)
+        entries = enumerate(details if isinstance(details, list) else [])
+        gone = [n for n, entry in entries if isinstance(entry, dict) and entry.get("id") in ids]
+        if gone and len(gone) == len(details):
+            frame.take(*message, _DETAILS)
+            _drop_empty(frame, message, {_DETAILS})
+            continue
+        for nth in gone:
+            frame.take(*message, _DETAILS, nth)
+
+
+_DETAILS = "reasoning_details"
 
 
 def _take_logprobs(frame: EditableFrame, message: Path) -> None:

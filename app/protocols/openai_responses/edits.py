@@ -48,8 +48,9 @@ class _Items:
         answer = self._answer
         ending = answer.ending(_ends)
         for frame in list(answer.frames):
-            if "output_index" in frame.value or any(not p.path for p in frame.places):
-                self._item(frame)
+            about = [place.part for place in frame.places if place.path in ((), ("item",))]
+            if about or "output_index" in frame.value:
+                self._item(frame, about)
             if frame is ending:
                 self._say(frame)
             for path in (("output",), ("response", "output")):
@@ -58,13 +59,14 @@ class _Items:
         if ending is None:
             self._say(None)
 
-    def _item(self, frame: EditableFrame) -> None:
+    def _item(self, frame: EditableFrame, about: Sequence[int]) -> None:
+        """An event about an item: that of `about`, or of its index."""
         answer, index = self._answer, frame.at("output_index")
         if frame.type in ("response.output_item.added", "response.output_item.done"):
             self._owner.pop(index, None)
-        for place in frame.places:
-            self._owner[index] = place.part
-        part = self._owner.get(index, -1)
+        for part in about:
+            self._owner[index] = part
+        part = self._owner.get(index, -1) if about or index is not None else -1
         if part in answer.taken:
             frame.drop()
             if isinstance(index, int):
