@@ -223,8 +223,12 @@ class AgentSessions:
         if gone or (place is unanswered and turn is not None and turn.end is not None):
             return Place()
         setup = asked.body.setup
+        another = settings is not None and settings.system != setup.system
+        toolless = settings is not None and not settings.tools
+        if another and toolless and setup.tools and place.matched == "header":
+            return Place()  # what came first by that name was a title, say
         beside = turn is not None and turn.open
-        aside = not setup.tools and settings is not None and settings.system != setup.system
+        aside = another and not setup.tools
         return Place(parent=place.session) if beside or aside else place
 
     def _by_name(self, tap: str, name: ThreadName) -> Place | None:
@@ -274,7 +278,7 @@ class AgentSessions:
         session_id = await self.engine.sessions.create(settings, title, tapped)
         self._threads[session_id] = Thread([], asked.body.setup, settings)
         if name.thread and not place.parent:
-            self._named.setdefault((request.tap.id, name.thread, name.agent), session_id)
+            self._named[request.tap.id, name.thread, name.agent] = session_id
         return session_id
 
     # What of it is new.

@@ -183,6 +183,20 @@ async def test_requests_without_tools_and_sub_agents_are_sessions_of_their_own(
     assert {one.tapped and one.tapped.thread for one in sessions.values()} == {"s-1"}
 
 
+async def test_a_title_that_is_asked_for_first_is_a_session_of_its_own(tmp_path: Path) -> None:
+    """opencode asks so, by the name of the conversation that follows."""
+    async with both(tmp_path) as (agent, door):
+        door.headers["x-session-id"] = "s-1"
+        await one_turn(agent, door, "Write a title.", system="You write titles.")
+        main = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
+        await agent.runner.prompt(main, "And in Bergen?")
+        own = await rested(agent, main)
+        sessions = await door.sessions()
+        log = await door.engine.log.events(sessions[1].id)
+    assert [len(session.turns) for session in sessions] == [1, len(own.turns)]
+    assert not events_of(log, Warned)
+
+
 @pytest.mark.parametrize("headers", [{}, {"session-id": "s-1"}], ids=["nameless", "named"])
 async def test_after_a_start_a_conversation_goes_on_where_it_was(
     tmp_path: Path, headers: dict[str, str]
