@@ -15,9 +15,12 @@ function untilRetry(time) {
   say(time, left > 0 ? `${left} s` : "a moment");
 }
 
+// Of what is waited for at most, where that is known.
+const of = (bound) => (bound ? ` of ${bound} s` : "");
+
 function sinceRequest(place) {
   const past = seconds(Date.now() - Number(place.dataset.elapsed));
-  if (past >= 1) say(place, `${past} s of ${place.dataset.bound} s`);
+  if (past >= 1) say(place, `${past} s${of(place.dataset.bound)}`);
 }
 
 // When the last byte of an answer came: a text has grown, or the stream says so, for pings leave
@@ -44,10 +47,10 @@ function silence(place) {
   place.hidden = past <= QUIET_S;
   if (place.hidden) return;
   // Until the first byte of its body, a head alone has not begun the answer.
-  if (place.dataset.first && begun !== number) {
+  if (place.dataset.first !== undefined && begun !== number) {
     const waited = seconds(Date.now() - Number(place.dataset.sent));
-    say(place, `no byte of the answer for ${waited} s of ${place.dataset.first} s`);
-  } else say(place, `silent for ${past} s of ${place.dataset.bound} s`);
+    say(place, `no byte of the answer for ${waited} s${of(place.dataset.first)}`);
+  } else say(place, `silent for ${past} s${of(place.dataset.bound)}`);
 }
 
 function tick() {

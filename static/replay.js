@@ -37,7 +37,7 @@ async function begin() {
   setReplaying(true);
   document.body.dataset.replay = "on";
   $("playhead").max = reel.duration;
-  $("composer")?.setAttribute("hidden", "");
+  for (const below of [$("composer"), $("tapped")]) below?.setAttribute("hidden", "");
   hearNewer();
   return reel;
 }

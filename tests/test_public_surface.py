@@ -55,7 +55,7 @@ PLACES = {
 SHARED_ROWS = "0fe1d2c3b4a5968778"
 IN_SLICES = "1fe1d2c3b4a5968778"
 SINCE = {0: "rows.jsonl", 9: "rows_9.jsonl", 11: "rows_11.jsonl"}
-SCHEMA = 12
+SCHEMA = 13
 VARIABLES = ("PATH", "LANG", "TMPDIR", "VIRTUAL_ENV")
 ADD = "python -m tests.test_public_surface"
 
@@ -524,7 +524,7 @@ def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
     assert (kinds_of_events() - kept, hint) == (set(), hint)
     contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
     assert sorted(kind for kind in kept if f"`{kind}`" not in contract) == []
-    older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8, 9, 10, 11)]
+    older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8, 9, 10, 11, 12)]
     for old in older:
         assert played("verify", "--db", str(old))[0] == 0  # brings it up to date
         assert query(old, "PRAGMA user_version") == query(now, "PRAGMA user_version")

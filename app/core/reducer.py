@@ -66,7 +66,17 @@ from app.core.events import (
 )
 from app.core.limits import beyond_calls, raised
 from app.core.serialization import to_data
-from app.core.session import Call, CallStatus, Part, Prompt, Session, Task, Turn
+from app.core.session import (
+    MARKED,
+    Call,
+    CallStatus,
+    Mark,
+    Part,
+    Prompt,
+    Session,
+    Task,
+    Turn,
+)
 from app.core.tools import TOOLS_IN_USE, Same, Tool
 
 MOST_OUTPUT = 16_000
@@ -159,7 +169,9 @@ def _apply(session: Session, logged: Logged) -> None:
             _require(not session.stopped and not session.paused, "The run is halted.")
             session.retrying, session.retries = event, event.attempt
         case Warned():
-            if session.turns:
+            if session.tapped is not None and event.code in MARKED:
+                session.marks.append(Mark(len(session.marks) + 1, event, logged.seq))
+            elif session.turns:
                 session.turns[-1].warnings.append(event)
         case CallProgressed():
             _progressed(session, event, logged.seq, at_ms)

@@ -55,6 +55,9 @@ Group = Literal[
 ]
 SessionState = Literal["running", "paused", "waiting", "failed", "interrupted", "idle"]
 
+MARKED = frozenset(("history_changed", "history_left_out", "brought"))
+"""Codes of warnings that say what an agent did to its history: each has a place in the flow."""
+
 
 @dataclass
 class Part:
@@ -140,6 +143,12 @@ class Call:
     def raw(self) -> str:
         """The arguments exactly as the model wrote them; may be unfinished or malformed."""
         return self.part.text
+
+    @property
+    def at_agent(self) -> bool:
+        """Whether it ran, or runs, at the agent that it was passed to, and not here."""
+        decided = self.decided or self.cut
+        return decided is not None and decided.where == "agent"
 
     @property
     def task_id(self) -> str:
@@ -339,6 +348,15 @@ class Prompt:
 
 
 @dataclass
+class Mark:
+    """A word about the history of an agent's session, at its place in the flow; counts from 1."""
+
+    number: int
+    warning: Warned
+    seq: int
+
+
+@dataclass
 class Turn:
     """One request and its answer. `number` counts from 1 and equals the recording's number.
 
@@ -419,7 +437,8 @@ class Session:
     it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a user
     denied; of so many of them as were read (`denied_read`), `denied_alike` has the ids by name and
     the hash of what is spelled (decide._was_denied). `tapped` says whose it is where an agent of
-    somebody else runs it: nothing is asked or run here then; `received` is what it asks last.
+    somebody else runs it: nothing is asked or run here then; `received` is what it asks last, and
+    `marks` say what it did to its history.
     """
 
     id: str
@@ -449,6 +468,7 @@ class Session:
     denied_read: int = field(default=0, compare=False)
     tapped: Tapped | None = None
     received: RequestReceived | None = None
+    marks: list[Mark] = field(default_factory=list)
 
     @property
     def open_tasks(self) -> list[Task]:
@@ -488,16 +508,17 @@ class Session:
         if not self.waits:
             return []
         waiting, interrupted = (self.standing.of(name) for name in ("waiting", "interrupted"))
-        if not interrupted:
+        if not interrupted or self.tapped is not None:
             return waiting
         return sorted(waiting + interrupted, key=lambda call: call.part.index)
 
     @property
     def waits(self) -> int:
-        """How many calls need a user."""
+        """How many calls need a user. One whose result never came from its agent needs none."""
         if self.stopped or self.cut_off:
             return 0
-        return self.standing.count("waiting") + self.standing.count("interrupted")
+        interrupted = self.standing.count("interrupted") if self.tapped is None else 0
+        return self.standing.count("waiting") + interrupted
 
     @property
     def standing(self) -> Standing:
@@ -519,9 +540,14 @@ class Session:
         if self.cut_off:
             return "interrupted"
         item = self.last_item
+        answered = not (isinstance(item, Turn) and item.open)
+        if self.tapped is not None and self.stopped and answered:
+            return "interrupted"  # whatever its agent still runs
         if self.standing.count("running"):
             return "running"
-        if (isinstance(item, Turn) and item.open) or self.retrying is not None:
+        if self.tapped is not None and self.standing.count("interrupted"):
+            return "interrupted"
+        if not answered or self.retrying is not None:
             return "running"
         if self.paused:
             return "paused"
@@ -602,6 +628,7 @@ def snapshot(session: Session) -> Session:
     now.by_call = {**session.by_call, **{call.id: call for call in now.calls()}}
     now.tasks = {name: copy(task) for name, task in session.tasks.items()}
     now.settings_at, now.forks = list(session.settings_at), list(session.forks)
+    now.marks = list(session.marks)
     now.denied = [now.by_call[call.id] for call in session.denied]
     now.denied_alike, now.denied_read = {}, 0
     return now

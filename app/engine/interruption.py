@@ -49,11 +49,19 @@ def over_events(session: Session, message: str) -> list[Event]:
     return [*closing_events(session, message), *tasks]
 
 
+def left_events(session: Session) -> list[Event]:
+    """What says of the calls at an agent that no result of them will come."""
+    if session.tapped is None:
+        return []
+    running = (call for call in session.current_calls if call.status == "running")
+    return [CallInterrupted(call.id) for call in running]
+
+
 def cut_off(session: Session) -> None:
     """Bring an imported session to rest: it may have been exported in mid-run, and nothing of it
     goes on here. Its log stays as it came, only what is folded from it is closed."""
     running, seq = session.state == "running", session.seq
-    for event in over_events(session, _EXPORTED):
+    for event in (*left_events(session), *over_events(session, _EXPORTED)):
         apply(session, Logged(session.seq + 1, session.updated_ms, event))
     session.seq, session.cut_off = seq, running
 

@@ -59,9 +59,12 @@ NO_DATA = "AAAA"
 
 
 def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str = "") -> Preview:
-    """The next request of `session`; with `wire`, as that protocol would say it."""
+    """The next request of `session`; with `wire`, as that protocol would say it. Of a session that
+    an agent runs it is the last one, as it was received."""
     settings = session.settings
     assert settings is not None
+    if session.tapped is not None and session.turns and not wire:
+        return _received(session.turns[-1])
     ahead, says = _ahead(session, draft, engine.keys.redactor())
     untold: tuple[str, ...] = ()
     if wire:
@@ -82,6 +85,14 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
         sentences,
         failed.message if failed is not None else kept_back.message if kept_back else "",
     )
+
+
+def _received(turn: Turn) -> Preview:
+    """What an agent asked last, as it came: what it asks next is its own affair."""
+    return Preview(turn.settings.profile, turn.request, says=(AS_RECEIVED,))
+
+
+AS_RECEIVED = "The agent's last request, as it came. It writes the next one itself."
 
 
 def notes_alone(engine: Engine, session: Session) -> Preview:

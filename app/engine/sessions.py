@@ -687,6 +687,7 @@ def summary_of(session: Session, title: str, created_ms: int, *, own: bool = Tru
     """What is folded is written at each change; `own` and the parent as the session is made."""
     assert session.settings is not None
     fork = session.forks[-1][1] if session.forks else None
+    tapped = session.tapped
     return Summary(
         session.id,
         title,
@@ -701,7 +702,9 @@ def summary_of(session: Session, title: str, created_ms: int, *, own: bool = Tru
         parent=fork.parent if fork is not None else "",
         parent_seq=fork.parent_seq if fork is not None else 0,
         own=own,
-        tap=session.tapped.tap if session.tapped is not None else "",
+        tap=tapped.tap if tapped is not None else "",
+        agent=tapped.agent if tapped is not None else "",
+        above=tapped.parent if tapped is not None else "",
     )
 
 

@@ -63,6 +63,8 @@ def drawn(view: View, block_id: str) -> Drawn:
                 return _single(view, name)
             case "prompt", [number]:
                 return "_prompt.html", {"prompt": _prompt(view.session, number)}
+            case "mark", [number]:
+                return "_mark.html", {"mark": _nth(view.session.marks, number - 1)}
             case (("turn" | "turnhead" | "parts" | "more" | "turnfoot"), [number]):
                 return _turn(view, name, _nth(view.session.turns, number - 1))
             case (name, [number, index]) if name in _OF_PARTS:
@@ -97,7 +99,7 @@ def _single(view: View, name: str) -> Drawn:
     session = view.session
     match name:
         case "head":
-            at_once = runnable_at_once(view) if view.acts else []
+            at_once = runnable_at_once(view) if view.ours else []
             words = {"words": state_words(session), "spent": spent(session)}
             return "_head.html", words | {"at_once": at_once}
         case "pause":
@@ -120,6 +122,7 @@ def _flow_items(session: Session) -> list[tuple[int, str, SessionForked | None]]
     """(seq, block id, None) or (seq, "", fork) of what stands in the flow, in order."""
     items: list[tuple[int, str, SessionForked | None]]
     items = [(item.seq, _item_id(item), None) for item in session.items]
+    items += [(mark.seq, f"mark-{mark.number}", None) for mark in session.marks]
     items += [(seq, "", fork) for seq, fork in session.forks]
     return sorted(items, key=lambda item: item[0])
 

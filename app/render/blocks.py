@@ -19,7 +19,7 @@ keeps the place and the id of each prompt-N, turn-N and wire-N that comes later,
 for the one that a frame would change (static/later.js).
 
     head  bar  dock  tasks  list  pause
-    flow  > prompt-N
+    flow  > prompt-N, mark-N
           > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, sofar-N-I, prefix-N-I,
                                      doubt-N-I, progress-N-I, output-N-I > print-N-I,
                                      result-N-I, real-N-I, later-N-I
@@ -72,7 +72,7 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
-from app.core.session import Part, Prompt, Session, Turn
+from app.core.session import Mark, Part, Prompt, Session, Turn
 from app.render import paging
 from app.render.block_contents import drawn
 from app.render.call_status import behind, call_block, tells
@@ -236,7 +236,7 @@ def ancestors(block_id: str) -> Iterator[str]:
             yield from (f"parts-{number}", f"turn-{number}", "flow")
         case "turnhead" | "parts" | "more" | "turnfoot":
             yield from (f"turn-{number}", "flow")
-        case "turn" | "prompt":
+        case "turn" | "prompt" | "mark":
             yield "flow"
         case "wirerow":
             yield from (f"wirerows-{number}", f"wire-{number}", "wire")
@@ -290,6 +290,8 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
             yield from _of_turn(session, logged, "turnhead", "turnfoot")
             cards = (part_block(turn, call.part) for call in calls_of(turn, most))
             yield from _changed(*_RUN, f"more-{turn.number}", *cards)
+        case Warned() if (mark := _mark_at(session, logged.seq)) is not None:
+            yield Touch(f"mark-{mark.number}", "new", "flow")
         case Warned():
             if _turn_before(session, logged.seq) is not None:
                 yield from _of_turn(session, logged, "turnfoot")
@@ -454,6 +456,10 @@ def _turn_before(session: Session, seq: int) -> Turn | None:
     """The last turn that had begun with event `seq`."""
     place = bisect_right(session.turns, seq, key=lambda turn: turn.seq)
     return session.turns[place - 1] if place else None
+
+
+def _mark_at(session: Session, seq: int) -> Mark | None:
+    return next((mark for mark in reversed(session.marks) if mark.seq == seq), None)
 
 
 def _prompt_at(session: Session, seq: int) -> Prompt:

@@ -140,8 +140,13 @@ def why(turn: Turn, call: Call) -> tuple[Fact, ...]:
 
 def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
     decided = call.decided
+    if call.at_agent:
+        yield from _agents_facts(call)
+        return
     if call.cut is not None:
         yield from _before(call, call.cut)
+    elif decided is None and call.status == "done":
+        yield Fact("decided", "Not here: it came with its result.")
     elif decided is None:
         yield Fact("asks", call.asks or "No rule matched. Waiting for your approval.")
     if decided is not None:
@@ -156,6 +161,20 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
         yield Fact("started", f"{again}{_alone(call)}", call.started_ms)
     if call.status == "done" and call.started_ms is not None and call.ended_ms is not None:
         yield Fact("ended", _ended(call, call.ended_ms - call.started_ms), call.ended_ms)
+
+
+def _agents_facts(call: Call) -> Iterator[Fact]:
+    """Of a call that was passed on to an agent: by what, and what came of it there."""
+    decided = call.decided or call.cut
+    assert decided is not None
+    yield Fact("decided", decided.rule or _decided(decided), call.decided_ms)
+    yield Fact("checked", checked(call), call.checked_ms)
+    if call.status == "interrupted":
+        yield Fact("cut", "The agent went on without its result, or ended.", call.ended_ms)
+    if call.status == "done" and call.started_ms is not None and call.ended_ms is not None:
+        what = "an error" if call.result is not None and call.result.is_error else "a result"
+        took = duration(call.ended_ms - call.started_ms)
+        yield Fact("ended", f"After {took}, with {what} from the agent.", call.ended_ms)
 
 
 def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
@@ -293,7 +312,7 @@ def running(session: Session, call: Call) -> dict[str, Any]:
     came `before` what is kept of its output."""
     behind = task_of(session, call)
     limit_s = 0.0
-    if behind is None and call.tool is not None:
+    if behind is None and call.tool is not None and not call.at_agent:
         limit_s = call.tool.timeout_s + call.extended_s
     return {
         "call": call,

@@ -150,7 +150,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         place=_place(turn, call),
         took="" if task_of(view.session, call) else _took(call),
         who=_who(call),
-        source=source(call.tool) if call.tool is not None else "",
+        source=source(call.tool) if call.tool is not None and not _agents(view, call) else "",
         tokens=tokens,
         more=more if done else 0,
         hidden=exposed_count(call.name, lines=True) + exposed_count(written),
@@ -164,7 +164,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         hint=" ".join(filter(None, (_hint(view, turn, call), *_waits(view, turn, call)))),
         answers=_answers(call) if offer is not None else (),
         why=why(turn, call),
-        queued=view.acts and call.status == "decided" and bool(waits_for(view.session, turn, call)),
+        queued=view.ours and call.status == "decided" and bool(waits_for(view.session, turn, call)),
         room=_room(view, turn, call),
     )
 
@@ -203,8 +203,15 @@ def source(tool: Tool) -> str:
             return other
 
 
+def _agents(view: View, call: Call) -> bool:
+    """Whether its agent answers it, or did, and not what the settings say of its tool."""
+    return view.session.tapped is not None or call.at_agent
+
+
 def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
     """The state of a call in words, and the colour that goes with them."""
+    if call.at_agent and turn.failure is None and (words := _agents_words(view, call)):
+        return words
     match call.status:
         case "streaming":
             return ("arguments streaming", "live") if turn.open else ("cut off", "failed")
@@ -232,6 +239,22 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
             return "running", "live"
         case "done":
             return behind_words(view.session, call) or _done_words(call)
+
+
+def _agents_words(view: View, call: Call) -> tuple[str, Tone] | None:
+    """The same of a call that was passed on to an agent; None where the usual words say it."""
+    match call.status:
+        case "running" if view.session.stopped:
+            return "at the agent", ""
+        case "running":
+            return "running at the agent", "live"
+        case "interrupted":
+            return "interrupted", ""
+        case "done" if call.result is not None and not call.result.is_error:
+            return "ran at the agent", "ran"
+        case "done" if call.result is not None and not call.result.kind:
+            return "error at the agent", "failed"
+    return None
 
 
 def _halted(view: View, turn: Turn) -> bool:
@@ -273,7 +296,7 @@ def _took(call: Call) -> str:
 
 def _who(call: Call) -> str:
     decided = call.decided
-    if decided is None:
+    if decided is None or call.at_agent:
         return ""
     if decided.by == "rule":
         return f"by rule “{decided.rule}”" if decided.rule else "by a rule"
@@ -317,7 +340,7 @@ def _decidable(view: View, call: Call) -> bool:
 
 
 def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None:
-    if not view.acts or not _decidable(view, call):
+    if not view.ours or not _decidable(view, call):
         return None
     sound = may_run(turn, call)
     person = answered_by_user(call)
@@ -335,7 +358,7 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
 
 
 def _room(view: View, turn: Turn, call: Call) -> Room | None:
-    if not view.acts or turn.failure is not None or call.status not in ("streaming", "proposed"):
+    if not view.ours or turn.failure is not None or call.status not in ("streaming", "proposed"):
         return None
     safe = call.tool is not None and call.tool.parallel_safe
     return Room(not safe and call is not turn.calls[0], answered_by_user(call))
@@ -352,6 +375,8 @@ def _confined(tool: Tool | None) -> bool:
 
 def _hint(view: View, turn: Turn, call: Call) -> str:
     """The sentence in place of buttons, or beside them."""
+    if _agents(view, call):
+        return _agents_hint(turn, call)
     if call.status == "proposed" and turn.open:
         return "You can decide when the answer has ended."
     if turn.failure is not None and call.status != "done":
@@ -377,9 +402,16 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
     return _unseen_hint(turn, call)
 
 
+def _agents_hint(turn: Turn, call: Call) -> str:
+    if call.status == "interrupted":
+        return "Its result never came here."
+    cut = turn.failure is not None and call.status != "done"
+    return "The answer was cut off, so the agent did not get this call whole." if cut else ""
+
+
 def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
     """Why it asks, where a rule is about it, and what it waits for besides the user."""
-    if view.replay or not view.live:
+    if view.replay or not view.live or view.session.tapped is not None:
         return "", ""
     asks = call.asks if call.status == "waiting" and _decidable(view, call) else ""
     return asks, waits_for(view.session, turn, call)

@@ -24,7 +24,7 @@ from markupsafe import Markup
 from app.core.limits import writing_speed, written
 from app.render import filters
 from app.render.paging import beginning, beyond, closed, first_seq, portion
-from app.render.view import nest_forks
+from app.render.view import fold_agents
 from app.render.wire_rows import TOLD
 
 
@@ -139,7 +139,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         exact=filters.exact,
         exposed=filters.exposed,
         markdown=filters.markdown,
-        nested=nest_forks,
+        folded=fold_agents,
         number=filters.number,
         one_line=filters.one_line,
         plural=filters.plural,

@@ -117,9 +117,11 @@ def _spent(session: Session) -> Iterator[str]:
     settings, run = session.settings, session.run
     if settings is None or not run:
         return
-    limits = settings.limits
-    turns_made = f"{sum(not turn.dropped for turn in run)} of {plural(limits.max_turns, 'turn')}"
-    yield f"{turns_made}{since(session)}"
+    limits, asked = settings.limits, sum(not turn.dropped for turn in run)
+    if session.tapped is not None:  # no limit of ours holds an agent
+        yield plural(asked, "turn")
+    else:
+        yield f"{asked} of {plural(limits.max_turns, 'turn')}{since(session)}"
     closed = [turn for turn in run if not turn.open]
     used = [turn_tokens(turn) for turn in closed]
     total = sum(tokens or 0 for tokens in used)
@@ -172,7 +174,7 @@ def pause(session: Session) -> Pause | None:
         forgives = session.paused == "error"
         return Pause(title, sentence, raises if value else "", value, field, forgives)
     still_open = session.standing.of("undone") if session.stopped else []
-    if not still_open:
+    if not still_open or session.tapped is not None:
         return None
     count = f"{plural(len(still_open), 'call')} {'is' if len(still_open) == 1 else 'are'} open"
     rule = next((call.stopped_by for call in still_open if call.stopped_by), "")

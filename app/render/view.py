@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.core.agents import agent_title
 from app.core.decide import doubled_ids, may_run_unseen
 from app.core.session import Call, Session, SessionState
 from app.core.settings import Settings, model_of
@@ -25,8 +26,9 @@ from app.store.search import ExcerptPart
 @dataclass(frozen=True)
 class SessionRow:
     """A session in the list. `calls` counts all of them, `waiting` those that need a user;
-    `parent` is the session it was forked from. Where it was searched for, `excerpt` is what was
-    found and `place` the block that shows it."""
+    `parent` is the session it was forked from. `agent` is what the agent is called that runs it,
+    "" where none does, and `above` the session of that agent that it stands below. Where it was
+    searched for, `excerpt` is what was found and `place` the block that shows it."""
 
     id: str
     title: str
@@ -41,6 +43,8 @@ class SessionRow:
     parent: str = ""
     place: str = ""
     excerpt: Sequence[ExcerptPart] = ()
+    agent: str = ""
+    above: str = ""
 
     @property
     def query(self) -> str:
@@ -60,6 +64,11 @@ class SessionRow:
         }[self.state]
         calls = plural(self.calls, "call") if self.calls else ""
         return " · ".join(word for word in (self.model, calls, last) if word)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way or needs a user."""
+        return self.state in ("running", "waiting", "paused")
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,18 @@ class View:
         return self.live and self.own and not self.replay
 
     @property
+    def ours(self) -> bool:
+        """Whether buttons are shown that ask or run something here. Of what an agent runs there
+        are none; it is stopped, forked and put in order like any other."""
+        return self.acts and self.session.tapped is None
+
+    @property
+    def agent(self) -> str:
+        """What the agent is called that runs it, "" where none does."""
+        tapped = self.session.tapped
+        return clip(one_line(agent_title(tapped.agent)), 40) if tapped is not None else ""
+
+    @property
     def settings(self) -> Settings:
         assert self.session.settings is not None
         return self.session.settings
@@ -150,6 +171,8 @@ def _running_words(session: Session) -> str:
     words = f"running {running[0]}" if len(running) == 1 else f"{len(running)} calls run"
     if not running:
         words = "working"
+    elif session.tapped is not None:
+        words += " at the agent"
     return f"{words} · {needs(session.waiting)}" if session.waits else words
 
 
@@ -213,6 +236,44 @@ def nest_forks(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
                 placed.append((placed_row, min(depth, DEEPEST)))
                 stack += [(child, depth + 1) for child in reversed(below.get(placed_row.id, []))]
     return placed
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A row of the list, `depth` steps to the right, and those that are folded below it: requests
+    that its agent makes on the side, and agents that it starts."""
+
+    row: SessionRow
+    depth: int = 0
+    below: Sequence[SessionRow] = ()
+
+    @property
+    def busy(self) -> str:
+        """The state of the first of those below that is at work or needs a user, or ""."""
+        return next((row.state for row in self.below if row.busy), "")
+
+
+def fold_agents(rows: Iterable[SessionRow]) -> list[Fold]:
+    """The rows, forks below their parents (`nest_forks`), and what an agent did on the side folded
+    below the session of that agent, where that is among them."""
+    rows = list(rows)
+    above = {row.id: row.above for row in rows}
+    tops = {row.id: _top(row.id, above) for row in rows}
+    below: dict[str, list[SessionRow]] = {}
+    for row in rows:
+        if tops[row.id] != row.id:
+            below.setdefault(tops[row.id], []).append(row)
+    shown = nest_forks(row for row in rows if tops[row.id] == row.id)
+    return [Fold(row, depth, tuple(below.get(row.id, ()))) for row, depth in shown]
+
+
+def _top(id: str, above: Mapping[str, str]) -> str:
+    """The first of the sessions that it stands below; what is brought may name one another."""
+    met = {id}
+    while above.get(id, "") in above and above[id] not in met:
+        id = above[id]
+        met.add(id)
+    return id
 
 
 def _oldest_ancestor(row: SessionRow, known: Mapping[str, SessionRow]) -> SessionRow:

@@ -49,7 +49,8 @@ class Summary:
     """What the list shows of a session: a projection, rebuilt from its fold at every change.
 
     `tasks` counts those that run in the background, `tap` is the id of the tap through which an
-    agent runs it, "" for none of these; both are written, not read back. What stands after
+    agent runs it, "" for none of these; `agent` is that agent's name, and `above` the session of
+    the same agent that it stands below, "" for none. `tasks` is not read back. What stands after
     `profile` is no projection: `parent` is the session that it was forked from after event
     `parent_seq`, "" for none; one that is not `own` came from somebody else and is only read.
     The last three are what a user marked it with; they are read, and written by marks.py.
@@ -73,6 +74,8 @@ class Summary:
     archived: bool = False
     tags: tuple[str, ...] = ()
     tap: str = ""
+    agent: str = ""
+    above: str = ""
 
 
 @dataclass(frozen=True)
@@ -222,12 +225,13 @@ def _summarized(summary: Summary) -> Statement:
     """What is a projection is rewritten; the rest holds from when the session was made."""
     return Statement(
         "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
-        " tasks, profile, parent, parent_seq, own, tap)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " tasks, profile, parent, parent_seq, own, tap, agent, above)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET"
         " updated_ms = excluded.updated_ms, state = excluded.state, model = excluded.model,"
         " calls = excluded.calls, waiting = excluded.waiting, tasks = excluded.tasks,"
-        " profile = excluded.profile, tap = excluded.tap,"
+        " profile = excluded.profile, tap = excluded.tap, agent = excluded.agent,"
+        " above = excluded.above,"
         " title = CASE title WHEN '' THEN excluded.title ELSE title END",
         [
             (
@@ -245,6 +249,8 @@ def _summarized(summary: Summary) -> Statement:
                 summary.parent_seq,
                 summary.own,
                 storable(summary.tap),
+                storable(summary.agent),
+                storable(summary.above),
             )
         ],
     )

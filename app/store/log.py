@@ -460,11 +460,12 @@ class Log:
     async def sessions_of_taps(
         self, taps: Sequence[str], limit: int
     ) -> Mapping[str, Sequence[Summary]]:
-        """By the id of a tap its sessions as `tapped` gives them, at most `limit` of each."""
+        """By the id of a tap its sessions as `tapped` gives them, at most `limit` of each, without
+        those that stand below others."""
+        top = _OF_TAP.format("wanted AND above = ''")
         rows = await self._db.rows(
             "WITH wanted (wanted) AS (SELECT value FROM json_each(?))"  # noqa: S608
-            f" SELECT {SUMMARY}, wanted FROM wanted JOIN sessions ON id IN"
-            f" ({_OF_TAP.format('wanted')})"
+            f" SELECT {SUMMARY}, wanted FROM wanted JOIN sessions ON id IN ({top})"
             " ORDER BY updated_ms DESC, id",
             (json.dumps(list(taps)), limit),
         )
@@ -586,7 +587,7 @@ _LATEST_MS = 2**62
 SUMMARY = (
     "id, title, created_ms, updated_ms, state, model, calls, waiting, deleted_ms IS NOT NULL,"
     " profile, parent, parent_seq, own, pinned_ms IS NOT NULL, archived_ms IS NOT NULL,"
-    " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id)"
+    " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id), tap, agent, above"
 )
 """The columns of `summary_of_row`, of the table sessions."""
 
@@ -595,7 +596,7 @@ def summary_of_row(row: Sequence[Any]) -> Summary:
     tags = tuple(sorted(row[15].split("\x1f"))) if row[15] else ()
     marks = (bool(row[12]), bool(row[13]), bool(row[14]), tags)
     values: list[Any] = [*row[:8], bool(row[8]), 0, *row[9:12], *marks]
-    return Summary(*values)
+    return Summary(*values, *row[16:19])
 
 
 # What the user marks a session with. No event: it changes no session ----------------------------

@@ -115,8 +115,8 @@ class Stale:
 async def find_stale(database: Database, folded: Summary, tools: frozenset[str]) -> Stale:
     """The row and the tools of a session beside what its log says."""
     rows = await database.rows(
-        "SELECT updated_ms, state, model, calls, waiting, tasks, profile, tap FROM sessions"
-        " WHERE id = ?",
+        "SELECT updated_ms, state, model, calls, waiting, tasks, profile, tap, agent, above"
+        " FROM sessions WHERE id = ?",
         (folded.id,),
     )
     named = await database.rows("SELECT tool FROM called WHERE session = ?", (folded.id,))

@@ -159,5 +159,9 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE sessions ADD COLUMN tap TEXT NOT NULL DEFAULT '';
     CREATE INDEX sessions_by_tap ON sessions (tap, updated_ms DESC, id) WHERE tap != '';
     """,
+    """
+    ALTER TABLE sessions ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+    ALTER TABLE sessions ADD COLUMN above TEXT NOT NULL DEFAULT '';
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""

@@ -35,7 +35,7 @@ LONGEST = 100
 """Characters of one word."""
 
 STATES = ("idle", "running", "paused", "waiting", "failed", "interrupted")
-MARKS = ("pinned", "archived", "deleted", "fork", "foreign")
+MARKS = ("pinned", "archived", "deleted", "fork", "foreign", "agent")
 KEYS = ("tool", "model", "profile", "state", "tag", "is", "after", "before")
 _KEYED = re.compile(rf"({'|'.join(KEYS)}):(?:\"([^\"]*)\"?|(\S*))")
 
@@ -510,6 +510,7 @@ _MARKS = {
     "archived": "archived_ms IS NOT NULL",
     "fork": "parent != ''",
     "foreign": "own = 0",
+    "agent": "tap != '' AND own",
 }
 _NAMES = {"model": "sessions", "profile": "sessions", "tool": "called", "tag": "tags"}
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from app.core.agents import AGENT_TITLES
 from app.core.errors import BadInput
 from app.core.providers import LOOPBACK_NAMES
 from app.core.settings import Protocol
@@ -79,7 +80,7 @@ class Agent:
 
 CLAUDE = Agent(
     "claude",
-    "Claude Code",
+    AGENT_TITLES["claude"],
     "claude",
     "@anthropic-ai/claude-code",
     upstream="anthropic",
@@ -112,7 +113,7 @@ CLAUDE = Agent(
 
 CODEX = Agent(
     "codex",
-    "Codex",
+    AGENT_TITLES["codex"],
     "codex",
     "@openai/codex",
     upstream="openai-responses",
@@ -137,7 +138,7 @@ CODEX = Agent(
 
 GEMINI = Agent(
     "gemini",
-    "Gemini CLI",
+    AGENT_TITLES["gemini"],
     "gemini",
     "@google/gemini-cli",
     upstream="gemini",
@@ -155,7 +156,7 @@ GEMINI = Agent(
 
 OPENCODE = Agent(
     "opencode",
-    "opencode",
+    AGENT_TITLES["opencode"],
     "opencode",
     "opencode-ai",
     upstream="anthropic",

@@ -129,8 +129,10 @@ LAST = 20
 
 async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     """A user's next session mostly wants the profile and tools of the one before, but for what
-    was `asked`. What came from somebody else, in part, too, is no such example, nor a recording."""
-    own = (summary for summary in await site.engine.log.summaries() if summary.own)
+    was `asked`. What came from somebody else, in part, too, is no such example, nor a recording,
+    nor what an agent runs."""
+    summaries = await site.engine.log.summaries()
+    own = (summary for summary in summaries if summary.own and not summary.tap)
     for newest in islice(own, LAST):
         async with site.engine.sessions.holding(newest.id) as live:
             last, forks = live.session.settings, live.session.forks

@@ -12,6 +12,7 @@ from typing import TypeVar
 from jinja2 import Environment
 from starlette.requests import Request
 
+from app.core.agents import agent_title
 from app.core.errors import StoreGone
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot
@@ -235,6 +236,8 @@ def row_of(summary: Summary) -> SessionRow:
         summary.archived,
         summary.tags,
         summary.parent,
+        agent=agent_title(summary.agent) if summary.tap else "",
+        above=summary.above if summary.own else "",
     )
 
 

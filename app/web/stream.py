@@ -254,7 +254,8 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
             html += await drawn_setup(site, live, view)
         html += _list(site, replace(view, rows=rows), cursor)
         heard = _heard(site, live, cursor) if slow else ""
-    html += await _rules(site, session_id, cursor, settled=settled)
+    if not view.agent:
+        html += await _rules(site, session_id, cursor, settled=settled)
     if marked:
         html += _stored(site, cursor)
     return heard + _messages(html, next_frame.grow, id)

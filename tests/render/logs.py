@@ -130,12 +130,17 @@ def forked() -> list[Logged]:
 def tapped() -> list[Logged]:
     """A session that somebody else's agent runs: the request came, its answer was passed on."""
     log = Log().add(SessionStarted(settings(), Tapped("tap", NASTY, NASTY)))
-    log.add(RequestReceived(NASTY, {NASTY: NASTY})).prompt(NASTY)
-    log.request().part(0, "call", '{"city": "Oslo"}', name="get_weather").end("calls")
-    log.check("1.0").add(CallDecided("1.0", "run", "rule", NASTY, DIGEST, where="agent"))
-    log.add(CallStarted("1.0", 1), AnswerPassed(1, 120, "e" * 64), RequestReceived(NASTY))
-    log.add(CallEnded("1.0", text_result(NASTY))).request().part(0, "text", "Hm").end("stop")
-    return log.add(ClientGone(2)).events
+    log.add(RequestReceived(NASTY, {NASTY: NASTY}), Warned("history_left_out", NASTY)).prompt(NASTY)
+    log.request().part(0, "text", "Hm").call(1, "get_weather", {"city": "Oslo"})
+    log.call(2, NASTY, "{}").end()
+    for call in ("1.1", "1.2"):
+        log.check(call).add(CallDecided(call, "run", "rule", NASTY, DIGEST, where="agent"))
+        log.add(CallStarted(call, 1))
+    log.add(AnswerPassed(1, 120, "e" * 64), RunStopped(), RunResumed(), RequestReceived(NASTY))
+    log.add(CallEnded("1.1", text_result(NASTY)), CallInterrupted("1.2"))
+    log.add(Warned("history_changed", NASTY)).request().call(0, "add_event", {"title": "x"}).end()
+    log.check("2.0").add(CallDecided("2.0", "run", "rule", NASTY, DIGEST, where="agent"))
+    return log.add(CallStarted("2.0", 1), ClientGone(2), RunStopped()).events
 
 
 STORIES = {

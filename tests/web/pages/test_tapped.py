@@ -1,0 +1,272 @@
+"""The page of a session that an agent runs: it is read and stopped here, and nothing of it is sent
+or run; whatever reads sessions reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import Refused
+from app.core.session import Session
+from app.exchange.export_formats import EXPORTS
+from app.net.client import NetworkError
+from app.web.app import make_app
+from tests.engine.running import rested, running
+from tests.tap.agent import FakeAgent, made, worked
+from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, call, scope_of
+from tests.web.test_providers import Asked, _nothing
+
+pytestmark = pytest.mark.anyio
+
+MAY = {
+    *("rename", "stop", "continue", "pin", "unpin", "archive", "unarchive", "tags", "delete"),
+    *("fork", "play", "wire"),
+}
+"""What forms of its page may lead to."""
+
+ACTION = re.compile(r'action="/sessions/[0-9a-f]+/([^"?]+)"')
+
+
+class Here(Asked):
+    """The app around the engine of an agent's sessions."""
+
+    def __init__(self, agent: FakeAgent) -> None:
+        engine = agent.sessions.engine
+        self.app, self.site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=_nothing)
+
+    async def page(self, path: str) -> str:
+        told = await self.get(path, PAGE)
+        assert told.status == 200, told.body
+        return told.body.decode()
+
+    async def json(self, path: str, body: Any = None) -> Any:
+        told = await (self.get(path, JSON) if body is None else self.post(path, body, JSON))
+        assert told.status in (200, 201), told.body
+        return json.loads(told.body)
+
+
+async def session_of(agent: FakeAgent, session_id: str) -> Session:
+    async with agent.sessions.engine.sessions.holding(session_id) as live:
+        return live.session
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+async def test_its_page_offers_what_can_be_done_in_each_state(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        first = await agent.ask("List the files.")
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        path = f"/sessions/{session_id}"
+
+        async def shown(*parts: str, no: tuple[str, ...] = (), tab: str = "wire") -> str:
+            html = await here.page(f"{path}?tab={tab}")
+            assert set(ACTION.findall(html)) <= MAY, (parts, tab)
+            assert 'id="prompt"' not in html
+            text = words(html)
+            for part in ("List the files.", "Claude Code", *parts):
+                assert part in text, part
+            for part in ("Retry", "Always for", "Stage a", "Cancel this call", "+30 s", *no):
+                assert part not in text, part
+            assert 'href="/agents"' in html
+            assert f'href="{path}/fork"' in html
+            return html
+
+        runs = "Claude Code runs this session. To say something, write in its window."
+        await shown(runs, "Stop", "Waiting for the first byte")
+        await agent.answer(first, ("Bash", {"command": "ls"}))
+        html = await shown(runs, "running at the agent", "This tap stops at nothing", "Stop")
+        assert 'data-limit=""' in html
+        answer = await agent.ask(agent.result("Bash", "a.txt"))
+        await shown("ran at the agent", "a.txt", "with a result from the agent")
+        await agent.answer(answer, "There is a.txt.")
+        await shown(runs, no=("Let it go on",))
+        cut = await agent.ask("And now?")
+        await here.json(path + "/stop", {})
+        stopped = "You stopped this session: its agent's requests are refused."
+        html = await shown(stopped, "Let it go on", no=(runs,))
+        assert "/continue" in "".join(re.findall(r'action="[^"]+"', html))
+        with pytest.raises(Refused):
+            await agent.ask()
+        await cut.end(NetworkError("interrupted", "x", began=True))
+        await here.json(path + "/continue", {})
+        await shown(runs, no=(stopped,))
+        gone = await agent.ask()
+        await gone.leave()
+        for tab in ("setup", "request", "code"):
+            await shown("The agent left before it had this answer.", tab=tab)
+
+
+async def test_a_result_that_never_came_asks_for_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        calls = ("Bash", {"command": "ls"}), ("Read", {"path": "a"})
+        await agent.answer(await agent.ask("Go."), *calls)
+        agent.messages.append(
+            {"role": "user", "content": [agent.result("Read", "x", is_error=True)]}
+        )
+        await agent.answer(await agent.ask("Leave it."), "Fine.")
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        session = await session_of(agent, session_id)
+        assert [each.status for each in session.calls()] == ["interrupted", "done"]
+        assert (session.state, session.waits) == ("idle", 0)
+        text = words(await here.page(f"/sessions/{session_id}"))
+        assert "Its result never came here." in text
+        assert "error at the agent" in text
+        assert "needs a decision" not in text
+
+
+async def test_what_the_agent_did_to_its_history_stands_in_the_flow(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        session_id = await worked(agent)
+        agent.messages[0]["content"] = [{"type": "text", "text": "Something else."}]
+        await agent.answer(await agent.ask("Go on."), "Done.")
+        flow = (await here.page(f"/sessions/{session_id}")).partition('id="flow"')[2]
+        marker = flow.index("The agent changed 1 of its earlier")
+        assert flow.index("There is a.txt.") < marker < flow.index("Go on.")
+        assert 'class="forkline" id="mark-1"' in flow
+
+
+async def test_nothing_is_sent_or_run_from_here(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        before = await session_of(agent, session_id)
+        seq, bash = before.seq, next(before.calls())
+        asked: list[tuple[str, Any]] = [
+            ("prompts", {"text": "Hello"}),
+            ("settings", {"model": "another"}),
+            ("retry", {}),
+            ("continue", {"max_turns": 20}),
+            ("decisions", [{"call": bash.id, "decision": "run", "digest": bash.digest}]),
+            (f"calls/{bash.id}/decision", {"decision": "deny", "digest": bash.digest}),
+            (f"calls/{bash.id}/cancel", {}),
+            (f"calls/{bash.id}/extend", {"seconds": 30}),
+            (f"calls/{bash.id}/background", {}),
+        ]
+        for path, body in asked:
+            told = await here.post(f"/sessions/{session_id}/{path}", body, JSON)
+            said = told.body.decode()
+            assert told.status in (409, 422) or path == "decisions", (path, told.status)
+            assert "An agent runs this session" in said, (path, said)
+        assert (await session_of(agent, session_id)).seq == seq
+
+
+async def test_setup_and_request_say_what_the_agent_asked_last(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        session_id = await worked(agent)
+        setup = words(
+            (await here.page(f"/sessions/{session_id}?tab=setup")).partition('id="panel-setup"')[2]
+        )
+        for part in (
+            "What Claude Code last asked with.",
+            "claude-opus-4",
+            "Bash",
+            "Runs a command.",
+        ):
+            assert part in setup, part
+        request = await here.json(f"/sessions/{session_id}/request")
+        body = json.loads(request["body"])
+        assert body["messages"] == agent.messages[:-1]
+        assert request["url"] == "https://api.anthropic.com/v1/messages?beta=true"
+        assert "as it came" in request["says"][0]
+
+
+async def test_the_list_folds_what_an_agent_does_on_the_side(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        agent.ids = {"x-claude-code-session-id": "t"}
+        open_answer = await agent.ask("Build a house.")
+        aside = FakeAgent(agent.sessions, agent.tap, system="A title.", tools=(), ids=agent.ids)
+        await aside.answer(await aside.ask("Name this."), "House")
+        await agent.answer(open_answer, "Built.")
+        html = await here.page("/sessions/" + (await engine.log.tapped(agent.tap.id, 9))[0])
+        listed = html.partition('id="list"')[2].partition("</nav>")[0]
+        top, _, below = listed.partition('class="below"')
+        assert "Build a house." in words(top)
+        assert "Claude Code" in words(top)
+        assert re.search("1 side session.*Name this.", words(below))
+        found = await here.json("/find?q=name&is=agent")
+        assert [hit["title"] for hit in found["hits"]] == ["Name this."]
+        agents = await here.page("/agents")
+        assert "Build a house." in agents
+        assert "Name this." not in agents.partition('id="taps"')[2]
+        assert (await engine.log.summaries(limit=1))[0].agent == "claude"
+
+
+async def test_whatever_reads_sessions_reads_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        session_id = await worked(agent)
+        path = f"/sessions/{session_id}"
+        seq = (await session_of(agent, session_id)).seq
+        pages = [
+            *(f"{path}?at={at}" for at in range(1, seq + 1, 3)),
+            *(f"{path}/{name}" for name in ("fork", "forks", "share", "files")),
+            *(f"{path}/fork?{place}" for place in ("prompt=1", "turn=2", "call=1.1")),
+            f"{path}?column=1",
+            f"/compare?session={session_id}&session={session_id}",
+            f"/compare?session={session_id}&session={session_id}&view=live",
+            f"/compare/new?session={session_id}",
+            "/find?q=files",
+        ]
+        for page in pages:
+            told = await here.get(page, PAGE)
+            assert told.status == 200, (page, told.body[-400:])
+        for name in EXPORTS:
+            text = (await here.json(f"{path}/export?as={name}"))["text"]
+            assert "ls" in text, name
+        for data in ("replay", "replay/reel", "replay/at?seq=9", "code", "forks"):
+            await here.json(f"{path}/{data}")
+        assert (await here.json(path))["tapped"]["agent"] == "claude"
+
+
+async def test_an_imported_one_is_only_read(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        log = (await here.json(f"/sessions/{session_id}/export?as=jsonl"))["text"]
+        scope = scope_of("POST", "/sessions/import", [("host", HERE), BEARER, JSON])
+        brought = json.loads((await call(here.app, scope, [log.encode()])).body)["id"]
+        assert await engine.log.tapped(agent.tap.id, 9) == [session_id]
+        session = await session_of(agent, brought)
+        assert (session.state, next(session.calls()).status) == ("interrupted", "interrupted")
+        html = await here.page(f"/sessions/{brought}")
+        assert set(ACTION.findall(html)) <= {"delete", "play", "wire"}
+        assert "From someone else." in html
+        assert "Claude Code" in html
+
+
+async def test_a_fork_of_it_is_ours(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        child = (await here.json(f"/sessions/{session_id}/fork", {}))["id"]
+        session = await rested(engine, child)
+        assert (session.tapped, session.state, session.waits) == (None, "waiting", 1)
+        assert await engine.log.tapped(agent.tap.id, 9) == [session_id]
+        html = await here.page(f"/sessions/{child}")
+        assert 'id="prompt"' in html
+        assert "needs an answer" in words(html)
+        before = await here.json(f"/sessions/{session_id}")
+        assert before["calls"][0]["status"] == "running"
