@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal
 
-from app.protocols.json_edits import dumped
 from tests.protocols.frames import chunk, lines
 
 PROTOCOLS = ("anthropic", "openai_chat", "openai_responses", "gemini", "ollama")
@@ -29,7 +30,7 @@ class AnswerPart:
 
     @property
     def signature(self) -> str:
-        return f"signed_{self.name or self.kind}"
+        return b64encode(f"signed {self.name or self.kind}".encode()).decode()
 
     @property
     def pieces(self) -> list[str]:
@@ -224,7 +225,9 @@ def _piece(part: AnswerPart) -> dict[str, Any]:
 def _item(part: AnswerPart) -> dict[str, Any]:
     match part.kind:
         case "text":
-            head = {"id": "msg_said", "type": "message", "status": "completed"}
+            # As an edited answer names its message, so that the two can be compared.
+            digest = sha256(f"resp_1\n{part.text}".encode()).hexdigest()
+            head = {"id": f"msg_{digest[:48]}", "type": "message", "status": "completed"}
             return {**head, "content": [_piece(part)], "role": "assistant"}
         case "thinking":
             return {
@@ -303,7 +306,7 @@ def _gemini_part(part: AnswerPart) -> dict[str, Any]:
             return {"text": part.text, "thought": True}
         case "call":
             given = {"name": part.name, "args": json.loads(part.text), "id": part.id}
-            return {"functionCall": given, "thoughtSignature": dumped(part.signature)[1:-1] + "=="}
+            return {"functionCall": given, "thoughtSignature": part.signature}
 
 
 # Ollama.

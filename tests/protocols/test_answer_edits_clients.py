@@ -1,0 +1,150 @@
+"""The official packages make of an edited answer what they make of one that never had the calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.protocols.answer_edits import Arguments, PassedAnswer, edit_answer, split_before_calls
+from tests.protocols.answers import PROTOCOLS, body
+from tests.protocols.frames import spanned
+from tests.protocols.test_answer_edits import (
+    ANSWERS,
+    CALLS,
+    NEW,
+    edits_of,
+    without,
+)
+from tests.tables import each_row
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+ASKED: list[Any] = [{"role": "user", "content": "Hi."}]
+STREAMS = {"openai_chat", "openai_responses", "anthropic", "gemini"}
+
+
+def library(name: str) -> Any:
+    return pytest.importorskip(name, reason=f"{name} is not installed (extra: dev)")
+
+
+def transport(httpx: Any, data: bytes, streamed: bool) -> Any:
+    """A client of that library whose every answer is `data`."""
+    kind = "text/event-stream" if streamed else "application/json"
+    answer = httpx.MockTransport(
+        lambda request: httpx.Response(200, headers={"content-type": kind}, content=data)
+    )
+    return httpx.Client(transport=answer)
+
+
+def of_anthropic(data: bytes, streamed: bool) -> Any:
+    anthropic = library("anthropic")
+    client = anthropic.Anthropic(
+        api_key="k", http_client=transport(library("httpx2"), data, streamed), max_retries=0
+    )
+    asked: Any = {"model": "m", "max_tokens": 9, "messages": ASKED}
+    if not streamed:
+        return client.messages.create(**asked).model_dump()
+    with client.messages.stream(**asked) as stream:
+        return stream.get_final_message().model_dump()
+
+
+def of_openai(data: bytes, streamed: bool) -> Any:
+    client = library("openai").OpenAI(
+        api_key="k", http_client=transport(library("httpx2"), data, streamed), max_retries=0
+    )
+    if not streamed:
+        return client.chat.completions.create(model="m", messages=ASKED).model_dump()
+    with client.chat.completions.stream(model="m", messages=ASKED) as stream:
+        return stream.get_final_completion().model_dump()
+
+
+def of_responses(data: bytes, streamed: bool) -> Any:
+    client = library("openai").OpenAI(
+        api_key="k", http_client=transport(library("httpx2"), data, streamed), max_retries=0
+    )
+    if not streamed:
+        return client.responses.create(model="m", input="Hi.").model_dump()
+    with client.responses.stream(model="m", input="Hi.") as stream:
+        return stream.get_final_response().model_dump()
+
+
+def of_google(data: bytes, streamed: bool) -> Any:
+    """What a chat remembers, which forgets answers that it takes for broken."""
+    genai = library("google.genai")
+    options = genai.types.HttpOptions(
+        httpx_client=transport(library("httpx2"), data, streamed), base_url="http://127.0.0.1"
+    )
+    chat = genai.Client(api_key="k", http_options=options).chats.create(model="m")
+    if streamed:
+        list(chat.send_message_stream("Hi."))
+    else:
+        chat.send_message("Hi.")
+    contents = chat.get_history(curated=True)[1:]
+    parts = [part.model_dump(exclude_none=True) for content in contents for part in content.parts]
+    return [part for part in parts if part != {"text": ""}]
+
+
+def of_ollama(data: bytes, streamed: bool) -> Any:
+    """The texts together, and the calls."""
+    ollama, httpx = library("ollama"), library("httpx")
+    client = ollama.Client()
+    client._client = httpx.Client(
+        base_url="http://127.0.0.1",
+        transport=httpx.MockTransport(lambda request: httpx.Response(200, content=data)),
+    )
+    asked: Any = {"model": "m", "messages": ASKED, "stream": streamed}
+    answer = client.chat(**asked)
+    pieces = [piece.model_dump() for piece in (answer if streamed else [answer])]
+    said = "".join(piece["message"]["content"] or "" for piece in pieces)
+    calls = [made for piece in pieces for made in piece["message"]["tool_calls"] or ()]
+    return said, calls, pieces[-1]["done_reason"], pieces[-1]["eval_count"]
+
+
+CLIENTS: dict[str, Callable[[bytes, bool], Any]] = {
+    "anthropic": of_anthropic,
+    "openai_chat": of_openai,
+    "openai_responses": of_responses,
+    "gemini": of_google,
+    "ollama": of_ollama,
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_official_package_sees_an_answer_without_the_calls(protocol: str) -> None:
+    parts, read = ANSWERS["all kinds"], CLIENTS[protocol]
+    for streamed in (True, False):
+        data = body(protocol, parts, streamed=streamed)
+        for taken in ((0,), (1,), (0, 2), (0, 1, 2)):
+            new = edit_answer(protocol, data, edits_of(parts, taken))
+            plain = body(protocol, without(protocol, parts, taken), streamed=streamed)
+            assert read(new, streamed) == read(plain, streamed)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_official_package_sees_the_new_arguments(protocol: str) -> None:
+    parts, read = ANSWERS["all kinds"], CLIENTS[protocol]
+    place = parts.index(CALLS[1])
+    for streamed in (True, False):
+        data = body(protocol, parts, streamed=streamed)
+        new = read(edit_answer(protocol, data, {place: Arguments(NEW)}), streamed)
+        shown = json.dumps(new, default=str).replace("\\", "")
+        assert "first2" not in shown
+        assert "second2" not in shown
+        assert shown.count("12345678901234567890.5") + shown.count("1.2345678901234567e+19") >= 1
+
+
+@each_row("protocol", sorted(STREAMS | {"ollama"}))
+def test_the_official_package_ignores_what_keeps_it_waiting(protocol: str) -> None:
+    """Also in the middle of what has passed: after each of its frames."""
+    parts, read = ANSWERS["all kinds"], CLIENTS[protocol]
+    data = body(protocol, parts)
+    events = spanned(protocol, data)
+    split = split_before_calls(events, len(data))
+    for end in sorted({start for start, *_ in events if start <= split}):
+        state = PassedAnswer(protocol)
+        state.add(data)
+        state.pass_on(end)
+        waited = data[:end] + state.keepalive() * 2 + data[end:]
+        assert read(waited, True) == read(data, True)
