@@ -235,8 +235,8 @@ async def test_a_history_that_was_rewritten_is_said_to_be(tmp_path: Path) -> Non
         (session,) = await door.sessions()
     prompts = [item.text for item in session.items if isinstance(item, Prompt)]
     assert prompts == ["What is the weather in Oslo?", "What is the weather in Rome?"]
-    warnings = [warned.message for turn in session.turns for warned in turn.warnings]
-    assert warnings == ["The agent rewrote its history: 3 messages became 1."]
+    marks = [mark.warning.message for mark in session.marks]
+    assert marks == ["The agent rewrote its history: 3 messages became 1."]
 
 
 async def test_what_was_asked_in_vain_is_asked_again_in_the_same_session(tmp_path: Path) -> None:
