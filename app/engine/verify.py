@@ -144,6 +144,10 @@ async def _compare_session(
     if summary is None and not (events or chunks or closed):
         return None, Stale()
     check = check_session(session_id, events, chunks, closed)
+    check.differences += [
+        Difference(session_id, 0, f"slice {number} of its requests has other bytes than were sent")
+        for number in await log.altered_slices(session_id)
+    ]
     if summary is None:
         return check, Stale(["it is not in the list, though something of it is kept"])
     session = check.session

@@ -36,7 +36,7 @@ from app.store.batch import (
 )
 from app.store.database import Database, Statement
 from app.store.requests import SliceMemory, slices_of, with_slices
-from app.store.slices import Runs, decoded, numbers_of, spans_over
+from app.store.slices import Runs, decoded, hash_of, numbers_of, spans_over
 
 _NO_DELTA = f"kind NOT IN ('{DELTA}', '{DELTAS}')"
 
@@ -288,6 +288,19 @@ class Log:
                     with suppress(ValueError, TypeError, AttributeError):  # missed by who needs it
                         slices[number] = decoded(data)
         return slices
+
+    async def altered_slices(self, session: str) -> list[int]:
+        """The numbers of the slices that are not what was written, by their hash."""
+        altered: list[int] = []
+        last = 0
+        while rows := await self._db.rows(
+            "SELECT nth, hash, bytes FROM slices WHERE session = ? AND nth > ?"
+            " ORDER BY nth LIMIT ?",
+            (session, last, PORTION),
+        ):
+            altered += (row[0] for row in rows if hash_of(row[2]) != row[1])
+            last = rows[-1][0]
+        return altered
 
     async def _rest(self, session: str, seq: int) -> list[str]:
         """What the text of an event goes on with, read a few pieces at a time."""

@@ -189,6 +189,19 @@ async def test_whatever_was_changed_is_found(tmp_path: Path) -> None:
         assert (await found_in(engine.database, mending=True))[1] == []
 
 
+async def test_a_request_whose_bytes_changed_is_found(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        one = await begun(engine, system="Be brief. " * 300)
+        await engine.runner.prompt(one, "hello")
+        await rested(engine, one)
+        assert (await found_in(engine.database))[1] == []
+        changed = "UPDATE slices SET bytes = CAST(replace(bytes, 'brief', 'grand') AS BLOB)"
+        written(engine.database.path, f"{changed} WHERE nth > 4")
+        lines = [difference.line for difference in (await found_in(engine.database))[1]]
+        assert lines
+        assert all("of its requests has other bytes than were sent" in line for line in lines)
+
+
 async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         one = await begun(engine, ["calculator"], rules=ALLOW_ALL)
