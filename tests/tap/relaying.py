@@ -227,9 +227,9 @@ async def providing() -> AsyncIterator[Provider]:
 
 @dataclass
 class Place:
-    """`port` is that of the program, `observed` that of another door whose exchanges are made by
-    `observe`. `twins` are two simulators that are in the same state: one is the upstream, the other
-    is asked directly. `secrets` are of taps by the name of their upstream."""
+    """`port` is that of the program, `observed` that of `door`, another one whose exchanges are
+    made by `exchanges`. `twins` are two simulators that are in the same state: one is the upstream,
+    the other is asked directly. `secrets` are of taps by the name of their upstream."""
 
     engine: Engine
     port: int
@@ -240,6 +240,7 @@ class Place:
     exchanges: Exchanges
     taps: Taps
     app: ASGIApp
+    door: Door
 
     @asynccontextmanager
     async def impatient(self) -> AsyncIterator[int]:
@@ -342,6 +343,7 @@ async def placed(folder: Path) -> AsyncIterator[Place]:
                 exchanges,
                 site.taps,
                 app,
+                observed,
             )
             site.close()
     finally:

@@ -13,6 +13,7 @@ import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message
 
 from app.core import errors
 from app.core.settings import PROTOCOLS, Protocol
@@ -454,6 +455,44 @@ async def test_a_client_that_leaves_ends_the_request(place: Place, when: str) ->
     assert noted.said[-1] == "leave"
     assert noted.said[0] == "begin"
     assert "end" not in noted.said
+
+
+async def test_an_exchange_is_told_when_the_server_ends(place: Place) -> None:
+    """Which cancels what is under way."""
+    noted = Noted()
+    place.exchanges.make = constantly(noted)
+
+    async def play(
+        provider: Provider, reader: asyncio.StreamReader, out: asyncio.StreamWriter
+    ) -> None:
+        await until_left(provider, reader)
+
+    place.provider.plays(play)
+    target = place.target("openai", b"/v1/x", "raw")
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": target.decode(),
+        "raw_path": target,
+        "query_string": b"",
+        "headers": [(b"host", b"x")],
+    }
+    messages = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else await asyncio.get_running_loop().create_future()
+
+    async def send(message: Message) -> None:
+        raise AssertionError("nothing was to be sent")
+
+    serving = asyncio.create_task(place.door(scope, receive, send))
+    async with asyncio.timeout(30):
+        await place.provider.arrived.wait()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        await place.provider.left.wait()
+    assert noted.said == ["begin", "leave"]
 
 
 class Holding(Noted):
