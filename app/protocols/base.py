@@ -177,7 +177,7 @@ def join_url(base_url: str, path: str) -> str:
     steps = path.split("/")[1:]
     own = {part for part in own_query.split("&") if part} | {"alt=sse"}
     queries = [own_query, *(part for part in query.split("&") if part not in own)]
-    if segments and _names_version(host, segments[-1], steps[0]):
+    if segments and steps and _names_version(host, segments[-1], steps[0]):
         steps = steps[1:]
     else:
         steps = steps[_overlap(segments, steps) :]

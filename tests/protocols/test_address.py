@@ -19,6 +19,7 @@ ROUTER = "https://r.example/api/v1"
         ("https://a.example/v1", "/v1beta/models", "https://a.example/v1/v1beta/models"),
         ("https://a.example/d?api-version=1", "/chat", "https://a.example/d/chat?api-version=1"),
         ("https://a.example?x=1", "/m:s?alt=sse", "https://a.example/m:s?alt=sse&x=1"),
+        ("https://a.example/v1", "", "https://a.example/v1"),
         # A host is no path, whatever it is called.
         ("http://api", "/api/chat", "http://api/api/chat"),
         ("http://chat", "/chat/completions", "http://chat/chat/completions"),

@@ -132,6 +132,28 @@ def test_a_choice_of_what_the_provider_runs_is_no_tool(
     assert any("that the provider runs" in note for note in notes.sentences) is noted
 
 
+def test_tools_that_come_in_an_item_are_those_of_the_request() -> None:
+    """As Codex sends them to models from GPT-6 on, before its instructions."""
+    exec_ = {"type": "custom", "name": "exec"}
+    space = {"type": "namespace", "name": "functions", "tools": [exec_]}
+    text = [{"type": "input_text", "text": "You are Codex."}]
+    body = {
+        "tools": [{"type": "web_search"}],
+        "input": [
+            {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": [space]},
+            {"type": "message", "id": "msg_1", "role": "developer", "content": text},
+            {"type": "message", "role": "user", "content": "Hello"},
+        ],
+    }
+    reader, notes = REQUEST_READERS["openai_responses"], RequestNotes("openai_responses")
+    setup = reader.setup(body, notes)
+    assert setup.tools == [{"type": "web_search"}, space]
+    assert setup.system == "You are Codex."
+    (prompt,) = reader.items(body, notes)
+    assert isinstance(prompt, PromptMessage)
+    assert (prompt.text, prompt.at) == ("Hello", ("input", 2))
+
+
 GEMINI: dict[str, Any] = {
     "systemInstruction": {"parts": [{"text": "Be brief."}]},
     "contents": [

@@ -32,8 +32,7 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
     more = ("tool_choice", "parallel_tool_calls", "stream", "store", "include")
     system = [text_of(body.get("instructions"))]
     system += [
-        text_of(item.get("content"))
-        for item in dicts(body.get("input"))[: _instruction_items(body)]
+        text_of(item.get("content")) for _, item in _listed_items(body)[: _instruction_items(body)]
     ]
     if body.get("store") is True:
         notes.add("It asked the provider to keep the answer; here store is false.")
@@ -42,7 +41,7 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
     return RequestSetup(
         model=str(body.get("model") or ""),
         system="\n\n".join(text for text in system if text),
-        tools=dicts(body.get("tools")),
+        tools=[*dicts(body.get("tools")), *_additional_tools(body)],
         choice=openai_choice(body, notes),
         params=params,
         extra=rest_of(body, *known, *more, "previous_response_id"),
@@ -52,7 +51,25 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
 
 def _instruction_items(body: Body) -> int:
     """How many items at the head are the system prompt: none where there are instructions."""
-    return 0 if body.get("instructions") else leading_system_messages(body.get("input"))
+    messages = [item for _, item in _listed_items(body)]
+    return 0 if body.get("instructions") else leading_system_messages(messages)
+
+
+def _listed_items(body: Body) -> list[tuple[int, Body]]:
+    """The items of the conversation, each with its place."""
+    return [(place, item) for place, item in placed(body.get("input")) if not _has_tools(item)]
+
+
+def _additional_tools(body: Body) -> Iterator[Body]:
+    """The tools in items: Codex has them there for some models, before its instructions."""
+    for item in dicts(body.get("input")):
+        if _has_tools(item):
+            yield from dicts(item.get("tools"))
+
+
+def _has_tools(item: Body) -> bool:
+    """Whether it is the client that adds tools; without a role it is an item of an answer."""
+    return item.get("type") == "additional_tools" and item.get("role") in SYSTEM_ROLES
 
 
 def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
@@ -61,7 +78,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
         yield from notes.messages(given, ("input",))
         return
     output: list[tuple[int, Body]] = []
-    for place, item in list(placed(given))[_instruction_items(body) :]:
+    for place, item in _listed_items(body)[_instruction_items(body) :]:
         kind, role, at = item.get("type", "message"), item.get("role"), ("input", place)
         if kind in ("function_call_output", "custom_tool_call_output"):
             yield from _answer(output)
