@@ -27,8 +27,9 @@ from app.store.database import APPLICATION_ID, Database, Statement
 from app.store.log import Log
 from app.store.maintenance import purge
 from app.store.schema import MIGRATIONS
-from app.store.slices import COARSE, LONG, MANY, SMALL, cut, numbers_of, runs_of, spans_over
+from app.store.slices import LONG, SMALL, cut, numbers_of, runs_of, spans_over
 from tests.store.test_database import opened
+from tests.store.test_large_texts import shortened
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -115,20 +116,29 @@ def test_lists_of_numbers_are_read_as_they_were_written(numbers: list[int], gap:
 
 @pytest.mark.anyio
 @settings(max_examples=settings().max_examples // 3)
-@given(sequences(), st.integers(0, 9), st.data())
+@given(
+    sequences(),
+    st.integers(0, 9),
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=4),
+)
 async def test_any_bodies_are_read_as_they_were_sent(
-    bodies: list[str], forked: int, data: st.DataObject
+    bodies: list[str], forked: int, batches: list[tuple[int, bool]]
 ) -> None:
-    """In batches of any size; a fork has them without its parent, and goes on by itself."""
+    """In batches of any size, and after restarts; a fork has them without its parent, and goes on
+    by itself."""
     events = requests(bodies)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=3)))
+    left = list(events)
     forked = min(forked, len(events))
     with tempfile.TemporaryDirectory() as folder:
         async with opened(Path(folder) / "a.db") as database:
             log = await Log.open(database)
             await log.append(WriteBatch("s", summary=SUMMARY))
-            for start, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
-                await log.append(WriteBatch("s", events[start:end]))
+            for size, restarted in [*batches, (len(left), False)]:
+                log = await Log.open(database) if restarted else log
+                await log.append(WriteBatch("s", left[:size]))
+                del left[:size]
+            rows = await rows_of(database, "s")
+            assert len({digest for _, digest, _ in rows}) == len(rows), "each is there once"
             assert await log.events("s") == await log.opening("s") == events
             for after in range(len(events)):
                 assert await log.events("s", after, limit=1) == events[after : after + 1]
@@ -207,19 +217,22 @@ def test_what_comes_after_a_rewritten_history_is_known() -> None:
 @each_row(
     "body",
     [
-        "," * (1 << 18),
-        "[" * (1 << 18),
-        "[1," * (1 << 18),
-        '{"a":[],' * (1 << 17),
-        '"' + "\\" * (1 << 18),
-        "x" * (1 << 18) + '"',
+        "," * 30_000,
+        "[" * 30_000,
+        "[1," * 10_000,
+        '{"a":[],' * 4000,
+        '"' + "\\" * 30_000,
+        "x" * 30_000 + '"',
     ],
 )
 def test_whatever_is_sent_is_cut_into_few_slices(body: str) -> None:
-    pieces = list(cut(body).slices())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "MANY", 100)
+        patch.setattr(slices, "COARSE", 4096)
+        pieces = list(cut(body).slices())
     assert "".join(pieces) == body
-    assert len(pieces) < MANY + len(body) // LONG
-    assert max(map(len, pieces)) <= COARSE
+    assert len(pieces) <= 100 + len(body) // 4096 + 1
+    assert max(map(len, pieces)) <= 4096
 
 
 async def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
@@ -244,35 +257,34 @@ async def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
             assert await log.events(session) == [small, first, second]
 
 
-@each_row(
-    "sql",
-    [
-        "DELETE FROM slices WHERE nth = 2",
-        "UPDATE slices SET bytes = x'ff' WHERE nth = 2",
-        "UPDATE slices SET bytes = 'text' WHERE nth = 2",
+async def test_a_request_that_cannot_be_read_is_an_error_with_a_sentence(tmp_path: Path) -> None:
+    lists = ('[["a", 1]]', "[[1]]", "[1]", "[[1, 1e3]]", "[[1, 99999999999]]", "[{}]")
+    damages = [
+        "DELETE FROM slices WHERE nth = 3",
+        "UPDATE slices SET bytes = x'ff' WHERE nth = 3",
+        "UPDATE slices SET bytes = 'text' WHERE nth = 3",
         *(
             f"UPDATE events SET body = json_set(body, '$.body', json('{runs}')) WHERE seq = 1"
-            for runs in ('[["a", 1]]', "[[1]]", "[1]", "[[1, 1e3]]", "[[1, 99999999999]]", "[{}]")
+            for runs in lists
         ),
-        "UPDATE events SET body = json_set(body, '$.headers', json('[[2, 1]]')) WHERE seq = 1",
-    ],
-)
-def test_a_request_that_cannot_be_read_is_an_error_with_a_sentence(sql: str) -> None:
-    async def check(path: Path) -> None:
-        async with opened(path) as database:
-            log = await Log.open(database)
-            events = requests([json.dumps(TOOLS)])
-            await log.append(WriteBatch("s", events, summary=SUMMARY))
-            await database.write([Statement(sql, [()])])
+        "UPDATE events SET body = json_set(body, '$.headers', json('[[3, 1]]')) WHERE seq = 1",
+    ]
+    events = requests([json.dumps(TOOLS)])
+    async with opened(tmp_path / "a.db") as database:
+        log = await Log.open(database)
+        for damage in damages:
+            await log.append(WriteBatch(damage, events, summary=replace(SUMMARY, id=damage)))
+            sound = await log.events(damage)
+            await database.write([Statement(f"{damage} AND session = ?", [(damage,)])])
             with pytest.raises(StoreError, match="seq 1"):
-                await log.events("s")
-
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(check(Path(folder) / "a.db"))
+                raise AssertionError((damage, sound == await log.events(damage)))
 
 
-async def test_requests_of_an_older_file_are_read_beside_new_ones(tmp_path: Path) -> None:
+async def test_requests_of_an_older_file_are_read_beside_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There they stand in their rows, and what is beyond LARGE in `rests`."""
+    shortened(monkeypatch, 20_000, 4096)
     path = tmp_path / "old.db"
     whole = json.dumps(TOOLS, indent=1)
     old, long, new = requests([whole, whole * (3 * batch.LARGE // len(whole)), whole])
