@@ -414,6 +414,8 @@ def write_scratch(launch: Launch, folder: Path) -> None:
     for name, target in launch.links.items():
         path = folder / name
         config.private_folder(path.parent)
+        if not target.exists():
+            config.private_folder(target)
         path.symlink_to(target)
 
 

@@ -248,8 +248,8 @@ class Upstream:
 @dataclass(frozen=True)
 class Launch:
     """A command with its arguments and its whole environment. `files` (path in the scratch folder
-    to content, for the user alone) and `links` (path there to where it leads) come first. `note` is
-    a sentence for the user before the start, or ""."""
+    to content, for the user alone) and `links` (path there to where it leads, a folder where there
+    is nothing yet) come first. `note` is a sentence for the user before the start, or ""."""
 
     command: str
     arguments: tuple[str, ...]
@@ -418,7 +418,8 @@ def _copy_gemini_home(
         return {}, {}
     changed = {**settings, "security": {**security, "auth": {**auth, "selectedType": _BY_KEY}}}
     files = {".gemini/settings.json": _to_json(changed)}
-    links: dict[str, Path] = {}
+    # Its sessions, which --resume goes on with, outlast the copy; it makes these by itself, too.
+    links = {f".gemini/{name}": own / name for name in ("history", "tmp")}
     for entry in sorted(own.iterdir()) if own.is_dir() else ():
         if entry.name not in _GEMINI_COPIED:
             links[f".gemini/{entry.name}"] = entry

@@ -209,10 +209,13 @@ def test_the_user_s_own_files_stay(tmp_path: Path, typed: Typed, stub: Stub) -> 
     (own / "settings.json").write_text('{"ui": {}}')
     (own / "commands" / "a.toml").write_text("a")
     into = "os.environ['GEMINI_CLI_HOME'] + '/.gemini/settings.json'"
-    fake(tmp_path, "gemini", f"open({into}, 'w').write('changed')")
+    chat = "os.environ['GEMINI_CLI_HOME'] + '/.gemini/tmp/chat'"
+    does = f"open({into}, 'w').write('changed'); open({chat}, 'w').write('said')"
+    fake(tmp_path, "gemini", does)
     assert typed("tap", "gemini", "--db", "a.db")[0] == 0
     assert (own / "settings.json").read_text() == '{"ui": {}}'
     assert (own / "commands" / "a.toml").read_text() == "a"
+    assert (own / "tmp" / "chat").read_text() == "said", "its sessions are kept where it keeps them"
 
 
 @each_row(

@@ -212,7 +212,8 @@ def test_gemini_in_a_home_where_it_is(tmp_path: Path) -> None:
         },
         ".gemini/trustedFolders.json": {"/project": "TRUST_FOLDER"},
     }
-    assert launch.links == {".gemini/commands": own / "commands"}
+    names = ("commands", "history", "tmp")
+    assert launch.links == {f".gemini/{name}": own / name for name in names}
     assert (own / "settings.json").read_text() == text
 
 
