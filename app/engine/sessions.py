@@ -139,6 +139,7 @@ class SessionStore:
         self._new_id = new_id
         self.redactor = redactor
         self._live: dict[str, LiveSession] = {}
+        self._looked_through = 0  # how many were left when they were last trimmed
         self._listening: dict[str, set[Bell]] = {}
         self._list_timer: asyncio.TimerHandle | None = None
         self.epoch = uuid.uuid4().hex[:8]
@@ -196,7 +197,7 @@ class SessionStore:
                 yield live
         finally:
             live.users -= 1
-            self._trim()
+            self._trim(live)
             if live.large:
                 self._rest(live)
 
@@ -506,15 +507,26 @@ class SessionStore:
             live.folded = live.wire = None
             give_back_free_memory()
 
-    def _trim(self) -> None:
+    def _trim(self, released: LiveSession) -> None:
+        """Drop the oldest sessions that nobody holds and in which nothing runs, down to LIVE. While
+        many run each is released many times: they are looked through for what one more, or one
+        that has come to rest, leaves to drop."""
         if len(self._live) <= LIVE:
+            self._looked_through = 0
+            return
+        if len(self._live) <= self._looked_through and not _may_go(released):
             return
         for session_id, live in list(self._live.items()):
-            idle = not live.users
-            if idle and (live.folded is None or live.folded.state != "running"):
+            if _may_go(live):
                 del self._live[session_id]
             if len(self._live) <= LIVE:
-                return
+                break
+        self._looked_through = len(self._live)
+
+
+def _may_go(live: LiveSession) -> bool:
+    """Whether nobody holds it, and nothing runs in it."""
+    return not live.users and (live.folded is None or live.folded.state != "running")
 
 
 def now_ms() -> int:

@@ -618,6 +618,34 @@ async def test_positions_are_kept_of_the_last_sessions_alone(
             assert await since(sessions, first, cursor) is None
 
 
+async def test_of_many_that_run_none_is_looked_at_for_each_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred answers at once release their sessions with each delta."""
+    looks: list[str] = []
+
+    def may_go(live: stores.LiveSession, look: Any = stores._may_go) -> bool:
+        looks.append(live.id)
+        return bool(look(live))
+
+    monkeypatch.setattr(stores, "LIVE", 2)
+    monkeypatch.setattr(stores, "_may_go", may_go)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        names = [await sessions.create(settings()) for _ in range(6)]
+        for name in names:
+            await fill(sessions, name, [*begun()[1:], *opened(1), *part(0)])
+        assert in_memory(sessions) == names
+        looks.clear()
+        for _ in range(3):
+            for name in names:
+                async with sessions.holding(name):
+                    pass
+        assert looks == names * 3
+        for name in names:
+            await fill(sessions, name, [ResponseFailed("http", "No.")])
+        assert len(in_memory(sessions)) == 2
+
+
 async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
