@@ -27,7 +27,8 @@ def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed
     Frames of what is not edited keep their bytes but for numbers. Where a call is taken out no byte
     of it is left, the reasons are one text of their own at the end, and an answer without any call
     left ends as one that had none. New arguments are at every place that had the old. ValueError
-    where an index is no call of the answer, or arguments are no JSON where a protocol has a value.
+    where an index is no call of the answer, or arguments are no JSON where a protocol has a value,
+    or the frames of a broken answer overlap.
     """
     if not edits:
         return data
@@ -39,9 +40,7 @@ def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed
     if unknown := sorted(edits.keys() - set(calls)):
         raise ValueError(f"This answer has no call at part {unknown[0]}.")
     has_text = any(part.part_kind == "text" for part in parts)
-    answer = EditableAnswer(data, edits, calls, has_text)
-    answer.fix(passed)
-    answer.locate(places)
+    answer = EditableAnswer(data, edits, calls, places, has_text=has_text, passed=passed)
     EDITORS[protocol].edit(answer)
     return answer.bytes()
 

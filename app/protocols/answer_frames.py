@@ -6,7 +6,8 @@ Knows frames (`framing`) and JSON, no protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,9 +87,7 @@ class EditableFrame:
             self._changes[path] = dumped(value)
 
     def take(self, *path: str | int) -> None:
-        """Nothing is at `path` from now on, nor changes below it."""
-        for below in [known for known in self._changes if known[: len(path)] == path]:
-            del self._changes[below]
+        """Nothing is at `path` from now on, whatever is changed below it."""
         self._changes[path] = None
 
     def bytes(self) -> bytes:
@@ -115,18 +114,29 @@ def _with_data(event: bytes, text: bytes) -> bytes:
 
 
 class EditableAnswer:
-    """A whole answer. `calls` are the indexes of its calls, `taken` the reasons by the index of the
-    call that goes, `arguments` the new ones; `has_text` is whether it says any text of its own."""
+    """A whole answer. `taken` are the reasons by the index of the call that goes, `arguments` the
+    new ones; `number` counts the calls that stay; `has_text` is whether it says any text. The
+    first `passed` bytes have left. ValueError where its frames overlap."""
 
     def __init__(
-        self, data: bytes, edits: Mapping[int, Edit], calls: Sequence[int], has_text: bool
+        self,
+        data: bytes,
+        edits: Mapping[int, Edit],
+        calls: Sequence[int],
+        places: Iterable[CallPlace],
+        *,
+        has_text: bool,
+        passed: int,
     ) -> None:
-        self.calls, self.has_text = calls, has_text
+        self.has_text = has_text
         self.taken = {n: edit.reason for n, edit in edits.items() if isinstance(edit, TakeOut)}
         self.arguments = {n: edit.text for n, edit in edits.items() if isinstance(edit, Arguments)}
-        self.kept = [part for part in calls if part not in self.taken]
-        framer = Framer()
-        frames = [*framer.feed(data), *framer.end()]
+        kept = (part for part in calls if part not in self.taken)
+        self.number = {part: number for number, part in enumerate(kept)}
+        by_span: dict[tuple[int, int], list[CallPlace]] = {}
+        for place in places:
+            by_span.setdefault((place.start, place.end), []).append(place)
+        frames = _frames_apart(data, by_span)
         starts = [frame.start for frame in frames[1:]] + [len(data)]
         self._lead = data[: frames[0].start] if frames else data
         self._is_array = self._lead.strip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
@@ -136,13 +146,20 @@ class EditableAnswer:
             )
             for frame, after in zip(frames, starts, strict=True)
         ]
-        spans = [(frame.start, frame.end) for frame in frames]
-        self._by_span = dict(zip(spans, self.frames, strict=True))
+        for frame, editable in zip(frames, self.frames, strict=True):
+            editable.fixed = frame.end <= passed
+            editable.places = by_span.pop((frame.start, frame.end), [])
+        if by_span:
+            raise ValueError("Frames of this answer are inside of others: it cannot be edited.")
+        # What cannot be read behind the first that goes may be a piece of it.
+        for editable in self.frames[self._first_taken() :]:
+            if editable.kind in ("sse", "json", "text", "too_large") and not editable.readable:
+                editable.drop()
 
     @property
     def calls_gone(self) -> bool:
         """Whether calls were taken out and none is left."""
-        return bool(self.taken) and not self.kept
+        return bool(self.taken) and not self.number
 
     @property
     def reasons(self) -> str:
@@ -153,20 +170,6 @@ class EditableAnswer:
     def joined_reasons(self) -> str:
         """The same where it is said on in the text of the answer."""
         return f"\n\n{self.reasons}" if self.has_text and self.reasons else self.reasons
-
-    def locate(self, places: Iterable[CallPlace]) -> None:
-        """Note the pieces of calls. What cannot be read behind the first that goes may be a piece
-        of it."""
-        for place in places:
-            self._by_span[place.start, place.end].places.append(place)
-        for frame in self.frames[self._first_taken() :]:
-            if frame.kind in ("sse", "json", "text", "too_large") and not frame.readable:
-                frame.drop()
-
-    def fix(self, size: int) -> None:
-        """The frames within the first `size` bytes have left."""
-        for (_, end), frame in self._by_span.items():
-            frame.fixed = end <= size
 
     def _first_taken(self) -> int:
         places = (place for place, frame in enumerate(self.frames) if self._is_taken(frame))
@@ -211,6 +214,48 @@ class EditableAnswer:
                 out += [frame.bytes(), gap]
             is_first = False
         return b"".join([*out, gap] if self._is_array else out)
+
+
+def _frames_apart(data: bytes, placed: Collection[tuple[int, int]]) -> list[Frame]:
+    """The frames of a body in the order of their bytes. A comment may be between the lines of an
+    event, and a stray line, too: they are no frames of their own there. Those that are `placed`
+    count before all others."""
+    framer = Framer()
+    frames = [*framer.feed(data), *framer.end()]
+    frames.sort(
+        key=lambda frame: (
+            (frame.start, frame.end) not in placed,
+            frame.kind not in ("sse", "json"),
+            frame.start,
+        )
+    )
+    spans: list[tuple[int, int]] = []
+    apart: list[Frame] = []
+    for frame in frames:
+        place = bisect_left(spans, (frame.start, frame.end))
+        follows = place == 0 or spans[place - 1][1] <= frame.start
+        if follows and (place == len(spans) or frame.end <= spans[place][0]):
+            spans.insert(place, (frame.start, frame.end))
+            apart.append(frame)
+    return sorted(apart, key=lambda frame: frame.start)
+
+
+class GapCloser:
+    """New numbers without gaps for what stays, where what has other numbers goes."""
+
+    def __init__(self) -> None:
+        self._gone: list[int] = []  # sorted
+
+    def add(self, number: int) -> None:
+        place = bisect_left(self._gone, number)
+        if self._gone[place : place + 1] != [number]:
+            self._gone.insert(place, number)
+
+    def new(self, number: int) -> int:
+        return number - bisect_left(self._gone, number)
+
+    def clear(self) -> None:
+        self._gone.clear()
 
 
 def _value(frame: Frame) -> Any:

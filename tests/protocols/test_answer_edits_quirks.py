@@ -287,6 +287,34 @@ def test_a_call_of_anthropic_without_deltas_gets_one() -> None:
     assert edited("anthropic", given, {0: OTHER}) == [("f", OTHER.text), ("f", "{}")]
 
 
+def test_numbers_close_up_whatever_order_the_blocks_began_in() -> None:
+    def event(kind: str, index: int, **more: Any) -> dict[str, Any]:
+        return {"type": f"content_block_{kind}", "index": index, **more}
+
+    block = {"type": "tool_use", "input": {}}
+    data = sse(
+        {"type": "message_start", "message": {}},
+        *(
+            event("start", n, content_block={**block, "id": f"i{n}", "name": f"f{n}"})
+            for n in (2, 1)
+        ),
+        *(event("stop", n) for n in (1, 2)),
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+    )
+    indexes = [value.get("index") for value in values_of(edit_answer("anthropic", data, {1: NO}))]
+    assert indexes == [None, 1, 1, 2, 2, 2, None]
+    indexes = [value.get("index") for value in values_of(edit_answer("anthropic", data, {0: NO}))]
+    assert indexes == [None, 1, 1, 2, 2, 2, None]
+
+
+def test_a_comment_within_an_event_is_no_frame() -> None:
+    data = body("anthropic", [call(1), call(2)]).replace(b"\ndata: ", b"\n: waiting\ndata: ")
+    old = called("anthropic", data)
+    assert edit_answer("anthropic", data, {0: NO}).count(b": waiting") == 9
+    assert edited("anthropic", data, {0: NO}) == old[1:]
+    assert edited("anthropic", data, {0: OTHER}) == [("tool1", OTHER.text), old[1]]
+
+
 def test_lines_of_ollama_that_say_more_than_a_call_stay() -> None:
     made = [{"function": {"name": name, "arguments": {}}} for name in "fg"]
     data = lines(

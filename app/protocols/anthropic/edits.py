@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
+from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame, GapCloser
 
 
 def edit(answer: EditableAnswer) -> None:
@@ -23,8 +23,7 @@ def edit(answer: EditableAnswer) -> None:
 class _Blocks:
     def __init__(self, answer: EditableAnswer) -> None:
         self._answer = answer
-        self._owner: dict[Any, int] = {}  # the call of a block's index
-        self._gone: set[int] = set()  # indexes of blocks that go
+        self._blocks: list[tuple[EditableFrame, int, GapCloser]] = []
         self._next = 0  # the index behind the last block that stays
         self._written: set[int] = set()  # calls whose new arguments are there
         self._grow = {
@@ -35,44 +34,53 @@ class _Blocks:
         }
 
     def edit(self) -> None:
-        answer = self._answer
-        ending = answer.ending(lambda frame: frame.type in ("message_delta", "message_stop"))
-        for frame in list(answer.frames):
-            if frame is ending:
-                self._say(ending)
+        for frame in self._answer.frames:
             if frame.type == "message":
                 self._whole(frame)
                 return
+        ending = self._answer.ending(_ends)
+        self._find()
+        numbers = None
+        for frame, part, gaps in self._blocks:
+            if gaps is not numbers:
+                numbers, self._next = gaps, 0
+            self._edit_block(frame, part, gaps)
+        self._say(ending)
+
+    def _find(self) -> None:
+        """Whose the blocks are; a message that starts anew counts them anew."""
+        owner: dict[Any, int] = {}
+        gaps = GapCloser()
+        for frame in self._answer.frames:
+            index = frame.at("index")
             if frame.type == "message_start":
-                self._owner.clear()
-                self._gone.clear()
-                self._next = 0
-            elif frame.type.startswith("content_block_"):
-                self._block(frame)
-        if ending is None:
-            self._say(None)
+                owner, gaps = {}, GapCloser()
+            if not frame.type.startswith("content_block_"):
+                continue
+            if frame.type == "content_block_start":
+                owner.pop(index, None)
+            for place in frame.places:
+                owner[index] = place.part
+            part = owner.get(index, -1)
+            self._blocks.append((frame, part, gaps))
+            if part in self._answer.taken and isinstance(index, int):
+                gaps.add(index)
 
-    def _block(self, frame: EditableFrame) -> None:
-        answer, index = self._answer, frame.at("index")
-        if frame.type == "content_block_start":
-            self._owner.pop(index, None)
-        for place in frame.places:
-            self._owner[index] = place.part
-        part = self._owner.get(index, -1)
-        if part in answer.taken:
+    def _edit_block(self, frame: EditableFrame, part: int, gaps: GapCloser) -> None:
+        if part in self._answer.taken:
             frame.drop()
-            if isinstance(index, int):
-                self._gone.add(index)
             return
-        if part in answer.arguments:
-            self._argue(frame, part, answer.arguments[part])
+        index = frame.at("index")
+        new = gaps.new(index) if isinstance(index, int) else 0
+        if part in self._answer.arguments:
+            self._argue(frame, part, new)
         if isinstance(index, int):
-            new = index - sum(gone < index for gone in self._gone)
             frame.set(new, "index")
-            self._next = max(self._next, new + 1)
+        self._next = max(self._next, new + 1)
 
-    def _argue(self, frame: EditableFrame, part: int, text: str) -> None:
+    def _argue(self, frame: EditableFrame, part: int, index: int) -> None:
         """One delta has all of them; without any, the start of the block or a delta behind it."""
+        text = self._answer.arguments[part]
         if frame.type == "content_block_start":
             first = frame.at("content_block", "input")
             if part in self._grow:
@@ -82,9 +90,7 @@ class _Blocks:
                 frame.put(text, "content_block", "input")
             else:
                 delta = {"type": "input_json_delta", "partial_json": text}
-                index = frame.at("index")
-                new = index - sum(gone < index for gone in self._gone)
-                value = {"type": "content_block_delta", "index": new, "delta": delta}
+                value = {"type": "content_block_delta", "index": index, "delta": delta}
                 self._answer.insert_after(frame, value)
         elif frame.at("delta", "type") == "input_json_delta":
             if part in self._written:
@@ -120,6 +126,10 @@ class _Blocks:
         if answer.reasons:
             block = {"type": "text", "text": answer.reasons}
             frame.set(block, "content", len(frame.at("content") or ()))
+
+
+def _ends(frame: EditableFrame) -> bool:
+    return frame.type in ("message_delta", "message_stop")
 
 
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:

@@ -6,7 +6,7 @@ Spec: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
@@ -16,7 +16,7 @@ from app.protocols.json_edits import Path
 def edit(answer: EditableAnswer) -> None:
     """A stream (of events, or an array), or one response."""
     written: set[int] = set()
-    emptied = [frame for frame in answer.frames if _edit_parts(answer, frame, written)]
+    emptied = {frame: None for frame in answer.frames if _edit_parts(answer, frame, written)}
     answering = [frame for frame in answer.frames if _candidate(frame) is not None]
     text = answer.joined_reasons
     target: EditableFrame | None = None
@@ -63,7 +63,7 @@ def _edit_parts(answer: EditableAnswer, frame: EditableFrame, written: set[int])
 
 
 def _fold(
-    answer: EditableAnswer, emptied: Sequence[EditableFrame], target: EditableFrame | None
+    answer: EditableAnswer, emptied: Collection[EditableFrame], target: EditableFrame | None
 ) -> None:
     """Drop what was emptied. What it says beside its content is said by the next frame that stays,
     unless that says it itself, or by the last one."""

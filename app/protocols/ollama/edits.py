@@ -65,7 +65,7 @@ def _edit_calls(answer: EditableAnswer, frame: EditableFrame) -> None:
         function = (*place.path, "function")
         number = frame.at(*function, "index")
         if answer.taken and isinstance(number, int):
-            frame.set(answer.kept.index(place.part), *function, "index")
+            frame.set(answer.number[place.part], *function, "index")
         if place.part in answer.arguments:
             text = answer.arguments[place.part]
             if isinstance(frame.at(*function, "arguments"), str):

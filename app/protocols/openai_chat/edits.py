@@ -67,7 +67,7 @@ def _edit_calls(
         if goes:
             left.setdefault(message, set()).add(path)
         elif answer.taken and _is_number(frame.at(*path, "index")):
-            frame.set(answer.kept.index(part), *path, "index")
+            frame.set(answer.number[part], *path, "index")
     for message, paths in left.items():
         _take(answer, frame, message, paths)
 
@@ -210,7 +210,7 @@ def _say(answer: EditableAnswer) -> None:
         if member == "message" or content or chunks[0] is ending:
             _append(ending, (*place, member), text)
             return
-    before = ending or next((frame for frame in answer.frames if frame.is_done), None)
+    before = ending or answer.ending(lambda frame: frame.is_done)
     like = (chunks or [frame for frame in answer.frames if _choice(frame) is not None])[-1]
     answer.insert(before, _chunk(like.value, {"content": text}))
 
@@ -237,7 +237,7 @@ def _is_number(value: Any) -> bool:
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     """A chunk that adds nothing: without a choice it would end loops that people write, with an
     empty text it would be an event of its own."""
-    like = next((value for value in values if isinstance(value.get("choices"), list)), None)
+    like = next((value for value in values if value.get("choices")), None)
     return b"data: " + dumped(_chunk(like, {})).encode() + b"\n\n" if like else b""
 
 

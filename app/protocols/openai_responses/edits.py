@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
+from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame, GapCloser
 from app.protocols.json_edits import Path, dumped
 from app.protocols.openai_responses.decode import CALLS, ENDS
 
@@ -31,8 +31,7 @@ def edit(answer: EditableAnswer) -> None:
 class _Items:
     def __init__(self, answer: EditableAnswer) -> None:
         self._answer = answer
-        self._owner: dict[Any, int] = {}  # the call of an output_index
-        self._gone: set[int] = set()  # output indexes of items that go
+        self._gaps = GapCloser()
         self._next = 0  # the output index behind the last item that stays
         self._written: set[int] = set()  # calls whose new arguments are in a delta
         self._call_ids = {
@@ -47,35 +46,42 @@ class _Items:
     def edit(self) -> None:
         answer = self._answer
         ending = answer.ending(_ends)
-        for frame in list(answer.frames):
-            about = [place.part for place in frame.places if place.path in ((), ("item",))]
-            if about or "output_index" in frame.value:
-                self._item(frame, about)
-            if frame is ending:
-                self._say(frame)
+        for frame, part in self._find():
+            self._edit_event(frame, part)
+        self._say(ending)
+        for frame in answer.frames:
             for path in (("output",), ("response", "output")):
                 if isinstance(frame.at(*path), list):
                     self._output(frame, path, is_end=frame is ending)
-        if ending is None:
-            self._say(None)
 
-    def _item(self, frame: EditableFrame, about: Sequence[int]) -> None:
-        """An event about an item: that of `about`, or of its index."""
+    def _find(self) -> Sequence[tuple[EditableFrame, int]]:
+        """The events about items, each with the call that its item is, -1 for none."""
+        owner: dict[Any, int] = {}
+        events: list[tuple[EditableFrame, int]] = []
+        for frame in self._answer.frames:
+            index = frame.at("output_index")
+            about = [place.part for place in frame.places if place.path in ((), ("item",))]
+            if not about and index is None:
+                continue
+            if frame.type in ("response.output_item.added", "response.output_item.done"):
+                owner.pop(index, None)
+            for part in about:
+                owner[index] = part
+            part = owner.get(index, -1)
+            events.append((frame, part))
+            if part in self._answer.taken and isinstance(index, int):
+                self._gaps.add(index)
+        return events
+
+    def _edit_event(self, frame: EditableFrame, part: int) -> None:
         answer, index = self._answer, frame.at("output_index")
-        if frame.type in ("response.output_item.added", "response.output_item.done"):
-            self._owner.pop(index, None)
-        for part in about:
-            self._owner[index] = part
-        part = self._owner.get(index, -1) if about or index is not None else -1
         if part in answer.taken:
             frame.drop()
-            if isinstance(index, int):
-                self._gone.add(index)
             return
         if part in answer.arguments:
             self._argue(frame, part, answer.arguments[part])
         if isinstance(index, int):
-            new = index - sum(gone < index for gone in self._gone)
+            new = self._gaps.new(index)
             frame.set(new, "output_index")
             self._next = max(self._next, new + 1)
 
