@@ -131,8 +131,8 @@ class EditableAnswer:
         self.has_text = has_text
         self.taken = {n: edit.reason for n, edit in edits.items() if isinstance(edit, TakeOut)}
         self.arguments = {n: edit.text for n, edit in edits.items() if isinstance(edit, Arguments)}
-        kept = (part for part in calls if part not in self.taken)
-        self.number = {part: number for number, part in enumerate(kept)}
+        staying = (part for part in calls if part not in self.taken)
+        self.number = {part: number for number, part in enumerate(staying)}
         by_span: dict[tuple[int, int], list[CallPlace]] = {}
         for place in places:
             by_span.setdefault((place.start, place.end), []).append(place)
