@@ -96,8 +96,10 @@ def next_commands(
     """All that can be done now; empty while something is under way or a user is needed.
 
     `checking` calls are being checked: where no more are proposed, no check is asked for."""
-    if session.settings is None or session.stopped or session.tapped is not None:
-        return []  # what an agent asks and runs is its own affair
+    if session.settings is None or session.stopped:
+        return []
+    if session.tapped is not None:
+        return list(_for_agent(session, rules, denied, checking))
     if session.paused:
         return list(_while_paused(session))
     item = session.last_item
@@ -116,6 +118,25 @@ def next_commands(
     if item.calls or (item.end is not None and item.end.reason == "pause"):
         return [_go_on(session)]
     return []
+
+
+def _for_agent(
+    session: Session, rules: Sequence[Rule], denied: Denied, checking: int
+) -> Iterable[Command]:
+    """What an agent asks and runs is its own affair: of the calls that are held for it there is
+    only to be decided whether it gets them."""
+    turn = session.last_item
+    if not isinstance(turn, Turn) or turn.received is None or not turn.holds:
+        return
+    standing = turn.standing
+    if standing.count("proposed") > checking:
+        yield from (CheckCall(call.id) for call in standing.of("proposed"))
+    yield from map(Record, settled(session))
+    if turn.received.stop_at == "calls":
+        rules = tuple(rule for rule in rules if rule.action != "run")
+    ruled = _ruled(session, turn, standing.of("waiting"), rules, denied) or []
+    stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
+    yield from map(Record, [stop] if stop is not None else ruled)
 
 
 def _while_paused(session: Session) -> Iterable[Command]:
@@ -282,6 +303,7 @@ def _by_rule(
         text=rule.text,
         is_error=rule.is_error,
         fault=rule.fault,
+        where="here" if session.tapped is None else "agent",
     )
 
 
@@ -349,13 +371,14 @@ def _was_denied(session: Session, call: Call) -> bool:
 
 def may_run(turn: Turn, call: Call) -> bool:
     """Whether the call can run as its card has it (a schema problem aside): the table in
-    docs/laws.md. What a user wrote and ran before is theirs, however the answer ended."""
+    docs/laws.md. What a user wrote and ran before is theirs, however the answer ended. An agent
+    that runs it has tools of its own."""
     tool = call.tool
+    ours = tool is not None and tool.answered_by != "person"
     return (
         ((turn.runnable and call.part.complete) or call.judged != call.written)
         and not call.malformed
-        and tool is not None
-        and tool.answered_by != "person"
+        and (ours or turn.received is not None)
     )
 
 

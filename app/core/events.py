@@ -128,12 +128,18 @@ class RequestSent:
     choice: ToolChoice = field(default_factory=ToolChoice)
 
 
+StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]
+"""What of an agent waits for the user: nothing but what a rule keeps back; calls that no rule runs;
+every call; every call and its result; results that are errors."""
+
+
 @dataclass(frozen=True)
 class RequestReceived:
     """An agent asks through a tap; what its request says beyond what is known follows as prompts
     and results, then RequestSent. `ids` are the headers by which it names its conversation;
     `matched` is how the session was found; `digest` is the keyed SHA-256 of the body as it came,
-    `size` its bytes, `messages` how many messages it has."""
+    `size` its bytes, `messages` how many messages it has. `stop_at` holds for its answer, whose
+    calls, where they are `held`, wait for decisions here before the agent gets any of them."""
 
     path: str
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -141,17 +147,21 @@ class RequestReceived:
     digest: str = ""
     size: int = 0
     messages: int = 0
+    stop_at: StopAt = "nothing"
+    held: bool = False
 
 
 @dataclass(frozen=True)
 class AnswerPassed:
     """The agent got the answer to its request `recording`: all of it, in `size` bytes of that
-    SHA-256 (hex digits), `changed` or as it came."""
+    SHA-256 (hex digits), `changed` or as it came. `says` is the fingerprint of a changed one, by
+    which the agent's copy of it is known."""
 
     recording: int
     size: int = 0
     sha256: str = ""
     changed: bool = False
+    says: str = ""
 
 
 @dataclass(frozen=True)

@@ -255,6 +255,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     session.denied = [call for call in session.denied if call.id not in anew]
     session.denied_alike, session.denied_read = {}, 0
     for turn in session.turns:
+        turn.received = None  # whoever asked then has its answer
         turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
         turn.kept_standing, turn.repeats = None, None
     session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms

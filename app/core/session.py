@@ -407,6 +407,14 @@ class Turn:
         return self.end is not None and self.end.reason not in ("length", "refusal")
 
     @property
+    def holds(self) -> bool:
+        """Whether its calls are decided here before the agent that asked gets them. An answer that
+        was cut, by whatever, is passed on as it came."""
+        received, end = self.received, self.end
+        held = received is not None and received.held and end is not None and self.passed is None
+        return held and self.runnable and end is not None and not end.abrupt
+
+    @property
     def standing(self) -> Standing:
         """Kept once the turn is over: from then on the fold tells it what becomes of a call."""
         if self.kept_standing is not None:

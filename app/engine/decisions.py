@@ -66,6 +66,10 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
     if not asked.digest:
         raise BadInput("A decision needs the digest of the card it was made on.")
     check_digest(call, asked.digest)
+    if session.tapped is not None and (decision == "answer" or asked.fault or asked.lift):
+        raise Refused(
+            "An agent makes this call; let it run the call, with other arguments, or deny it."
+        )
     if asked.images and decision != "answer":
         raise BadInput("Only an answer has images; leave them out, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
@@ -91,6 +95,7 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
         images=asked.images,
         fault=asked.fault,
         problems=edited,
+        where="here" if session.tapped is None else "agent",
     )
 
 
@@ -155,9 +160,9 @@ def _check_run(
 ) -> bool:
     """Whether it runs although the schema is not satisfied; Refused where it does not run. `edited`
     is what is wrong with edited arguments, None where it is to run as the card asks."""
-    if call.tool is None:
+    if session.tapped is None and call.tool is None:
         raise Refused(f"There is no tool {call.name!r} to run; answer by hand or deny.")
-    if call.tool.answered_by == "person":
+    if session.tapped is None and call.tool is not None and call.tool.answered_by == "person":
         raise Refused("This tool is answered by the user; answer by hand or deny.")
     if edited is None:
         if not may_run(session.turns[call.turn - 1], call):

@@ -135,7 +135,7 @@ class Runner:
 
         What answers a call that is to run is looked at before, for that may take its time, and
         compared under the lock with what the card said."""
-        async with self._holding(session_id) as live:
+        async with self._holding(session_id, ours=False) as live:
             runs = decision_event(live.session, call_id, asked).decision == "run"
             call = live.session.call(call_id)
         checked = await self.checks.check(session_id, call) if runs else None
@@ -147,7 +147,7 @@ class Runner:
         """Each as if it came alone: why it is not decided, or None."""
         events: dict[str, CallDecided] = {}
         outcomes: list[Exception | None] = []
-        async with self._holding(session_id) as live:
+        async with self._holding(session_id, ours=False) as live:
 
             async def write() -> None:
                 await self._sessions.append(live, list(events.values()))

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.core.arguments import canonical
+from app.core.events import PartEnded, PartStarted
 from app.core.messages import MessagePart
 from app.core.serialization import to_data
 from app.core.session import Session, Turn
-from app.core.settings import Protocol
 from app.protocols.registry import REQUEST_READERS
 from app.protocols.request import (
     AnswerMessage,
@@ -43,7 +43,6 @@ MARK = "cache_control"
 class AgentBody:
     """The body of a request as it was read; `digests` are those of `items`."""
 
-    protocol: Protocol
     setup: RequestSetup
     items: Sequence[RequestItem]
     digests: Sequence[str]
@@ -77,7 +76,7 @@ def thread_of(headers: Iterable[tuple[bytes, bytes]]) -> ThreadName:
     return ThreadName(thread, ids.get(AGENT_HEADER, ""), ids.get(PARENT_HEADER, ""), ids)
 
 
-def read_body(protocol: Protocol, body: Any, model: str = "", *, stream: bool = False) -> AgentBody:
+def read_body(protocol: str, body: Any, model: str = "", *, stream: bool = False) -> AgentBody:
     """What a body says, whatever it is; `model` and `stream` are from its path, where the protocol
     has them there."""
     reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
@@ -86,7 +85,7 @@ def read_body(protocol: Protocol, body: Any, model: str = "", *, stream: bool = 
     if model:
         setup = replace(setup, model=model, stream=stream)
     items = [item for item in reader.items(value, notes) if not _is_empty(item)]
-    return AgentBody(protocol, setup, items, [_digest(item) for item in items])
+    return AgentBody(setup, items, [_digest(item) for item in items])
 
 
 def _is_empty(item: RequestItem) -> bool:
@@ -136,8 +135,24 @@ def fingerprint_of_parts(parts: Iterable[MessagePart]) -> str:
     )
 
 
+def fingerprint_of_answer(events: Iterable[object]) -> str:
+    """The same of what a decoder read."""
+    kinds: dict[int, str] = {}
+    text, calls = "", list[tuple[str, str]]()
+    for event in events:
+        if isinstance(event, PartStarted):
+            kinds[event.index] = event.part_kind
+        elif isinstance(event, PartEnded) and kinds.get(event.index) == "text":
+            text += event.text
+        elif isinstance(event, PartEnded) and kinds.get(event.index) == "call":
+            calls.append((event.name, event.text))
+    return _fingerprint(text, calls)
+
+
 def fingerprint_of_turn(turn: Turn) -> str:
-    """The same of an answer that was recorded."""
+    """The same of an answer that was recorded, or of what the agent got in its place."""
+    if turn.passed is not None and turn.passed.says:
+        return turn.passed.says
     calls = [(call.name, call.written) for call in turn.calls]
     return _fingerprint("".join(part.text for part in turn.parts if part.kind == "text"), calls)
 

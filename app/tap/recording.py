@@ -14,15 +14,17 @@ import hashlib
 import hmac
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from app.core.errors import Refused
+from app.core.errors import NotFound, Refused
 from app.core.events import (
     AnswerPassed,
     CallChecked,
     CallDecided,
+    CallEnded,
     CallInterrupted,
     CallStarted,
     ClientGone,
@@ -38,6 +40,7 @@ from app.core.events import (
 from app.core.reducer import digest
 from app.core.session import Session, Turn, snapshot
 from app.core.settings import Limits, Protocol, Settings
+from app.core.tools import text_result
 from app.engine.engine import Engine
 from app.engine.responses import PreparedRequest, Received
 from app.engine.runner import FollowedAnswer
@@ -66,11 +69,18 @@ from app.tap.history import (
     tail_of,
     thread_of,
 )
-from app.tap.relay import STOPPED, AgentRequest, RawHeaders
+from app.tap.holding import STREAMS, HeldAnswer
+from app.tap.relay import STOPPED, AgentRequest, AnswerHead, RawHeaders
 from app.tap.taps import Taps, without_key
 
 MOST_KNOWN = 20_000
 """Calls and answers, over all taps, by which a session is found again."""
+
+MOST_WAITING = 50
+"""Answers that are kept for agents that have gone while calls of theirs were held."""
+
+KEEPALIVE_S = 10.0
+"""Seconds after which a client that waits in a stream is told that it goes on."""
 
 MOST_LOOKED_AT = 20
 """Sessions of a tap that are looked at after a start, the newest first, to find one again."""
@@ -122,12 +132,27 @@ class Place:
     parent: str = ""
 
 
-class AgentSessions:
-    """`key` is what digests of bodies are keyed by."""
+@dataclass(frozen=True)
+class Begun:
+    """An answer that comes from upstream and is `followed`, or one that is here already: its `head`
+    and what is `held` of it. `holds` is whether its calls are decided here first."""
 
-    def __init__(self, engine: Engine, taps: Taps, key: bytes) -> None:
+    holds: bool = False
+    followed: FollowedAnswer | None = None
+    head: AnswerHead | None = None
+    held: HeldAnswer | None = None
+
+
+class AgentSessions:
+    """`key` is what digests of bodies are keyed by. A client in whose stream nothing goes on is
+    told so each `keepalive_s` seconds."""
+
+    def __init__(
+        self, engine: Engine, taps: Taps, key: bytes, keepalive_s: float = KEEPALIVE_S
+    ) -> None:
         self.engine = engine
         self.taps = taps
+        self.keepalive_s = keepalive_s
         self._key = key
         self._named: dict[tuple[str, str, str], str] = {}
         self._by_call: OrderedDict[tuple[str, str], str] = OrderedDict()
@@ -135,6 +160,7 @@ class AgentSessions:
         self._by_request: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._threads: dict[str, Thread] = {}
         self._open: dict[str, AgentExchange] = {}
+        self._waiting: OrderedDict[str, HeldAnswer] = OrderedDict()
         self._known_taps: set[str] = set()
         self._placing = asyncio.Lock()
 
@@ -142,7 +168,7 @@ class AgentSessions:
         """What follows `request` and its answer."""
         return AgentExchange(self, request)
 
-    async def begin(self, exchange: AgentExchange) -> FollowedAnswer | None:
+    async def begin(self, exchange: AgentExchange) -> Begun | None:
         """Log the request and what it says that is new; None where it is no conversation.
 
         Refused where the user has stopped its session."""
@@ -161,17 +187,29 @@ class AgentSessions:
             if before := self._open.get(session_id):
                 await before.finish()
             async with self.engine.sessions.holding(session_id) as live:
-                followed = await self._take(live, asked, place)
+                begun = await self._join(live, asked) or await self._take(
+                    live, asked, place, exchange
+                )
                 exchange.session_id, exchange.recording = session_id, len(live.session.turns)
             self._open[session_id] = exchange
-        return followed
+            self._waiting.pop(session_id, None)
+        return begun
+
+    def wait(self, exchange: AgentExchange, held: HeldAnswer) -> None:
+        """The client of `exchange` has gone before it had the answer: it may ask again."""
+        self._waiting[exchange.session_id] = held
+        self._waiting.move_to_end(exchange.session_id)
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.popitem(last=False)
+        self.over(exchange)
 
     def over(self, exchange: AgentExchange) -> None:
         """Nothing follows of `exchange`."""
         if self._open.get(exchange.session_id) is exchange:
             del self._open[exchange.session_id]
 
-    def _learn(self, tap: str, session_id: str, turn: Turn) -> None:
+    def learn(self, tap: str, session_id: str, turn: Turn) -> None:
+        """By what the answer says the session is found again."""
         for call in turn.calls:
             if call.provider_id:
                 self._by_call[tap, call.provider_id] = session_id
@@ -193,10 +231,8 @@ class AgentSessions:
             return None
         masked = self.engine.keys.redactor().redact_text(text)
         if masked != text:
-            try:
+            with suppress(ValueError):  # what is logged of it is masked by itself
                 value = json.loads(masked)
-            except ValueError:
-                pass  # what is logged of it is masked by itself
         path = request.target.decode("latin-1").partition("?")[0]
         model = path.partition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
         body = read_body(protocol, value, model, stream="stream" in path)
@@ -218,16 +254,18 @@ class AgentSessions:
             async with self.engine.sessions.holding(place.session) as live:
                 session, settings = live.session, live.session.settings
                 gone, turn = live.deleted or session.tapped is None, session.turn
-        except LookupError:
+        except NotFound:
             return Place()
-        if gone or (place is unanswered and turn is not None and turn.end is not None):
+        answered = turn is not None and turn.end is not None and turn.passed is not None
+        if gone or (place is unanswered and answered):
             return Place()
         setup = asked.body.setup
         another = settings is not None and settings.system != setup.system
         toolless = settings is not None and not settings.tools
         if another and toolless and setup.tools and place.matched == "header":
             return Place()  # what came first by that name was a title, say
-        beside = turn is not None and turn.open
+        waits = place.session in self._open  # another client, for its answer
+        beside = turn is not None and (turn.open or (turn.holds and waits))
         aside = another and not setup.tools
         return Place(parent=place.session) if beside or aside else place
 
@@ -264,9 +302,13 @@ class AgentSessions:
         for session_id in reversed(await self.engine.log.tapped(tap, MOST_LOOKED_AT)):
             async with self.engine.sessions.holding(session_id) as live:
                 for turn in live.session.turns:
-                    self._learn(tap, session_id, turn)
-                last = live.session.turn
-                if last is not None and last.received is not None and last.settings.tools:
+                    self.learn(tap, session_id, turn)
+                last, thread = live.session.turn, self._threads.setdefault(session_id, Thread())
+                if last is None or last.received is None:
+                    continue
+                if known := self._known(live.session, thread):
+                    self._by_request[tap, _prefixes(known)[-1]] = session_id
+                if last.settings.tools:
                     name = thread_of((k.encode(), v.encode()) for k, v in last.received.ids.items())
                     self._named[tap, name.thread, name.agent] = session_id
 
@@ -283,16 +325,42 @@ class AgentSessions:
 
     # What of it is new.
 
-    async def _take(self, live: LiveSession, asked: ReadRequest, place: Place) -> FollowedAnswer:
+    async def _join(self, live: LiveSession, asked: ReadRequest) -> Begun | None:
+        """The answer that is here, where this is the last request once more and nobody got that.
+        The caller holds the session."""
+        turn, thread = live.session.turn, self._threads.setdefault(live.id, Thread())
+        if turn is None or turn.end is None or turn.response is None or turn.passed is not None:
+            return None
+        known = self._known(live.session, thread)
+        if list(known) != list(asked.body.digests):
+            return None
+        if self._settings(live.session, thread, asked) != live.session.settings:
+            return None
+        headers = turn.response.headers
+        stream = _is_stream(headers)
+        held = self._waiting.get(live.id)
+        if held is None:  # after a start: as it was recorded, with stars for what is secret
+            held = HeldAnswer(asked.protocol, turn.response.status, stream=stream)
+            async for chunks in self.engine.log.portions(live.id, turn.number):
+                held.add(b"".join(chunk.data for chunk in chunks))
+        held.again()
+        kind = headers.get("content-type", "application/json").encode("latin-1", "replace")
+        head = AnswerHead(turn.response.status, [(b"content-type", kind)])
+        return Begun(turn.holds, head=head, held=held)
+
+    async def _take(
+        self, live: LiveSession, asked: ReadRequest, place: Place, exchange: AgentExchange
+    ) -> Begun:
         """The caller holds the session."""
         session, now = live.session, self.engine.sessions.clock()
         if session.stopped:
             raise Refused(STOPPED)
         thread = self._threads.setdefault(live.id, Thread())
-        tail = tail_of(session, self._known(session, thread, asked.protocol), asked.body)
+        tail = tail_of(session, self._known(session, thread), asked.body)
         settings = self._settings(session, thread, asked)
+        received = self._received(live.id, asked, place)
+        events = _new_events(session, tail, settings, received, asked, now)
         number = len(session.turns) + 1
-        events = _new_events(session, tail, settings, _received(asked, place), asked, now)
         number += sum(isinstance(event, RequestSent) for event in events)
         sent = _sent(asked, number, settings)
         await self.engine.sessions.append(live, [*events, sent])
@@ -304,20 +372,36 @@ class AgentSessions:
         async def ended(live: LiveSession) -> None:
             """Nobody has the end of the answer yet: what the agent runs is in the log before."""
             turn = live.session.turns[number - 1]
-            await self.engine.sessions.append(live, _at_agent(live.session, turn))
-            self._learn(tap, live.id, turn)
+            if not (exchange.holds and turn.holds):
+                await self.engine.sessions.append(live, _at_agent(live.session, turn))
+            self.learn(tap, live.id, turn)
 
-        return self.engine.runner.follow(live, _prepared(asked, sent, settings), ended)
+        followed = self.engine.runner.follow(live, _prepared(asked, sent, settings), ended)
+        return Begun(received.held, followed)
 
-    def _known(self, session: Session, thread: Thread, protocol: Protocol) -> Sequence[str]:
+    def _received(self, session_id: str, asked: ReadRequest, place: Place) -> RequestReceived:
+        request, stop_at = asked.request, asked.request.tap.stop_at
+        rules = self.engine.rules.of(session_id)
+        kept_back = any(rule.enabled and rule.action != "run" for rule in rules)
+        return RequestReceived(
+            without_key(request.target),
+            asked.name.ids,
+            place.matched,
+            asked.digest,
+            len(request.body or b""),
+            len(asked.body.items),
+            stop_at,
+            kept_back or stop_at in ("unruled", "calls"),
+        )
+
+    def _known(self, session: Session, thread: Thread) -> Sequence[str]:
         """The digests of the messages that the last request had."""
         if thread.known is None:
-            turn = session.turn
-            try:
-                value = json.loads(turn.request.body) if turn is not None else {}
-            except ValueError:
-                value = {}
-            thread.known = read_body(protocol, value).digests
+            thread.known, turn = (), session.turn
+            if turn is not None:
+                with suppress(ValueError):
+                    body = json.loads(turn.request.body)
+                    thread.known = read_body(turn.request.protocol, body).digests
         return thread.known
 
     def _settings(self, session: Session, thread: Thread, asked: ReadRequest) -> Settings:
@@ -391,18 +475,6 @@ def _without_history(
 _LONG = "The agent came with a history that is too long to be shown; the request has all of it."
 
 
-def _received(asked: ReadRequest, place: Place) -> RequestReceived:
-    request = asked.request
-    return RequestReceived(
-        without_key(request.target),
-        asked.name.ids,
-        place.matched,
-        asked.digest,
-        len(request.body or b""),
-        len(asked.body.items),
-    )
-
-
 def _sent(asked: ReadRequest, number: int, settings: Settings) -> RequestSent:
     request = asked.request
     headers = {name.decode("latin-1").lower(): value for name, value in request.headers}
@@ -457,6 +529,26 @@ def _at_agent(session: Session, turn: Turn) -> list[Event]:
     return events
 
 
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in STREAMS
+
+
+def _denials(session: Session, turn: Turn) -> list[Event]:
+    """What ends the calls that are held where the user stops the session."""
+    events: list[Event] = []
+    for call in turn.calls:
+        shown = call.digest or digest(session, call, "")
+        if call.status == "proposed":
+            events.append(CallChecked(call.id, digest=shown))
+        if call.status in ("proposed", "waiting"):
+            events.append(CallDecided(call.id, "deny", digest=shown, text=STOPPED, where="agent"))
+        if call.status != "done":
+            denial = text_result(STOPPED, is_error=True, kind="denied")
+            events.append(CallEnded(call.id, denial))
+    return events
+
+
 def _title(item: Any) -> str:
     """Of a prompt the last paragraph that the agent itself did not add (`<system-reminder>`)."""
     if not isinstance(item, PromptMessage) or item.role != "user":
@@ -472,9 +564,12 @@ class AgentExchange:
         self.request = request
         self.session_id = ""
         self.recording = 0
+        self.holds = False
+        self.stopped = asyncio.Event()
         self._sessions = sessions
         self._clock = sessions.engine.sessions.clock
         self._followed: FollowedAnswer | None = None
+        self._held: HeldAnswer | None = None
         self._unpack: Decompressor | None = None
         self._kept = b""  # the newest bytes of an answer that is no stream
         self._keeps = False
@@ -484,13 +579,17 @@ class AgentExchange:
         self._finishing = asyncio.Lock()
         self._finished = False
         self._left = False
-        self.stopped = asyncio.Event()
+        self._changed = False
 
-    async def begin(self) -> None:
+    async def begin(self) -> AnswerHead | None:
         self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
-        self._followed = await self._sessions.begin(self)
+        begun = await self._sessions.begin(self)
+        if begun is None:
+            return None
+        self.holds, self._held, self._followed = begun.holds, begun.held, begun.followed
         if self._followed is not None:
             self._followed.request.reader = asyncio.create_task(self._until_stop())
+        return begun.head
 
     async def _until_stop(self) -> None:
         """Cancelled by Stop, as the reader of any answer is; and by the end of this one."""
@@ -503,17 +602,25 @@ class AgentExchange:
                 self._followed.request.put(Received(self._clock(), trouble=gone, ended=True))
                 self.stopped.set()
 
-    def answered(self, status: int, headers: RawHeaders) -> None:
+    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+        """Where calls are held the length is not that of upstream's answer."""
         self._status = status
         if self._followed is None:
-            return
+            return headers
         named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
-        kind = named.get("content-type", "").partition(";")[0].strip().lower()
-        self._keeps = kind not in ("text/event-stream", "application/x-ndjson")
+        stream = _is_stream(named)
+        self._keeps = not stream
+        if named.get("content-encoding", "").strip().lower() not in ("", "identity"):
+            self.holds = False  # what cannot be read as it is, passes as it is
         if named.get("content-encoding", "").strip().lower() in CODINGS:
             self._unpack = Decompressor()
         started = ResponseStarted(status, named, request_id(named))
         self._followed.request.put(Received(self._clock(), started=started))
+        if not self.holds or not 200 <= status < 300:
+            return headers
+        protocol = protocol_of(self.request.url, None)
+        self._held = HeldAnswer(str(protocol), status, stream=stream)
+        return [pair for pair in headers if pair[0].lower() != b"content-length"]
 
     async def pass_on(self, data: bytes) -> bytes:
         """What is passed on is in the log, deltas but for the last 40 ms. Of an answer that is no
@@ -522,28 +629,67 @@ class AgentExchange:
         if self._followed is None:
             return data
         await self._log(Received(self._clock(), self._unpacked(data)))
-        if self._keeps:
+        if self._held is not None:
+            data = self._held.add(data)
+        elif self._keeps:
             data, self._kept = self._kept, data
         return self._counted(data)
 
-    async def end(self, trouble: NetworkError | None) -> bytes:
-        if self._followed is None:
+    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+        if self._followed is None and self._held is None:
             self._note()
-            return b""
-        await self._log(Received(self._clock(), trouble=trouble, ended=True))
+            return
+        if self._followed is not None:
+            await self._log(Received(self._clock(), trouble=trouble, ended=True))
+        if self._held is not None:
+            async for keepalive in self._until_decided(self._held):
+                yield keepalive
         last, self._kept = self._counted(self._kept), b""
         await self.finish()
-        return last
+        if last:
+            yield last
+
+    async def _until_decided(self, held: HeldAnswer) -> AsyncIterator[bytes]:
+        """While the calls wait for decisions, what keeps the client waiting; then the rest of the
+        answer is `_kept`."""
+        engine = self._sessions.engine
+        with engine.sessions.listen(self.session_id) as bell:
+            await engine.runner.advance(self.session_id)
+            while True:
+                bell.clear()
+                if await self._take_decisions(held):
+                    return
+                if not await bell.wait(self._sessions.keepalive_s):
+                    yield held.keepalive()
+
+    async def _take_decisions(self, held: HeldAnswer) -> bool:
+        """Whether nothing of the answer waits any more. That the agent runs calls is in the log
+        before it gets them."""
+        engine = self._sessions.engine
+        async with engine.sessions.holding(self.session_id) as live:
+            turn = live.session.turns[self.recording - 1]
+            if turn.holds:
+                if live.session.stopped:
+                    await engine.sessions.append(live, _denials(live.session, turn))
+                if any(call.status in ("proposed", "waiting") for call in turn.calls):
+                    return False
+            self._kept, self._changed = held.rest(turn)
+            if turn.holds:
+                started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
+                await engine.sessions.append(live, started)
+        self.holds = False
+        return True
 
     async def leave(self) -> None:
         """Where all of an answer had come, and the agent does not wait for the connection's end,
         it was passed on."""
         self._left = True
-        if self._followed is None:
+        if self._followed is None and self._held is None:
             self._note()
             return
-        gone = NetworkError("interrupted", LEFT, began=True)
-        await self._log(Received(self._clock(), trouble=gone, ended=True))
+        if self._followed is not None:
+            gone = NetworkError("interrupted", LEFT, began=True)
+            await self._log(Received(self._clock(), trouble=gone, ended=True))
         await self.finish()
 
     async def finish(self) -> None:
@@ -554,13 +700,21 @@ class AgentExchange:
             engine = self._sessions.engine
             async with engine.sessions.holding(self.session_id) as live:
                 turn = live.session.turns[self.recording - 1]
-                if turn.open:
+                waits = self.holds and turn.holds
+                if turn.open or (waits and not self._left):
                     return
                 self._finished = True
-                passed = AnswerPassed(self.recording, self._size, self._hash.hexdigest())
-                gone = self._left and turn.end is None
+                says = self._held.says() if self._held is not None and self._changed else ""
+                passed = AnswerPassed(
+                    self.recording, self._size, self._hash.hexdigest(), self._changed, says
+                )
+                gone = self._left and (turn.end is None or waits)
                 await engine.sessions.append(live, [ClientGone(self.recording) if gone else passed])
-            self._sessions.over(self)
+                self._sessions.learn(self.request.tap.id, self.session_id, turn)
+            if waits and self._held is not None:
+                self._sessions.wait(self, self._held)
+            else:
+                self._sessions.over(self)
 
     def _note(self) -> None:
         """It was no conversation."""

@@ -66,28 +66,39 @@ class AgentRequest:
 
 class Exchange(Protocol):
     """What follows one request of an agent and its answer. The relay calls it in this order:
-    `begin`; `answered` and any number of `pass_on`; `end`, or `leave`, once. Where the client goes
-    it is cancelled in what it does, be it `end`, and `leave` follows. Refused (core/errors) by
-    `begin` is the answer, with status 403, and nothing follows. Any other error is logged, and the
-    bytes pass it by from then on. When `stopped` is set the answer ends where it is, and `end` is
-    told so."""
+    `begin`; `answered` and any number of `pass_on`; `ending`, or `leave`, once. Where the client
+    goes it is cancelled in what it does, be it `ending`, and `leave` follows. Refused (core/errors)
+    by `begin` is the answer, with status 403, and nothing follows. Any other error is logged, and
+    the bytes pass it by from then on; where it `holds` back any, the answer is cut instead. When
+    `stopped` is set the answer ends where it is, and `ending` is told so."""
 
     stopped: asyncio.Event
+    holds: bool
 
-    async def begin(self) -> None:
-        """Nothing has gone upstream yet."""
+    async def begin(self) -> AnswerHead | None:
+        """Nothing has gone upstream yet. Nothing does where the head of an answer is given: all of
+        that comes by `ending`."""
 
-    def answered(self, status: int, headers: RawHeaders) -> None:
-        """The head of the answer has come."""
+    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+        """The head of the answer has come; returns the headers that the client gets."""
 
     async def pass_on(self, data: bytes) -> bytes:
         """`data` came from upstream, as it is; returns what the client gets now."""
 
-    async def end(self, trouble: NetworkError | None) -> bytes:
-        """Upstream has ended, by `trouble` or well; returns the last bytes for the client."""
+    def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+        """Upstream has ended, by `trouble` or well: the last bytes for the client, as they may
+        leave."""
 
     async def leave(self) -> None:
         """The client has gone before its whole answer."""
+
+
+@dataclass(frozen=True)
+class AnswerHead:
+    """The status and the headers of an answer."""
+
+    status: int
+    headers: RawHeaders
 
 
 Observe = Callable[[AgentRequest], Exchange]
@@ -96,20 +107,24 @@ Observe = Callable[[AgentRequest], Exchange]
 class Unobserved:
     """An Exchange that passes everything on and remembers nothing."""
 
+    holds = False
+
     def __init__(self) -> None:
         self.stopped = asyncio.Event()
 
-    async def begin(self) -> None:
-        pass
+    async def begin(self) -> AnswerHead | None:
+        return None
 
-    def answered(self, status: int, headers: RawHeaders) -> None:
-        pass
+    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+        return headers
 
     async def pass_on(self, data: bytes) -> bytes:
         return data
 
-    async def end(self, trouble: NetworkError | None) -> bytes:
-        return b""
+    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+        nothing: Sequence[bytes] = ()
+        for data in nothing:
+            yield data
 
     async def leave(self) -> None:
         pass
@@ -247,37 +262,47 @@ class _Passage:
     ) -> None:
         send, watched = self.send, self.watched
         try:
-            await watched.begin()
+            head = await watched.begin()
         except errors.Refused as refused:
             await self._refuse(403, str(refused))
             return
+        if head is not None:
+            await self._start(head.status, head.headers)
+            await self._end(None)
+            return
         try:
             async with self.net.relay(self.request.method, place, target, headers, body) as answer:
-                passed_on = end_to_end(answer.headers)
+                passed_on = end_to_end(watched.answered(answer.status, answer.headers))
                 if answer.status == 304:  # its length is that of a body which does not come
                     passed_on = [pair for pair in passed_on if pair[0] != b"content-length"]
-                watched.answered(answer.status, answer.headers)
                 await self._start(answer.status, passed_on)
                 async for data in answer.chunks():
                     if passing := await watched.pass_on(data):
                         message = {"type": "http.response.body", "body": passing, "more_body": True}
                         await send(message)
         except NetworkError as trouble:
-            last = await watched.end(trouble)
-            if self.started:
-                if last:
-                    await send({"type": "http.response.body", "body": last, "more_body": True})
-                return  # without its end
+            await self._end(trouble)
+        else:
+            await self._end(None)
+
+    async def _end(self, trouble: NetworkError | None) -> None:
+        """The rest of the answer. One that broke off upstream stays without its end, so that the
+        client sees it cut; where nothing had come of it, the client is told why."""
+        async for data in self.watched.ending(trouble):
+            if data and self.started:
+                await self.send({"type": "http.response.body", "body": data, "more_body": True})
+        if trouble is None:
+            self.over = True
+            await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+        elif not self.started:
             status = 400 if trouble.failure == "bad_request" else 502
-            await self._refuse(status, trouble.sentence(watched.mask))
-            return
-        last = await watched.end(None)
-        self.over = True
-        await send({"type": "http.response.body", "body": last, "more_body": False})
+            await self._refuse(status, trouble.sentence(self.watched.mask))
 
     async def stop(self) -> None:
         """End it where it is."""
-        await self.watched.end(NetworkError("interrupted", STOPPED, began=self.started))
+        trouble = NetworkError("interrupted", STOPPED, began=self.started)
+        async for _ in self.watched.ending(trouble):
+            pass  # no more leaves
         if not self.started:
             await self._refuse(403, STOPPED)
 
@@ -405,23 +430,29 @@ class _Watched:
     def stopped(self) -> asyncio.Event:
         return self._exchange.stopped
 
-    async def begin(self) -> None:
+    @property
+    def holds(self) -> bool:
+        return self._exchange.holds
+
+    async def begin(self) -> AnswerHead | None:
         """Refused where the exchange refuses it; then it is over."""
         try:
-            await self._exchange.begin()
+            return await self._exchange.begin()
         except errors.Refused:
             self._ended = True
             raise
         except Exception as error:
             self._failed(error)
+            return None
 
-    def answered(self, status: int, headers: RawHeaders) -> None:
+    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
         if self._broken:
-            return
+            return headers
         try:
-            self._exchange.answered(status, headers)
+            return self._exchange.answered(status, headers)
         except Exception as error:
             self._failed(error)
+            return headers
 
     async def pass_on(self, data: bytes) -> bytes:
         if self._broken:
@@ -430,8 +461,6 @@ class _Watched:
             passing = await self._exchange.pass_on(data)
         except Exception as error:
             self._failed(error)
-            if self._changed:
-                raise NetworkError("interrupted", LOST, began=True) from None
             self._kept += data
             return self._let_go()
         if passing is not data or self._kept:
@@ -442,15 +471,20 @@ class _Watched:
                 self._changed = True
         return passing
 
-    async def end(self, trouble: NetworkError | None) -> bytes:
+    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+        began = False
         try:
-            last = await self._exchange.end(trouble)
+            async for data in self._exchange.ending(trouble):
+                began = True
+                if not self._broken:
+                    yield data
         except Exception as error:
             self._ended = True
             self._failed(error)
-            return self._let_go()
+            if began:
+                raise NetworkError("interrupted", LOST, began=True) from None
+            yield self._let_go()
         self._ended = True
-        return b"" if self._broken else last
 
     async def leave(self) -> None:
         if self._ended:
@@ -462,6 +496,10 @@ class _Watched:
             self._failed(error)
 
     def _let_go(self) -> bytes:
+        """What did not leave yet. NetworkError where it was held back, or the client got something
+        else before: then it gets no more."""
+        if self._exchange.holds or self._changed:
+            raise NetworkError("interrupted", LOST, began=True)
         data = bytes(self._kept)
         self._kept.clear()
         return data

@@ -13,18 +13,16 @@ import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import get_args
 from urllib.parse import unquote_plus
 
 from app.core.errors import BadInput, Conflict, NotFound
+from app.core.events import StopAt
 from app.core.serialization import from_data, to_data
 from app.core.settings import Profile
 from app.net.keys import Keys
 from app.secrets.names import names_key
 from app.store.library import Library
-
-StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]
-"""What waits for the user: nothing; calls that no rule allows; every call; results, too; errors."""
 
 STOPS: tuple[StopAt, ...] = get_args(StopAt)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.core.settings import Profile
 from app.engine.engine import Engine
+from app.net.client import NetworkError
 from app.tap.recording import AgentSessions
 from app.tap.relay import AgentRequest, Exchange
 from app.tap.taps import Tap, Taps
@@ -24,6 +25,11 @@ TOOLS = (
 )
 UPSTREAM = Profile("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY")
 KIND = ((b"content-type", b"application/json"),)
+
+
+async def end(exchange: Exchange, trouble: NetworkError | None = None) -> bytes:
+    """The last bytes that the agent gets."""
+    return b"".join([data async for data in exchange.ending(trouble)])
 
 
 @dataclass
@@ -81,7 +87,7 @@ class FakeAgent:
         }
         exchange.answered(200, KIND)
         await exchange.pass_on(json.dumps(answer).encode())
-        await exchange.end(None)
+        await end(exchange)
         self.messages.append({"role": "assistant", "content": blocks})
 
     def result(self, name: str, text: str, *, is_error: bool = False) -> dict[str, Any]:

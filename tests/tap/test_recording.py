@@ -3,6 +3,7 @@ the tap as its provider: what both logs say of the same conversation is compared
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.errors import Refused
 from app.core.events import (
@@ -19,14 +20,17 @@ from app.core.events import (
     RequestReceived,
     Warned,
 )
+from app.core.rules import Rule
 from app.core.session import Prompt, Session
 from app.core.settings import Profile
+from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
+from app.engine.rules import ALWAYS
 from app.tap.door import Door
 from app.tap.recording import AgentExchange, AgentSessions
-from app.tap.relay import AgentRequest, Relay
+from app.tap.relay import STOPPED, AgentRequest, Relay
 from app.tap.taps import Tap, Taps
 from app.tap.upstream import DOORS, Upstreams
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
@@ -47,16 +51,22 @@ class Tapping:
         self.engine: Engine
         self.tap: Tap
         self._secret = ""
+        self._taps: Taps
         self._url = ""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.keepalive_s = 10.0
+        self.held_since: asyncio.Event | None = None
+        """Set by the next bytes that an agent gets."""
         self._sessions: AgentSessions
         self._app: ASGIApp
 
     async def open(self, engine: Engine) -> None:
         clock = engine.sessions.clock
         taps = Taps(engine.library, engine.keys, engine.profile, clock, lambda: "a-tap")
+        self._taps = taps
         if not self._secret:
             self.tap, self._secret = await taps.create(agent="tester")
-        self.engine, self._sessions = engine, AgentSessions(engine, taps, b"key")
+        self.engine, self._sessions = engine, AgentSessions(engine, taps, b"key", self.keepalive_s)
         self._app = Door(
             not_there,
             taps=taps,
@@ -65,6 +75,29 @@ class Tapping:
             is_own_host=lambda scope: True,
             clock=clock,
         )
+
+    async def stop_at(self, stop_at: str) -> None:
+        self.tap = await self._taps.set_stop_at(self.tap.id, stop_at)
+
+    async def held(self, count: int = 1) -> Session:
+        """The agent's newest session, as soon as so many of its calls wait for a decision."""
+        async with asyncio.timeout(30):
+            while True:
+                position = self.engine.sessions.position
+                sessions = await self.sessions()
+                if sessions and len(sessions[-1].waiting) == count:
+                    return sessions[-1]
+                await self.engine.sessions.wait(position, self.engine.sessions.list_version, 30)
+
+    async def decide(self, call_id: str, decision: str, **more: Any) -> None:
+        (*_, session) = await self.sessions()
+        asked = DecisionRequest(decision, session.call(call_id).digest, **more)
+        await self.engine.runner.decide(session.id, call_id, asked)
+
+    def break_off(self) -> None:
+        """What the end of the program does to the agents' requests."""
+        for task in self._tasks:
+            task.cancel()
 
     def profile(self) -> Profile:
         """What the agent has as its provider."""
@@ -93,7 +126,16 @@ class Tapping:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Tapping]:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            await self._app(scope, receive, send)
+            async def sending(message: Message) -> None:
+                await send(message)
+                if self.held_since is not None and message.get("body"):
+                    self.held_since.set()
+
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            await self._app(scope, receive, sending)
 
         async with listening(app) as self._url:
             yield self
@@ -116,7 +158,7 @@ async def both(
 
 
 async def one_turn(
-    agent: Engine, door: Tapping, prompt: str, *tools: str, system: str = "You help."
+    agent: Engine, door: Tapping, prompt: str, *tools: Tool | str, system: str = "You help."
 ) -> str:
     session_id = await begun(
         agent, tools, rules=ALLOW_ALL, profile=door.profile(), model="simulator", system=system
@@ -272,3 +314,143 @@ async def test_stop_ends_what_is_under_way_and_refuses_what_comes(tmp_path: Path
     failures = [turn.failure and turn.failure.failure for turn in session.turns]
     assert failures[-2:] == ["stopped", "interrupted"]
     assert [turn.client_gone for turn in session.turns][-2:] == [True, True]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
+    tmp_path: Path, protocol: str, stream: bool
+) -> None:
+    """One runs as it is, one with other arguments, one is denied: the agent never had it."""
+    async with both(tmp_path, protocol) as (agent, door):
+        await door.stop_at("calls")
+        session_id = await begun(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile(), stream=stream
+        )
+        await agent.runner.prompt(session_id, "What is the weather in Oslo? [[fault:parallel-3]]")
+        held = await door.held(3)
+        async with agent.sessions.holding(session_id) as live:
+            assert not list(live.session.calls())
+        names = [call.id for call in held.calls()]
+        await door.decide(names[0], "run")
+        await door.decide(names[1], "run", arguments='{"city": "Rome"}')
+        await door.decide(names[2], "deny", text="Not there.")
+        own = await rested(agent, session_id)
+        (session,) = await door.sessions()
+        log = await door.engine.log.events(session.id)
+    calls = [json.loads(call.written) for call in own.turns[0].calls]
+    assert calls == [json.loads(held.call(names[0]).written), {"city": "Rome"}]
+    assert "Not there." in own.turns[0].text
+    assert [call.status for call in session.turns[0].calls] == ["done"] * 3
+    kinds = [call.result and call.result.kind for call in session.turns[0].calls]
+    assert kinds[2] == "denied"
+    (passed, *_) = events_of(log, AnswerPassed)
+    assert passed.changed
+    assert [turn.text for turn in session.turns[1:]] == [turn.text for turn in own.turns[1:]]
+    assert len(session.turns) == len(own.turns)
+
+
+WEATHER = "What is the weather in Oslo?"
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+FORECAST = Tool("forecast", "The weather of a city.", CITY, "mock", {"result": "Rain."})
+
+
+async def test_what_no_rule_runs_is_held_and_rules_decide_the_rest(tmp_path: Path) -> None:
+    async with both(tmp_path) as (agent, door):
+        await door.stop_at("unruled")
+        session_id = await begun(agent, [FORECAST], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(session_id, WEATHER)
+        tools = (await door.held()).turns[0].settings.tools
+        await door.decide("1.1", "run")
+        await rested(agent, session_id)
+        rules = door.engine.rules
+        await rules.put(ALWAYS, [Rule("forecast", "run")], tools)
+        await one_turn(agent, door, WEATHER, FORECAST)
+        await rules.put(ALWAYS, [Rule("forecast", "deny", text="No weather.")], tools)
+        await door.stop_at("nothing")
+        own = await one_turn(agent, door, WEATHER, FORECAST)
+        async with agent.sessions.holding(own) as live:
+            (answer,) = live.session.turns
+        _, ran, denied = await door.sessions()
+    assert [call.decided and call.decided.rule for call in ran.calls()] == ["run forecast"]
+    assert [call.result and call.result.text for call in ran.calls()] == ["Rain."]
+    assert [call.result and call.result.text for call in denied.calls()] == ["No weather."]
+    assert "No weather." in answer.text
+
+
+async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: Path) -> None:
+    async with both(tmp_path) as (agent, door):
+        await door.stop_at("calls")
+        session_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(session_id, WEATHER)
+        await door.held()
+        await agent.runner.stop(session_id)
+        await agent.runner.retry(session_id)
+        (session,) = await door.sessions()
+        await door.decide("1.1", "run", arguments='{"city": "Rome"}')
+        own = await rested(agent, session_id)
+        (session,) = await door.sessions()
+    assert [json.loads(call.written) for call in own.turns[1].calls] == [{"city": "Rome"}]
+    assert len(session.turns) == 2
+    assert [call.status for call in session.calls()] == ["done"]
+
+
+async def test_a_held_call_outlives_the_program(tmp_path: Path) -> None:
+    """The agent asks again, meets the same card, and gets the answer as it was recorded: upstream
+    is asked once."""
+    (tmp_path / "agent").mkdir()
+    async with running(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
+        async with running(tmp_path) as ours:
+            await door.open(ours)
+            await door.stop_at("calls")
+            session_id = await begun(
+                agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+            )
+            await agent.runner.prompt(session_id, WEATHER)
+            await door.held()
+            door.break_off()
+            await rested(agent, session_id)
+        async with running(tmp_path) as ours:
+            await door.open(ours)
+            session = await door.held()
+            await agent.runner.retry(session_id)
+            await door.decide("1.1", "run")
+            own = await rested(agent, session_id)
+            (session,) = await door.sessions()
+    assert [call.status for call in own.calls()] == ["done"]
+    assert len(session.turns) == 2
+    assert [call.status for call in session.calls()] == ["done"]
+
+
+async def test_stop_denies_what_is_held(tmp_path: Path) -> None:
+    async with both(tmp_path) as (agent, door):
+        await door.stop_at("calls")
+        session_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(session_id, WEATHER)
+        session = await door.held()
+        await door.engine.runner.stop(session.id)
+        own = await rested(agent, session_id)
+        (session,) = await door.sessions()
+    assert not list(own.calls())
+    assert STOPPED in own.turns[0].text
+    assert [call.result and call.result.kind for call in session.calls()] == ["denied"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_client_that_waits_is_told_that_it_goes_on(tmp_path: Path, protocol: str) -> None:
+    """By what changes nothing of what it reads."""
+    async with both(tmp_path, protocol) as (agent, door):
+        door.keepalive_s = 0.01
+        await door.open(door.engine)
+        await door.stop_at("calls")
+        session_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(session_id, WEATHER)
+        await door.held()
+        door.held_since = asyncio.Event()
+        await asyncio.wait_for(door.held_since.wait(), 30)
+        await door.decide("1.1", "run")
+        own = await rested(agent, session_id)
+        (session,) = await door.sessions()
+    assert told(session) == told(own)
+    warnings = [warned.code for turn in own.turns for warned in turn.warnings]
+    assert set(warnings) <= {"translation"}

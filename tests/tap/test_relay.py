@@ -20,7 +20,7 @@ from app.core.settings import PROTOCOLS, Protocol
 from app.net.client import NetworkError
 from app.protocols.registry import CODECS, FACTS
 from app.simulator.faults import FAULTS, FaultRow
-from app.tap.relay import AgentRequest, RawHeaders, Unobserved
+from app.tap.relay import AgentRequest, AnswerHead, RawHeaders, Unobserved
 from tests.tables import each_row
 from tests.tap.relaying import (
     AGENT_KEY,
@@ -383,20 +383,22 @@ class Noted(Unobserved):
         if name == self._fails:
             raise ValueError(f"a bug in {name} with {AGENT_KEY}")
 
-    async def begin(self) -> None:
+    async def begin(self) -> AnswerHead | None:
         self._note("begin")
+        return None
 
-    def answered(self, status: int, headers: RawHeaders) -> None:
+    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
         self._note("answered")
+        return headers
 
     async def pass_on(self, data: bytes) -> bytes:
         self.bytes += data
         self._note("pass_on")
         return data
 
-    async def end(self, trouble: NetworkError | None) -> bytes:
+    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         self._note("end" if trouble is None else "trouble")
-        return b""
+        yield b""
 
     async def leave(self) -> None:
         self._note("leave")
@@ -512,9 +514,9 @@ class Holding(Noted):
         await self._hold("pass_on")
         return b""
 
-    async def end(self, trouble: NetworkError | None) -> bytes:
+    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         await self._hold("end")
-        return b""
+        yield b""
 
 
 async def test_a_client_that_leaves_while_its_answer_is_held(place: Place) -> None:

@@ -16,7 +16,7 @@ from app.exchange.export_formats import EXPORTS
 from app.net.client import NetworkError
 from app.web.app import make_app
 from tests.engine.running import rested, running
-from tests.tap.agent import FakeAgent, made, worked
+from tests.tap.agent import FakeAgent, end, made, worked
 from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, call, scope_of
 from tests.web.test_providers import Asked, _nothing
 
@@ -95,7 +95,7 @@ async def test_its_page_offers_what_can_be_done_in_each_state(tmp_path: Path) ->
         assert "/continue" in "".join(re.findall(r'action="[^"]+"', html))
         with pytest.raises(Refused):
             await agent.ask()
-        await cut.end(NetworkError("interrupted", "x", began=True))
+        await end(cut, NetworkError("interrupted", "x", began=True))
         await here.json(path + "/continue", {})
         await shown(runs, no=(stopped,))
         gone = await agent.ask()
@@ -160,7 +160,8 @@ async def test_nothing_is_sent_or_run_from_here(tmp_path: Path) -> None:
             told = await here.post(f"/sessions/{session_id}/{path}", body, JSON)
             said = told.body.decode()
             assert told.status in (409, 422) or path == "decisions", (path, told.status)
-            assert "An agent runs this session" in said, (path, said)
+            why = "decided already" if "decision" in path else "An agent runs this session"
+            assert why in said, (path, said)
         assert (await session_of(agent, session_id)).seq == seq
 
 
