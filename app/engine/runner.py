@@ -70,7 +70,7 @@ from app.engine.decisions import (
     decision_event,
     outcome,
 )
-from app.engine.interruption import closing_events, over_events
+from app.engine.interruption import closing_events, left_events, over_events
 from app.engine.responses import STOPPED, OnEnd, OpenRequest, PreparedRequest, ProviderClient
 from app.engine.rules import Policy
 from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
@@ -265,6 +265,13 @@ class Runner:
                     await self._sessions.append(live, events)
                 except StoreUnwritable:
                     self._settle_later(session_id)
+
+    async def leave(self, session_id: str) -> None:
+        """The agent that runs the session asks nothing more: no result of its calls will come."""
+        async with self._sessions.holding(session_id) as live:
+            events = left_events(live.session)
+            if events and live.own:
+                await self._sessions.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
         """End one call that runs: the model reads that it was cancelled. The decision to run one

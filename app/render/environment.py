@@ -133,6 +133,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         extensions=[_OneLineTags],
     )
     env.filters.update(
+        added_pieces=filters.added_pieces,
         ago=filters.ago,
         clip=filters.clip,
         duration=filters.duration,

@@ -248,3 +248,28 @@ def _host(url: str) -> str:
     except ValueError:
         return "unreadable address"
     return parts.netloc or parts.path
+
+
+_ADDED = re.compile(r"^<([a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)>", re.MULTILINE)
+_MOST_OPEN = 20
+
+
+def added_pieces(text: str) -> list[tuple[str, str]]:
+    """A prompt in its pieces, (tag, text): what an agent added to the words of its user stands in
+    an element that begins a line, as `<system-reminder>`; "" is the tag of all else. No piece is
+    blank, and none is left out."""
+    pieces, at, unclosed = list[tuple[str, str]](), 0, set[str]()
+    for match in _ADDED.finditer(text):
+        tag = match[1]
+        if match.start() < at or tag in unclosed:
+            continue
+        end = text.find(f"</{tag}>", match.end())
+        if end < 0:
+            unclosed.add(tag)
+            if len(unclosed) == _MOST_OPEN:  # each is looked for in all of the text
+                break
+            continue
+        pieces += [("", text[at : match.start()]), (tag, text[match.end() : end])]
+        at = end + len(tag) + 3
+    pieces.append(("", text[at:]))
+    return [(tag, piece.strip("\n")) for tag, piece in pieces if tag or piece.strip()]

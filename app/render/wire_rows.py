@@ -53,7 +53,7 @@ Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]
 
 
-TOLD = ("translation", "choice_fell_back")
+TOLD = ("translation", "choice_fell_back", "history_changed", "history_left_out")
 """Codes of warnings that tell how things are; there is nothing to do about them."""
 
 
@@ -420,6 +420,8 @@ class WireRows:
             case CallDoubted(index=index, problem=problem) if self.sections:
                 words = f"arguments will not fit: {clip(problem.message, 120)}"
                 self._of_call(logged, f"{self.sections[-1].number}.{index}", words, "waiting")
+            case CallDecided(call_id=call_id, where="agent"):
+                self._of_call(logged, call_id, "→ run, at the agent")
             case CallDecided(call_id=call_id, decision=decision, by=by, rule=rule):
                 who = f"rule “{clip(rule, 80)}”" if rule else _called(by)
                 self._of_call(logged, call_id, f"→ {decision}, by {who}")

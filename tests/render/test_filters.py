@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.render.filters import (
+    added_pieces,
     ago,
     clip,
     duration,
@@ -178,3 +179,28 @@ def test_words(made: str, wanted: str) -> None:
 def test_pretty_changes_only_white_space(value: object) -> None:
     if not isinstance(value, str):
         assert json.loads(pretty(value)) == value
+
+
+@each_row(
+    "text, pieces",
+    [
+        ("", []),
+        ("Hi", [("", "Hi")]),
+        ("<a-b>x</a-b>\n\nHi", [("a-b", "x"), ("", "Hi")]),
+        ("Hi\n<a_b>\nx\n</a_b>", [("", "Hi"), ("a_b", "x")]),
+        ("<a-b></a-b>", [("a-b", "")]),
+        ("<a-b>open", [("", "<a-b>open")]),
+        ("in <a-b>x</a-b>", [("", "in <a-b>x</a-b>")]),
+        ("<b>x</b>", [("", "<b>x</b>")]),
+        ("<a-b>\n<c-d>x</c-d>\n</a-b>", [("a-b", "<c-d>x</c-d>")]),
+        ("<x-y>\n<a-b>x</a-b>", [("", "<x-y>"), ("a-b", "x")]),
+    ],
+)
+def test_what_an_agent_added_stands_apart(text: str, pieces: list[tuple[str, str]]) -> None:
+    assert added_pieces(text) == pieces
+
+
+def test_tags_that_never_close_cost_little() -> None:
+    text = "".join(f"<a-{n}>\n" for n in range(20_000))
+    with within(20):
+        assert added_pieces(text) == [("", text.strip("\n"))]

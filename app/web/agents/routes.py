@@ -39,6 +39,10 @@ _DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "ope
 OWN_KEY = "With the agent's own key or login"
 
 
+MOST_LEFT = 100
+"""Sessions of a tap that are looked at when it is revoked, the newest."""
+
+
 async def agents(request: Request) -> Response:
     """GET /agents: how to start an agent, and all taps."""
     return HTMLResponse(await _page(request))
@@ -88,10 +92,16 @@ async def change_settings(request: Request) -> Response:
 
 
 async def revoke(request: Request) -> Response:
-    """POST /taps/ID/revoke: its secret is refused from now on."""
+    """POST /taps/ID/revoke: its secret is refused from now on, so that no result comes of the calls
+    that its agent runs."""
     site = site_of(request)
     await body_of(request)
     tap = await site.taps.revoke(request.path_params["id"])
+    log = site.engine.log
+    for session_id in await log.tapped(tap.id, MOST_LEFT):
+        summary = await log.summary(session_id)
+        if summary is not None and summary.state == "running":
+            await site.engine.runner.leave(session_id)
     return answer(request, data_of(_row(site, tap)), location="/agents")
 
 

@@ -361,6 +361,8 @@ def _decided(call: Call) -> str:
 def _busy(session: Session, *, own: bool) -> str:
     if not own:
         return "from someone else, only read"
+    if session.tapped is not None:
+        return "an agent runs it"
     match session.state:
         case "running":
             return busy_words(session)

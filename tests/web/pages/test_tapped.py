@@ -271,3 +271,43 @@ async def test_a_fork_of_it_is_ours(tmp_path: Path) -> None:
         assert "needs an answer" in words(html)
         before = await here.json(f"/sessions/{session_id}")
         assert before["calls"][0]["status"] == "running"
+
+
+async def test_with_its_tap_an_agents_calls_are_over(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        here.site.taps = agent.sessions.taps
+        await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        assert (await session_of(agent, session_id)).state == "running"
+        await here.json(f"/taps/{agent.tap.id}/revoke", {})
+        session = await session_of(agent, session_id)
+        assert (session.state, session.waits) == ("interrupted", 0)
+        assert "Its result never came here." in words(await here.page(f"/sessions/{session_id}"))
+
+
+async def test_side_by_side_it_takes_no_message(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        session_id = await worked(agent)
+        html = await here.page(f"/compare?session={session_id}&view=live")
+        assert "an agent runs it" in words(html)
+        told = await here.post("/compare/prompts", {"sessions": [session_id], "text": "x"}, JSON)
+        assert told.status == 409
+
+
+async def test_what_the_agent_adds_to_a_prompt_is_folded(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        added = "<system-reminder>\nDo not say this.\n</system-reminder>"
+        await agent.answer(await agent.ask(added, "List the <b-c> files."), "Fine.")
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        html = await here.page(f"/sessions/{session_id}")
+        flow = html.partition('id="flow"')[2]
+        folded, _, rest = flow.partition("</details>")
+        assert "Do not say this." in folded
+        assert "system-reminder 16 characters" in words(folded)
+        assert "List the &lt;b-c&gt; files." in rest.partition("</section>")[0]
