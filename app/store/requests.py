@@ -13,7 +13,7 @@ from typing import Any
 
 from app.core.events import Event, Logged, RequestSent
 from app.store.database import Statement
-from app.store.slices import SMALL, Cut, Runs, cut, encoded, runs_of
+from app.store.slices import SMALL, CutBody, Runs, cut, encoded, runs_of
 
 NEVER: tuple[int | None, int] = (None, -1)
 
@@ -26,7 +26,7 @@ class KnownSlices:
 
     numbers: dict[bytes, int] = field(default_factory=dict)
     stamp: tuple[int | None, int] = NEVER
-    cut: Cut | None = None
+    cut: CutBody | None = None
 
 
 class SliceMemory:

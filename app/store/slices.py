@@ -36,7 +36,7 @@ _TO_PUNCTUATION = re.compile(r'(?:[^][{},"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{
 at once."""
 
 
-class Place(NamedTuple):
+class SliceEnd(NamedTuple):
     """Where a slice ends, and what the cut has to know to go on: how far it has read, how deep in
     brackets that is, and where the last member of the top object begins."""
 
@@ -45,16 +45,16 @@ class Place(NamedTuple):
     depth: int
     member: int
 
-    def shifted(self, by: int) -> Place:
-        return Place(self.end + by, self.read + by, self.depth, self.member + by)
+    def shifted(self, by: int) -> SliceEnd:
+        return SliceEnd(self.end + by, self.read + by, self.depth, self.member + by)
 
 
 @dataclass(frozen=True)
-class Cut:
+class CutBody:
     """The slices of a body: where each ends, and the hash of each."""
 
     body: str
-    places: Sequence[Place]
+    places: Sequence[SliceEnd]
     hashes: Sequence[bytes]
 
     def slices(self) -> Iterator[str]:
@@ -65,17 +65,17 @@ class Cut:
             start = place.end
 
 
-def cut(body: str, before: Cut | None = None) -> Cut:
+def cut(body: str, before: CutBody | None = None) -> CutBody:
     """`body` in slices. Where `before`, another body, begins or ends with the same, its slices are
     taken over, so that a session's next request costs what is new in it."""
-    old = before or Cut("", (), ())
+    old = before or CutBody("", (), ())
     same = _common(old.body, body)
     # The last one ends where its body did.
     repeated = bisect_right(old.places, same, 0, max(len(old.places) - 1, 0), key=_reach)
     places, hashes = list(old.places[:repeated]), list(old.hashes[:repeated])
     ending = _Ending(old, body)
     start = places[-1].end if places else 0
-    for place in _places(body, places[-1] if places else Place(0, 0, 0, 0), repeated):
+    for place in _places(body, places[-1] if places else SliceEnd(0, 0, 0, 0), repeated):
         places.append(place)
         hashes.append(hash_of(encoded(body[start : place.end])))
         start = place.end
@@ -83,10 +83,10 @@ def cut(body: str, before: Cut | None = None) -> Cut:
             places += [each.shifted(ending.shift) for each in old.places[following:]]
             hashes += old.hashes[following:]
             break
-    return Cut(body, places, hashes)
+    return CutBody(body, places, hashes)
 
 
-def _reach(place: Place) -> int:
+def _reach(place: SliceEnd) -> int:
     """How much of the body decided on it."""
     return max(place.end + 1, place.read)
 
@@ -110,7 +110,7 @@ def _common(before: str, after: str, *, end: bool = False) -> int:
 class _Ending:
     """Finds where the cut of `body` has come to what `old` ends with, too."""
 
-    def __init__(self, old: Cut, body: str) -> None:
+    def __init__(self, old: CutBody, body: str) -> None:
         self.shift = len(body) - len(old.body)
         self._places = old.places
         self._same_from = len(body) - _common(old.body, body, end=True)
@@ -118,7 +118,7 @@ class _Ending:
         known = enumerate(old.places)
         self._known = {place.end: at for at, place in known if place.read > place.end}
 
-    def after(self, place: Place, count: int) -> int | None:
+    def after(self, place: SliceEnd, count: int) -> int | None:
         """From which of the old places on all are those that follow on `place`, the end of slice
         `count`; None before that."""
         at = self._known.get(place.end - self.shift)
@@ -130,14 +130,14 @@ class _Ending:
         return at + 1 if same and max(count, at) + left < MANY else None
 
 
-def _places(body: str, last: Place, count: int) -> Iterator[Place]:
+def _places(body: str, last: SliceEnd, count: int) -> Iterator[SliceEnd]:
     """Where the slices behind `last` end, which is the end of `count` of them."""
     start, read, depth, member = last
     while (match := _TO_PUNCTUATION.match(body, read)) is not None:
         end = match.end() - 1
         while end - start > (long := LONG if count < MANY else COARSE):
             start, count = start + long, count + 1
-            yield Place(start, read, depth, member)
+            yield SliceEnd(start, read, depth, member)
         read, mark = end + 1, body[end]
         if mark in "[{":
             depth += 1
@@ -145,7 +145,7 @@ def _places(body: str, last: Place, count: int) -> Iterator[Place]:
             # stands before it.
             if depth == 2 and member > start and count < MANY:
                 start, count = member, count + 1
-                yield Place(start, read, depth, member)
+                yield SliceEnd(start, read, depth, member)
             continue
         is_end = end - start >= (LEAST[min(depth, 3)] if count < MANY else COARSE)
         if mark != ",":
@@ -154,10 +154,10 @@ def _places(body: str, last: Place, count: int) -> Iterator[Place]:
             member = end
         if is_end:
             start, count = end, count + 1
-            yield Place(start, read, depth, member)
+            yield SliceEnd(start, read, depth, member)
     while start < len(body):
         start, count = min(start + (LONG if count < MANY else COARSE), len(body)), count + 1
-        yield Place(start, read, depth, member)
+        yield SliceEnd(start, read, depth, member)
 
 
 def encoded(piece: str) -> bytes:
