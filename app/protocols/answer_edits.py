@@ -17,7 +17,15 @@ from app.protocols.framing import Framer
 from app.protocols.raw_json import parse_json
 from app.protocols.registry import EDITORS, codec
 
-__all__ = ["Arguments", "Edit", "PassedAnswer", "TakeOut", "edit_answer", "split_before_calls"]
+__all__ = [
+    "Arguments",
+    "BeforeCalls",
+    "Edit",
+    "PassedAnswer",
+    "TakeOut",
+    "edit_answer",
+    "split_before_calls",
+]
 
 
 def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed: int = 0) -> bytes:
@@ -55,6 +63,21 @@ def split_before_calls(events: Iterable[Spanned], settled: int) -> int:
 
 def _is_call(event: object) -> bool:
     return isinstance(event, PartStarted) and event.part_kind == "call"
+
+
+class BeforeCalls:
+    """The same of an answer as it comes, and closer: it holds what may yet be a piece of a call."""
+
+    def __init__(self, protocol: str, status: int = 200) -> None:
+        self._decoder = codec(protocol).decoder(status)
+        self._places = self._decoder.locate()
+
+    def add(self, data: bytes) -> int:
+        """How many bytes of the answer may leave with these: O(len(data))."""
+        self._decoder.feed(data)
+        del self._places[1:]
+        first = self._places[0].start if self._places else self._decoder.settled
+        return min(first, self._decoder.settled)
 
 
 class PassedAnswer:

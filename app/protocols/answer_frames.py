@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.protocols.base import CallPlace
+from app.protocols.base import UNDECIDED, CallPlace
 from app.protocols.decoder import DONE
 from app.protocols.framing import Frame, Framer
 from app.protocols.json_edits import Path, change_json, dumped, one_line
@@ -135,7 +135,8 @@ class EditableAnswer:
         self.number = {part: number for number, part in enumerate(staying)}
         by_span: dict[tuple[int, int], list[CallPlace]] = {}
         for place in places:
-            by_span.setdefault((place.start, place.end), []).append(place)
+            if place.part != UNDECIDED:
+                by_span.setdefault((place.start, place.end), []).append(place)
         frames = _frames_apart(data, by_span)
         starts = [frame.start for frame in frames[1:]] + [len(data)]
         self._lead = data[: frames[0].start] if frames else data

@@ -36,9 +36,13 @@ ReadItem = tuple[int, int, WireEvent | SideText]
 """The same of all that was said."""
 
 
+UNDECIDED = -(10**9) - 2
+
+
 class CallPlace(NamedTuple):
     """Where a piece of a call is: in the frame of bytes `start`..`end`, at `path` in its JSON
-    value, () where all of the frame is about it. `part` is the call's PartStarted.index."""
+    value, () where all of the frame is about it. `part` is the call's PartStarted.index, or
+    UNDECIDED where it shows later whether, and of which call, it is one."""
 
     start: int
     end: int

@@ -28,7 +28,7 @@ from app.core.events import (
 )
 from app.core.messages import CALLS_LEFT_OUT
 from app.core.settings import Limits
-from app.protocols.base import TOKENS, CallPlace, ReadItem, SideText, Spanned
+from app.protocols.base import TOKENS, UNDECIDED, CallPlace, ReadItem, SideText, Spanned
 from app.protocols.errors import (
     Advice,
     ProviderError,
@@ -201,9 +201,10 @@ class EventBuilder:
         self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
 
     def locate(self, part: OpenPart | None, *path: str | int) -> None:
-        """A piece of `part` is at `path` in the frame at hand."""
-        if self.places is not None and part is not None and part.kind == "call":
-            self.places.append(CallPlace(*self.span, part.index, path))
+        """A piece of `part` is at `path` in the frame at hand; None: perhaps of a call."""
+        if self.places is not None and (part is None or part.kind == "call"):
+            index = UNDECIDED if part is None else part.index
+            self.places.append(CallPlace(*self.span, index, path))
 
     def whole(
         self, kind: PartKind, text: str = "", name: str = "", provider_id: str = "", **meta: Any

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from app.core.events import PartEnded, ResponseEnded, WireEvent
 from app.protocols.answer_edits import (
     Arguments,
+    BeforeCalls,
     Edit,
     TakeOut,
     edit_answer,
@@ -129,6 +130,11 @@ def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
     for taken in sets_of_calls():
         assert edit_answer(protocol, data, edits_of(parts, taken))[:split] == data[:split]
     assert split_before_calls(events[:2], 7) == 7
+    watched = BeforeCalls(protocol)
+    left = [watched.add(data[nth : nth + 50]) for nth in range(0, len(data), 50)]
+    assert left == sorted(left)
+    assert left[-1] == split
+    assert all(count <= nth * 50 for nth, count in enumerate(left, 1))
 
 
 @each_row("protocol", PROTOCOLS)

@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from app.core.events import PartEnded
-from app.protocols.answer_edits import Arguments, Edit, PassedAnswer, TakeOut, edit_answer
+from app.protocols.answer_edits import (
+    Arguments,
+    BeforeCalls,
+    Edit,
+    PassedAnswer,
+    TakeOut,
+    edit_answer,
+)
+from app.protocols.server import IdSource, ModelReply, ReplyBlock
 from tests.protocols import gemini, responses
-from tests.protocols.answers import body, call, text, thinking
+from tests.protocols.answers import PROTOCOLS, body, call, text, thinking
 from tests.protocols.frames import (
     DONE,
     calls,
@@ -26,6 +34,7 @@ from tests.protocols.frames import (
 )
 from tests.protocols.test_answer_edits import values_of
 from tests.protocols.test_summary import BODIES, RECORDINGS
+from tests.simulator.talking import Talk
 from tests.tables import each_row
 
 NO = TakeOut("No.")
@@ -348,6 +357,28 @@ def test_what_has_left_stays() -> None:
     assert b'"f"' not in new
 
 
+SIGNED = {"type": "reasoning.encrypted", "data": "x", "id": "a", "format": "google-gemini-v1"}
+
+
+@each_row(
+    "first",
+    [
+        calls({"index": 0, "function": {"name": ""}}),
+        chunk({"content": "", "reasoning_details": [SIGNED]}),
+    ],
+)
+def test_what_may_be_a_piece_of_a_call_is_held_with_it(first: Any) -> None:
+    before = sse(ROLE, chunk({"content": "x"}))
+    data = before + sse(first, *(calls(fragment(0, *more)) for more in [("a", "f", "{}")]))
+    data += sse(chunk({}, "tool_calls"), DONE)
+    assert BeforeCalls("openai_chat").add(data) == len(before)
+    place = [kind for kind, _ in parts_of(events_of("openai_chat", data))].index("call")
+    new = edit_answer("openai_chat", data, {place: NO}, passed=len(before))
+    assert new.startswith(before)
+    assert b'"a"' not in new
+    assert b"tool_calls" not in new
+
+
 # What keeps a client waiting.
 
 
@@ -415,7 +446,33 @@ def test_the_response_of_responses_has_what_has_passed() -> None:
     assert open_["response"]["output"][1]["status"] == "in_progress"
 
 
-# What providers sent.
+# What the simulator and providers send.
+
+
+@each_row("protocol", PROTOCOLS)
+@each_row("streamed", [True, False])
+def test_calls_of_the_simulator_are_taken_out_and_edited(protocol: str, streamed: bool) -> None:
+    talk = Talk(protocol)
+    talk.prompt("Hi.")
+    sent, asked = talk.ask()
+    blocks = (ReplyBlock("call", one.text, one.name) for one in (call(1), call(2), call(3)))
+    reply = ModelReply(
+        (ReplyBlock("thinking", "Hm."), ReplyBlock("text", "Hello."), *blocks), "calls"
+    )
+    ids = IdSource.of(sent.body, 1, 1)
+    if streamed:
+        data = b"".join(frame.data for frame in talk.end.frames(reply, asked, ids))
+    else:
+        data = talk.end.whole(reply, asked, ids)
+    parts = parts_of(events_of(protocol, data))
+    places = [place for place, (kind, _) in enumerate(parts) if kind == "call"]
+    made = called(protocol, data)
+    assert len(made) == 3
+    for nth, place in enumerate(places):
+        assert edited(protocol, data, {place: NO}) == made[:nth] + made[nth + 1 :]
+        new = [(made[nth][0], OTHER.text)]
+        assert edited(protocol, data, {place: OTHER}) == made[:nth] + new + made[nth + 1 :]
+    assert edited(protocol, data, dict.fromkeys(places, NO)) == []
 
 
 @each_row("folder", RECORDINGS, ids=lambda folder: folder.name)

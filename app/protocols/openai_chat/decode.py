@@ -161,6 +161,8 @@ class _Reader:
         details = message.get("reasoning_details")
         details = details if isinstance(details, list) else []
         self._details += details
+        if self._answer.places is not None and any(map(_signs_call, details)):
+            self._answer.locate(None)
         for field in _REASONING:
             text = message.get(field)
             if isinstance(text, str) and text:
@@ -252,6 +254,15 @@ class _Reader:
                 cache_write_tokens=_detail(usage, "prompt_tokens_details", "cache_write_tokens"),
                 reasoning_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
             )
+
+
+def _signs_call(detail: Any) -> bool:
+    """Whether it is the signature of a call, by whose id it is known (OpenRouter, of Gemini)."""
+    return (
+        isinstance(detail, dict)
+        and bool(detail.get("id"))
+        and str(detail.get("format")).startswith("google")
+    )
 
 
 def _is_chunk(value: Mapping[str, Any]) -> bool:
@@ -403,6 +414,7 @@ class CallAssembler:
             return
         if call.part is None:
             call.early.append((answer.span, path))
+            answer.locate(None, *path)
             return
         here, early = answer.span, call.early
         for answer.span, before in early:

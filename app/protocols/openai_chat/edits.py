@@ -131,18 +131,16 @@ def _drop_empty(frame: EditableFrame, message: Path, members: Collection[str | i
 
 def _take_signatures(answer: EditableAnswer) -> None:
     """Details of reasoning that bear a call's id sign that call (OpenRouter, of Gemini): they go
-    with it, but for those that came before any call."""
+    with it."""
     ids = {
         frame.at(*place.path, "id")
         for frame in answer.frames
         for place in frame.places
         if place.part in answer.taken
     } - {None, ""}
-    calls_began = False
     for frame in answer.frames:
-        calls_began = calls_began or bool(frame.places)
         choice = _choice(frame)
-        if choice is None or frame.dropped or not calls_began:
+        if choice is None or frame.dropped:
             continue
         message = (*choice, "message" if "message" in frame.at(*choice) else "delta")
         details = frame.at(*message, _DETAILS)
