@@ -1,13 +1,15 @@
 """Coding agents against the simulator, without a key: each reads a file and edits it.
 
-    python bench/agents.py NODE_MODULES [--tap] [AGENT ...]
+    python bench/agents.py NODE_MODULES [--tap] [--hold SECONDS] [AGENT ...]
 
 NODE_MODULES is a folder in which these packages of npm are installed, all of them or some:
 @anthropic-ai/claude-code@2.1.330, @openai/codex@0.169.0, @google/gemini-cli@0.61.0,
 opencode-ai@1.18.33, the versions with which the rows of `app/tap/agents.py` were tried. Each agent
 gets a folder, a home and a simulator of its own, and nothing of the user's configuration. With
 --tap it is started by `playground tap`, and a server is between, whose requests and sessions are
-told. Exit code 1 where an agent did not do its work.
+told. With --hold, too, and every call stops there: the first one runs at once, the one that edits
+after so many seconds, with other arguments, which are what the file must show then. Exit code 1
+where an agent did not do its work.
 """
 
 from __future__ import annotations
@@ -18,20 +20,25 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.commands.tap import find_or_start
+from app.commands.tap import LocalServer, find_or_start
 from app.store.lock import owner_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, TEXT = "notes.txt", "The colour of the sky.\nSecond line.\n"
 PROMPT = f"Read {FILE}, then replace 'colour' with 'color' in it."
 LONGEST_S = 180
+EDITED = "hue"
+"""What a held call writes in the place of "color"."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +139,16 @@ class Work:
         (self.folder / "work").mkdir()
         (self.folder / "work" / FILE).write_text(TEXT)
 
-    def run(self, name: str, command: Sequence[str | Path], environ: Mapping[str, str]) -> bool:
-        """Whether the agent did its work; what it said goes to the terminal."""
+    def run(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        environ: Mapping[str, str],
+        word: str = "color",
+        more_s: float = 0,
+    ) -> bool:
+        """Whether the agent did its work, which writes `word`; what it said goes to the terminal.
+        It may take `more_s` seconds longer."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         own = {"HOME": str(self.folder / "home"), "TERM": "dumb", "NO_COLOR": "1"}
         try:
@@ -145,12 +160,12 @@ class Work:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                timeout=LONGEST_S,
+                timeout=LONGEST_S + more_s,
             )
             code, said = str(ran.returncode), ran.stdout
         except subprocess.TimeoutExpired as error:
             code, said = "none, for it took too long", str(error.stdout or "")
-        done = (self.folder / "work" / FILE).read_text() == TEXT.replace("colour", "color")
+        done = (self.folder / "work" / FILE).read_text() == TEXT.replace("colour", word)
         last = "\n  ".join(said.strip().splitlines()[-3:])
         print(f"{name}: {'done' if done else 'NOT DONE'}, exit code {code}\n  {last}", flush=True)
         return done and code == "0"
@@ -201,7 +216,43 @@ KEY = "SCENARIO_API_KEY"
 """The variable of our key for the simulator: it takes any."""
 
 
-def tried_through_a_tap(agent: Agent, binaries: Path) -> bool:
+class Holder(Thread):
+    """Has every call stop at `server`, and decides it: the one that writes "color" after `hold_s`
+    seconds and with EDITED in its place, all others at once. `held` are those that were held."""
+
+    def __init__(self, server: LocalServer, hold_s: float) -> None:
+        super().__init__(daemon=True)
+        self.server, self.hold_s, self.over = server, hold_s, Event()
+        self.held: dict[str, float] = {}
+
+    def run(self) -> None:
+        while not self.over.wait(0.1):
+            for tap in self.server.ask("GET", "/taps"):
+                if tap["stop_at"] == "nothing" and tap["revoked_ms"] is None:
+                    self.server.ask("POST", f"/taps/{tap['id']}/settings", {"stop_at": "calls"})
+            for session in self.server.ask("GET", "/sessions"):
+                place = f"/sessions/{session['id']}"
+                for call in self.server.ask("GET", place)["calls"]:
+                    if call["status"] == "waiting":
+                        self._decide(f"{place}/calls/{call['id']}", call)
+
+    def _decide(self, place: str, call: Mapping[str, Any]) -> None:
+        since = self.held.setdefault(place, time.monotonic())
+        edits = "color" in call["arguments_raw"]
+        if edits and time.monotonic() < since + self.hold_s:
+            return
+        decision = {"decision": "run", "digest": call["digest"]}
+        if edits:
+            arguments = json.loads(call["arguments_raw"].replace("color", EDITED))
+            decision["arguments"] = arguments
+        self.server.ask("POST", f"{place}/decision", decision)
+        took = time.monotonic() - since
+        print(
+            f"  {call['name']} held {took:.0f} s" + (", then edited" if edits else ""), flush=True
+        )
+
+
+def tried_through_a_tap(agent: Agent, binaries: Path, hold_s: float | None) -> bool:
     """Whether `agent` did its work with a server between, which saw all of it: no request went
     elsewhere, for the file was edited by what the simulator said."""
     row = TAPPED[agent.name]
@@ -220,7 +271,16 @@ def tried_through_a_tap(agent: Agent, binaries: Path) -> bool:
             **row.environment,
         }
         command = (sys.executable, "-m", "app.cli", *words, *row.arguments)
-        done = work.run(f"{agent.name}, through a tap", command, environ)
+        holder = None if hold_s is None else Holder(server, hold_s)
+        word = "color"
+        if holder is not None:
+            holder.start()
+            word = EDITED
+        name = f"{agent.name}, through a tap"
+        done = work.run(name, command, environ, word, hold_s or 0)
+        if holder is not None:
+            holder.over.set()
+            holder.join(10)
         (tap,) = server.ask("GET", "/taps")
         listed = server.ask("GET", "/sessions")
         sessions = [server.ask("GET", f"/sessions/{session['id']}") for session in listed]
@@ -245,6 +305,11 @@ def tried_through_a_tap(agent: Agent, binaries: Path) -> bool:
 def main(arguments: Sequence[str]) -> int:
     through_a_tap = "--tap" in arguments
     words = [word for word in arguments if word != "--tap"]
+    hold_s = None
+    if "--hold" in words:
+        place = words.index("--hold")
+        hold_s = float(words[place + 1])
+        del words[place : place + 2]
     if not words:
         print(__doc__)
         return 2
@@ -257,7 +322,10 @@ def main(arguments: Sequence[str]) -> int:
         if not program.exists():
             print(f"{agent.name}: not installed there")
             continue
-        done = tried_through_a_tap(agent, binaries) if through_a_tap else tried(agent, program)
+        if through_a_tap or hold_s is not None:
+            done = tried_through_a_tap(agent, binaries, hold_s)
+        else:
+            done = tried(agent, program)
         wrong += not done
     return 1 if wrong else 0
 
