@@ -14,8 +14,6 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -28,6 +26,7 @@ from app.core.events import FailKind
 from app.core.late import Late
 from app.core.providers import is_loopback
 from app.core.settings import Limits
+from app.net.connections import Arrived, Connections, close_response, next_piece, start_listening
 from app.net.keys import DEFAULT_PORTS, origin
 
 if TYPE_CHECKING:
@@ -259,7 +258,7 @@ class ProviderResponse:
             silent_at = loop.time() + self._limits.idle_s if self._began else self._first_by
             try:
                 async with asyncio.timeout_at(min(silent_at, self._ends_at)):
-                    data = await anext(source, b"")
+                    data = await next_piece(source, self._response)
             except TimeoutError:
                 raise self._too_slow(silent_at) from None
             except httpx.HTTPError:
@@ -301,16 +300,17 @@ class RelayedResponse:
     def __init__(self, response: httpx.Response, place: str) -> None:
         self.status = response.status_code
         self.headers = [(name.lower(), value) for name, value in response.headers.raw]
-        self._stream = response.stream
+        self._response = response
         self._place = place
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body in the pieces in which it arrives; once. NetworkError `interrupted` where it
         ended before its end, by length or by last chunk."""
         began = False
-        assert isinstance(self._stream, httpx.AsyncByteStream)
+        assert isinstance(self._response.stream, httpx.AsyncByteStream)
+        source = aiter(self._response.stream)
         try:
-            async for data in self._stream:
+            while data := await next_piece(source, self._response):
                 began = True
                 yield data
         except httpx.HTTPError:
@@ -346,7 +346,7 @@ class HttpClient:
             _refuse_status(response, place)
             yield ProviderResponse(response, place, limits, ends_at, first_by)
         finally:
-            await response.aclose()
+            await close_response(response)
 
     @asynccontextmanager
     async def relay(
@@ -370,6 +370,7 @@ class HttpClient:
         place = _place(url)
         transport = await self._passage(url, place)
         waits = {"connect": CONNECT_S, "read": None, "write": None, "pool": None}
+        connections = Connections()
         try:
             # A stream as such gets no headers of httpx's own.
             stream = httpx.ByteStream(body) if isinstance(body, bytes) else None
@@ -379,10 +380,11 @@ class HttpClient:
                 headers=headers,
                 stream=stream,
                 content=None if isinstance(body, bytes) else body,
-                extensions={"timeout": waits},
+                extensions={"timeout": waits, "trace": connections.trace},
             )
             request.url = _exact_url()(url, target)
-            response = await transport.handle_async_request(request)
+            async with connections.closed_on_error():
+                response = await transport.handle_async_request(request)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
             # `from None`: the cause may hold a header's value, which may be a key.
             raise _no_answer(error, place, Limits(connect_s=CONNECT_S), Arrived()) from None
@@ -391,7 +393,7 @@ class HttpClient:
                 raise _no_status(response.status_code, place)
             yield RelayedResponse(response, place)
         finally:
-            await response.aclose()
+            await close_response(response)
 
     async def _passage(self, url: str, place: str) -> httpx.AsyncHTTPTransport:
         """The connections by the proxy that the environment names for `url`, or by none. They are
@@ -420,6 +422,7 @@ class HttpClient:
             await transport.aclose()
         self._clients.clear()
         self._passages.clear()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
     async def _head(
         self,
@@ -435,15 +438,13 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         client = await self._client(url, place)
         stage, first_by, arrived = "", ends_at, start_listening()
-        connections = NewConnections()
+        connections = Connections()
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
             async with asyncio.timeout(2 * limits.connect_s) as waiting:
 
                 async def traced(name: str, info: Mapping[str, Any]) -> None:
                     nonlocal stage, first_by
-                    if name.endswith((".connect_tcp.complete", ".start_tls.complete")):
-                        listen(info["return_value"])
                     await connections.trace(name, info)
                     match name:
                         case "http11.send_request_headers.started":
@@ -639,63 +640,6 @@ def _seconds(seconds: float) -> str:
 
 def _size(size: int) -> str:
     return f"{size / 1024 / 1024:g} MiB" if size >= 1024 * 1024 else f"{size} bytes"
-
-
-# Whether any byte of an answer has come ---------------------------------------------------------
-# Of an answer that broke off in its head, neither httpx nor h11 tell it from none at all; but only
-# where nothing came may the request be sent again by itself.
-
-
-@dataclass
-class Arrived:
-    """What is known of the answer to the request of this task."""
-
-    anything: bool = False
-
-
-# A connection outlives the request that made it: what it brings is for the task that reads.
-_ARRIVED: ContextVar[Arrived] = ContextVar("arrived")
-
-
-def start_listening() -> Arrived:
-    """From now on, what this task reads counts here."""
-    arrived = Arrived()
-    _ARRIVED.set(arrived)
-    return arrived
-
-
-def listen(stream: Any) -> None:
-    """Note whatever the connection `stream` of httpcore brings."""
-    read = stream.read
-
-    async def read_and_note(*args: Any, **named: Any) -> bytes:
-        data: bytes = await read(*args, **named)
-        if data:
-            _ARRIVED.get(Arrived()).anything = True
-        return data
-
-    stream.read = read_and_note
-
-
-class NewConnections:
-    """The connections that one request opens: httpcore leaves one whose TLS handshake is cancelled
-    to the garbage collector. `trace` is an extension of the request."""
-
-    def __init__(self) -> None:
-        self._connections: list[Any] = []
-
-    async def trace(self, name: str, info: Mapping[str, Any]) -> None:
-        if name.endswith(".connect_tcp.complete"):
-            self._connections.append(info["return_value"])
-
-    @asynccontextmanager
-    async def closed_on_error(self) -> AsyncIterator[None]:
-        try:
-            yield
-        except BaseException:
-            for connection in self._connections:
-                await connection.aclose()
-            raise
 
 
 # Compressed bodies ------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from app.net.client import (
     CODINGS,
     Decompressor,
     NetworkError,
-    NewConnections,
     closed_early,
     connect_reason,
     httpx,
 )
+from app.net.connections import Connections
 from app.net.keys import origin
 
 CONNECT_S = 10.0
@@ -60,7 +60,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         way = self._way(place.scheme, place.authority)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
         for address in place.addresses:
-            connections = NewConnections()
+            connections = Connections()
             aimed = httpx.Request(
                 request.method,
                 request.url.copy_with(host=address),

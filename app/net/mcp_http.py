@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.core.errors import BadInput, Refused
 from app.net.addresses import Resolve, checked_address, resolve_host
+from app.net.connections import Connections
 from app.net.keys import origin
 
 if TYPE_CHECKING:
@@ -88,7 +89,12 @@ class McpTransport:
         place = await checked_address(
             str(request.url), private=self._private, resolve=self._resolve
         )
-        extensions = {**request.extensions, "sni_hostname": place.host}
+        connections = Connections()
+        extensions = {
+            **request.extensions,
+            "sni_hostname": place.host,
+            "trace": connections.trace,
+        }
         headers = request.headers.copy()  # Host among them, as the name it was
         headers["accept-encoding"] = "identity"
         response = None
@@ -101,7 +107,8 @@ class McpTransport:
                 extensions=extensions,
             )
             try:
-                response = await self._inner.handle_async_request(pinned)
+                async with connections.closed_on_error():
+                    response = await self._inner.handle_async_request(pinned)
                 break
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 if number == len(place.addresses):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.net.client import listen, start_listening
+from app.net.connections import listen, start_listening
 
 pytestmark = pytest.mark.anyio
 
