@@ -207,6 +207,10 @@ def test_any_edits_leave_what_is_not_edited_and_nothing_of_what_is(
     _check(protocol, old, edits, calls, new)
 
 
+def text_of(parts: Sequence[tuple[str, PartEnded]]) -> str:
+    return "".join(ended.text for kind, ended in parts if kind == "text")
+
+
 def _check(
     protocol: str,
     old: Sequence[tuple[str, PartEnded]],
@@ -214,7 +218,13 @@ def _check(
     calls: Mapping[str, AnswerPart],
     new: bytes,
 ) -> None:
-    left = [ended for kind, ended in parts_of(events_of(protocol, new)) if kind == "call"]
+    found_parts = parts_of(events_of(protocol, new))
+    text_before, text_after = text_of(old), text_of(found_parts)
+    assert text_after.startswith(text_before)
+    reasons = {edit.reason for edit in edits.values() if isinstance(edit, TakeOut)}
+    assert all(reason in text_after[len(text_before) :] for reason in reasons)
+    assert bool(reasons) == (text_after != text_before)
+    left = [ended for kind, ended in found_parts if kind == "call"]
     expected = []
     for place, (kind, ended) in enumerate(old):
         match edits.get(place):
