@@ -1,9 +1,17 @@
-"""The official packages make of an edited answer what they make of one that never had the calls."""
+"""The official packages make of an edited answer what they make of one that never had the calls.
+
+Those of npm (openai, @anthropic-ai/sdk, @google/genai) are found in the folder that
+PLAYGROUND_NODE_MODULES names.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +24,14 @@ from tests.protocols.test_answer_edits import (
     CALLS,
     NEW,
     edits_of,
+    sets_of_calls,
     without,
 )
 from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ASKED: list[Any] = [{"role": "user", "content": "Hi."}]
+SCRIPT = Path(__file__).with_name("answer_edits.mjs")
 STREAMS = {"openai_chat", "openai_responses", "anthropic", "gemini"}
 
 
@@ -148,3 +158,42 @@ def test_the_official_package_ignores_what_keeps_it_waiting(protocol: str) -> No
         state.pass_on(end)
         waited = data[:end] + state.keepalive() * 2 + data[end:]
         assert read(waited, True) == read(data, True)
+
+
+# The packages of npm.
+
+
+def cases() -> Iterator[dict[str, Any]]:
+    """Pairs of bodies that are one answer: edited and plain; interrupted by waiting, and not."""
+    parts = ANSWERS["all kinds"]
+    for protocol in sorted(STREAMS):
+        for streamed in (True, False):
+            data = body(protocol, parts, streamed=streamed)
+            about = {"protocol": protocol, "streamed": streamed}
+            for taken in sets_of_calls():
+                edited = edit_answer(protocol, data, edits_of(parts, taken))
+                plain = body(protocol, without(protocol, parts, taken), streamed=streamed)
+                yield {**about, "name": f"{protocol} {taken}", "edited": edited, "plain": plain}
+        data = body(protocol, parts)
+        events = spanned(protocol, data)
+        split = split_before_calls(events, len(data))
+        for end in sorted({0, *(start for start, *_ in events if start <= split)}):
+            state = PassedAnswer(protocol)
+            state.add(data)
+            state.pass_on(end)
+            waited = data[:end] + state.keepalive() * 2 + data[end:]
+            about = {"protocol": protocol, "streamed": True, "name": f"{protocol} at {end}"}
+            yield {**about, "edited": waited, "plain": data}
+
+
+def test_the_packages_of_npm(tmp_path: Path) -> None:
+    modules, node = os.environ.get("PLAYGROUND_NODE_MODULES"), shutil.which("node")
+    names = ("openai", "@anthropic-ai/sdk", "@google/genai")
+    if node is None or not modules or not all((Path(modules) / name).is_dir() for name in names):
+        pytest.skip("The folder that PLAYGROUND_NODE_MODULES names does not have all three.")
+    (tmp_path / "node_modules").symlink_to(modules)
+    script, given = tmp_path / SCRIPT.name, tmp_path / "cases.json"
+    script.write_text(SCRIPT.read_text())
+    given.write_text(json.dumps(list(cases()), default=bytes.decode))
+    ran = subprocess.run((node, script, given), capture_output=True, text=True, timeout=50)
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
