@@ -131,7 +131,8 @@ def _apply(session: Session, logged: Logged) -> None:
             else:  # its agent says what follows what
                 _require(session.turn is None or not session.turn.open, _UNDER_WAY)
             session.prompts += 1
-            prompt = Prompt(session.prompts, text, logged.seq, at_ms, images, role, form)
+            by_agent = session.tapped is not None
+            prompt = Prompt(session.prompts, text, logged.seq, at_ms, images, role, form, by_agent)
             session.items.append(prompt)
             session.stopped, session.paused, session.paused_because = False, "", ""
             session.retries = 0

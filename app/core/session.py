@@ -324,7 +324,8 @@ class Task:
 
 @dataclass
 class Prompt:
-    """`role` and `form` as in PromptAdded."""
+    """`role` and `form` as in PromptAdded; `by_agent`: it came in the request of an agent that ran
+    the session then, which may have added to its user's words."""
 
     number: int
     text: str
@@ -333,6 +334,7 @@ class Prompt:
     images: tuple[Content, ...] = ()
     role: Literal["user", "system"] = "user"
     form: Mapping[str, Any] = field(default_factory=dict)
+    by_agent: bool = False
 
     @property
     def others(self) -> list[str]:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from app.core.agents import agent_title
 from app.core.events import Usage
 from app.core.limits import written
-from app.core.session import Call, Part, Prompt, Session, Turn
+from app.core.session import Call, Mark, Part, Prompt, Session, Turn
 from app.core.tools import Content
 from app.exchange.bundle import ExportFile, SessionBundle, file_name, one_line
 
@@ -45,8 +46,12 @@ def _blocks(bundle: SessionBundle) -> Iterator[str]:
     if session.settings is not None and session.settings.system:
         yield "## System prompt"
         yield fenced(session.settings.system)
-    for item in session.items:
+    if session.tapped is not None:
+        yield f"Run by {escape(agent_title(session.tapped.agent))}, and not here."
+    for item in sorted([*session.items, *session.marks], key=lambda item: item.seq):
         match item:
+            case Mark():
+                yield f"*{escape(item.warning.message)}*"
             case Prompt():
                 yield f"## {'System message' if item.role == 'system' else 'Prompt'} {item.number}"
                 yield from _contents(item.images)
@@ -98,6 +103,7 @@ def _decision(call: Call) -> str:
         return f"Not decided ({escape(call.status)})."
     words = {"run": "Run", "answer": "Answered by hand", "deny": "Denied"}[decided.decision]
     who = f"by the rule {code(decided.rule)}" if decided.rule else _BY[decided.by]
+    who = "at the agent" if call.at_agent else who
     took = ""
     if call.started_ms is not None and call.ended_ms is not None:
         took = f", in {_duration(call.ended_ms - call.started_ms)}"

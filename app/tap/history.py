@@ -232,6 +232,8 @@ def _changes(known: Sequence[str], before: Sequence[str]) -> str:
 
 
 def _rewritten(known: Sequence[str], now: Sequence[str]) -> str:
+    if len(known) == len(now):
+        return f"The agent rewrote its history of {_messages(len(now))}."
     return f"The agent rewrote its history: {_messages(len(known))} became {len(now)}."
 
 

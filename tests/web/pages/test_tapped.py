@@ -133,6 +133,12 @@ async def test_what_the_agent_did_to_its_history_stands_in_the_flow(tmp_path: Pa
         await agent.answer(await agent.ask("Go on."), "Done.")
         flow = (await here.page(f"/sessions/{session_id}")).partition('id="flow"')[2]
         marker = flow.index("The agent changed 1 of its earlier")
+        text = (await here.json(f"/sessions/{session_id}/export?as=markdown"))["text"]
+        assert "Run by Claude Code, and not here." in text
+        assert "Run at the agent, in" in text
+        assert (
+            text.index("There is a.txt") < text.index("*The agent changed 1") < text.index("Go on.")
+        )
         assert flow.index("There is a.txt.") < marker < flow.index("Go on.")
         assert 'class="forkline" id="mark-1"' in flow
 
@@ -311,3 +317,8 @@ async def test_what_the_agent_adds_to_a_prompt_is_folded(tmp_path: Path) -> None
         assert "Do not say this." in folded
         assert "system-reminder 16 characters" in words(folded)
         assert "List the &lt;b-c&gt; files." in rest.partition("</section>")[0]
+        asked = {"text": "And then?", "go": False}
+        child = (await here.json(f"/sessions/{session_id}/fork", asked))["id"]
+        forked = words((await here.page(f"/sessions/{child}")).partition('id="flow"')[2])
+        assert "User system-reminder" in forked
+        assert "You And then?" in forked
