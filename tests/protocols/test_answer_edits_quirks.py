@@ -135,6 +135,20 @@ def test_calls_of_chat_dialects(name: str) -> None:
     assert called("openai_chat", none) == []
 
 
+@each_row("index", [-1, "0", None, True])
+def test_a_choice_or_candidate_of_an_odd_number_is_the_answer(index: Any) -> None:
+    pieces = [{"content": "x"}, {"tool_calls": [fragment(0, "a", "f", "{}")]}]
+    choices: list[Any] = [{"index": index, "delta": piece} for piece in pieces]
+    choices.append({"index": index, "delta": {}, "finish_reason": "tool_calls"})
+    data = sse(*({"choices": [choice]} for choice in choices))
+    if index is not True:
+        assert edited("openai_chat", data, {1: NO}) == []
+    given = gemini.event(gemini.call(args={}), gemini.call("g", args={}), reason="STOP")
+    given["candidates"][0]["index"] = index
+    if index != -1:
+        assert edited("gemini", sse(given), {0: NO}) == [("g", "{}")]
+
+
 @each_row(
     ("data", "left"),
     [

@@ -110,7 +110,8 @@ def _candidate(frame: EditableFrame) -> Path | None:
     for place, candidate in enumerate(candidates if isinstance(candidates, list) else []):
         if isinstance(candidate, dict):
             index = candidate.get("index")
-            if index == 0 or (index is None and place == 0):
+            is_number = isinstance(index, int) and not isinstance(index, bool)
+            if (is_number and index == 0) or (not is_number and place == 0):
                 return ("candidates", place)
     return None
 

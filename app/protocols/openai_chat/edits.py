@@ -171,7 +171,8 @@ def _choice(frame: EditableFrame) -> Path | None:
     """Where the first choice is, the only one that is the answer."""
     choices = frame.at("choices")
     for place, choice in enumerate(choices if isinstance(choices, list) else []):
-        if isinstance(choice, dict) and not choice.get("index"):
+        index = choice.get("index") if isinstance(choice, dict) else 1
+        if not (isinstance(index, int) and index > 0):
             return ("choices", place)
     return None
 
