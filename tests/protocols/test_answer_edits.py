@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import PartEnded, ResponseEnded, WireEvent
+from app.core.events import PartEnded
 from app.protocols.answer_edits import (
     Arguments,
     BeforeCalls,
@@ -66,8 +66,9 @@ def values_of(data: bytes) -> list[Any]:
     return [frame.data if frame.data == "[DONE]" else json.loads(frame.data) for frame in frames]
 
 
-def said_by(events: Sequence[WireEvent]) -> list[WireEvent]:
-    return [event for event in events if isinstance(event, PartEnded | ResponseEnded)]
+def frames_of(data: bytes) -> list[bytes]:
+    framer = Framer()
+    return [data[frame.start : frame.end] for frame in [*framer.feed(data), *framer.end()]]
 
 
 @each_row(("protocol", "name", "streamed"), SHAPES)
@@ -135,6 +136,20 @@ def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
     assert left == sorted(left)
     assert left[-1] == split
     assert all(count <= nth * 50 for nth, count in enumerate(left, 1))
+
+
+@each_row("protocol", PROTOCOLS)
+def test_frames_of_what_stays_keep_their_bytes_but_for_numbers(protocol: str) -> None:
+    parts = ANSWERS["all kinds"]
+    data = body(protocol, parts)
+    old = {re.sub(rb"\d+", b"0", frame) for frame in frames_of(data)}
+    for edit in (TakeOut("No."), Arguments("{}")):
+        new = frames_of(edit_answer(protocol, data, {parts.index(CALLS[0]): edit}))
+        staying = [frame for frame in new if b"tool2" in frame and b"completed" not in frame]
+        assert staying
+        assert [one for one in staying if re.sub(rb"\d+", b"0", one) not in old] == []
+        first = min(nth for nth, frame in enumerate(new) if b"Hello." in frame)
+        assert new[: first + 1] == frames_of(data)[: first + 1]
 
 
 @each_row("protocol", PROTOCOLS)
