@@ -1,5 +1,5 @@
-// Times that run while nothing comes: the wait before a retry, the wait for an answer, and its
-// silence. One timer for the page; the server is asked nothing.
+// Times that run while nothing comes: the wait before a retry, the wait for an answer, its
+// silence, and the wait of an agent for a call. One timer for the page; the server is asked nothing.
 
 const QUIET_S = 5; // a pause that long is nothing to speak of
 
@@ -53,10 +53,18 @@ function silence(place) {
   } else say(place, `silent for ${past} s${of(place.dataset.bound)}`);
 }
 
+// When the agent that a call is held for asks no longer.
+function untilGivenUp(place) {
+  const left = Math.ceil((Number(place.dataset.givesUp) - Date.now()) / 1000);
+  const clock = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+  say(place, `${place.dataset.who} ${left > 0 ? `gives up in ${clock}` : "may have given up"}`);
+}
+
 function tick() {
   for (const time of document.querySelectorAll("time[data-until]")) untilRetry(time);
   for (const place of document.querySelectorAll("[data-elapsed]")) sinceRequest(place);
   for (const place of document.querySelectorAll("[data-silence]")) silence(place);
+  for (const place of document.querySelectorAll("[data-gives-up]")) untilGivenUp(place);
 }
 
 tick();

@@ -144,6 +144,11 @@ def _not_to_run(session: Session, turn: Turn, call: Call, exact: bool, denied: D
     """Why the program proposes no rule that runs this; "" where it may."""
     if refused := _unsound(turn, call):
         return refused
+    if turn.received is not None and turn.received.stop_at == "calls":
+        return (
+            "The tap stops at every call, whatever rules run; let it stop at calls no rule runs, "
+            "on the page Agents."
+        )
     before = [text for name, text in _denied_here(session) if name == call.name]
     if denied.has(call) or any(same_arguments(text, call.arguments) for text in before):
         return "You denied this call before; write a rule for it by hand if it is to run now."
@@ -166,7 +171,7 @@ def _unsound(turn: Turn, call: Call) -> str:
     """Why no rule may run a call like this one; "" where one may (laws.md)."""
     if call.tool is None:
         return f"There is no tool {call.name}, so there is nothing to run; answer or deny the call."
-    if call.tool.answered_by == "person":
+    if call.tool.answered_by == "person" and turn.received is None:
         return "This tool is answered by the user; answer or deny the call."
     if not turn.runnable or (turn.end is not None and turn.end.reason == "other"):
         return "This answer did not end as one that calls tools, so no rule runs its calls."

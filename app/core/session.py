@@ -591,6 +591,8 @@ class Session:
         standing, turn = self.standing, self.turn
         if any((standing.count("proposed"), standing.count("running"), standing.count("settled"))):
             return True
+        if self.tapped is not None:  # its agent gets the answer once all of its calls are decided
+            return False
         end = turn.part_after(self.calls_allowed) if turn is not None else 0
         return next(standing.able(end), None) is not None
 

@@ -99,7 +99,7 @@ def _single(view: View, name: str) -> Drawn:
     session = view.session
     match name:
         case "head":
-            at_once = runnable_at_once(view) if view.ours else []
+            at_once = runnable_at_once(view) if view.decides else []
             words = {"words": state_words(session), "spent": spent(session)}
             return "_head.html", words | {"at_once": at_once}
         case "pause":

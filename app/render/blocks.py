@@ -303,6 +303,9 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
             yield from _changed(*_RUN, call_block(event.call_id), f"turnfoot-{number}")
             checked = isinstance(event, CallChecked)
             yield from _changed(*_behind(session, event.call_id, most, checked=checked))
+            if isinstance(event, CallDecided) and event.where == "agent" and not session.waits:
+                # None of its turn waits for another call of it any more.
+                yield from _changed(*_left_open(session.turns[int(number) - 1], most))
         case TaskStarted(task_id=task_id) | TaskEnded(task_id=task_id):
             task = session.tasks.get(task_id)  # none where a fork has its call open again
             goes_on = task is not None and task_id == session.by_call[task.call].task_id
@@ -316,7 +319,7 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
         case RequestReceived():
             yield from _changed(*_STATE)
         case AnswerPassed(recording=number) | ClientGone(recording=number):
-            yield from _changed(*_RUN, f"turnfoot-{number}")
+            yield from _changed(*_RUN, *_left_open(session.turns[number - 1], most))
         case TurnDropped(turn=number):
             before = session.turns[number - 2] if number > 1 else None
             yield from _changed(*_RUN, f"turn-{number}", *_left_open(before, most))

@@ -91,17 +91,18 @@ def answered_by_user(call: Call) -> bool:
     return call.tool is None or call.tool.answered_by == "person"
 
 
-def need(call: Call) -> str:
+def need(call: Call, *, held: bool = False) -> str:
     """What an undecided call needs from the user: `approval`, `an answer` of a tool that the user
-    answers, `a decision` after the server stopped while it ran."""
+    answers, `a decision` after the server stopped while it ran. One that is `held` for an agent
+    runs there."""
     if call.status == "interrupted":
         return "a decision"
-    return "an answer" if answered_by_user(call) else "approval"
+    return "an answer" if answered_by_user(call) and not held else "approval"
 
 
-def needs(calls: Sequence[Call]) -> str:
+def needs(calls: Sequence[Call], *, held: bool = False) -> str:
     """What undecided calls need, counted: `2 calls need approval · 1 call needs an answer`."""
-    counts = Counter(map(need, calls))
+    counts = Counter(need(call, held=held) for call in calls)
     return " · ".join(
         f"{plural(counts[what], 'call')} {'needs' if counts[what] == 1 else 'need'} {what}"
         for what in ("approval", "an answer", "a decision")
@@ -148,7 +149,7 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
     elif decided is None and call.status == "done":
         yield Fact("decided", "Not here: it came with its result.")
     elif decided is None:
-        yield Fact("asks", call.asks or "No rule matched. Waiting for your approval.")
+        yield Fact("asks", call.asks or _asks(turn))
     if decided is not None:
         yield Fact("decided", _decided(decided), call.decided_ms)
     yield Fact("checked", checked(call), call.checked_ms)
@@ -163,11 +164,18 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
         yield Fact("ended", _ended(call, call.ended_ms - call.started_ms), call.ended_ms)
 
 
+def _asks(turn: Turn) -> str:
+    if turn.received is not None and turn.received.stop_at == "calls":
+        return "The tap stops at every call. Waiting for your approval."
+    return "No rule matched. Waiting for your approval."
+
+
 def _agents_facts(call: Call) -> Iterator[Fact]:
     """Of a call that was passed on to an agent: by what, and what came of it there."""
     decided = call.decided or call.cut
     assert decided is not None
-    yield Fact("decided", decided.rule or _decided(decided), call.decided_ms)
+    passed = decided.by == "rule" and not decided.rule_id  # no rule, and nobody was asked
+    yield Fact("decided", decided.rule if passed else _decided(decided), call.decided_ms)
     yield Fact("checked", checked(call), call.checked_ms)
     if call.status == "interrupted":
         yield Fact("cut", "The agent went on without its result, or ended.", call.ended_ms)
@@ -193,7 +201,8 @@ def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
 
 
 def _decided(decided: CallDecided) -> str:
-    done = {"run": "ran it", "answer": "answered it", "deny": "denied it"}[decided.decision]
+    run = "ran it" if decided.where == "here" else "let the agent run it"
+    done = {"run": run, "answer": "answered it", "deny": "denied it"}[decided.decision]
     if decided.by == "rule":
         by = f"The rule “{decided.rule}” {done}." if decided.rule else f"A rule {done}."
     else:

@@ -27,6 +27,7 @@ from app.render.call_status import (
     why,
 )
 from app.render.filters import duration, exposed_count, is_padded
+from app.render.held import HeldCall, held_call, waiting_words
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.schema.form import fields
 from app.schema.strict_json import place_text
@@ -56,7 +57,8 @@ class Offer:
 
     `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash, so that
     nothing stands out and no key runs it.
-    `lift`: it would run in a sandbox, which the user may take away for this call.
+    `lift`: it would run in a sandbox, which the user may take away for this call. `held`: an agent
+    gets the call once it is decided, and runs it.
     """
 
     lead: Lead
@@ -66,15 +68,18 @@ class Offer:
     blocked: bool
     again: bool
     lift: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True)
 class Room:
     """What a call that arrives will ask with, as far as it tells itself: the page keeps so much
-    room. `waits`: for another call, which a sentence will say; `person`: it is only answered."""
+    room. `waits`: for another call, which a sentence will say; `person`: it is only answered;
+    `held`: it will be held for an agent."""
 
     waits: bool
     person: bool
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Card:
     queued: bool = False
     """It is to run and can be taken back."""
     room: Room | None = None
+    held: HeldCall | None = None
 
     @property
     def seen(self) -> int:
@@ -166,6 +172,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         why=why(turn, call),
         queued=view.ours and call.status == "decided" and bool(waits_for(view.session, turn, call)),
         room=_room(view, turn, call),
+        held=held_call(view, turn, call),
     )
 
 
@@ -210,7 +217,7 @@ def _agents(view: View, call: Call) -> bool:
 
 def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
     """The state of a call in words, and the colour that goes with them."""
-    if call.at_agent and turn.failure is None and (words := _agents_words(view, call)):
+    if call.at_agent and turn.failure is None and (words := _agents_words(view, turn, call)):
         return words
     match call.status:
         case "streaming":
@@ -227,7 +234,7 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
             return "not decided", ""
         case "waiting":
             return (
-                (f"needs {need(call)}", "waiting")
+                (f"needs {need(call, held=turn.holds)}", "waiting")
                 if _decidable(view, call)
                 else ("not decided", "")
             )
@@ -241,9 +248,11 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
             return behind_words(view.session, call) or _done_words(call)
 
 
-def _agents_words(view: View, call: Call) -> tuple[str, Tone] | None:
+def _agents_words(view: View, turn: Turn, call: Call) -> tuple[str, Tone] | None:
     """The same of a call that was passed on to an agent; None where the usual words say it."""
     match call.status:
+        case "decided" if call.to_run:
+            return waiting_words(turn, call), "live"
         case "running" if view.session.stopped:
             return "at the agent", ""
         case "running":
@@ -296,7 +305,7 @@ def _took(call: Call) -> str:
 
 def _who(call: Call) -> str:
     decided = call.decided
-    if decided is None or call.at_agent:
+    if decided is None or (call.at_agent and decided.by == "rule" and not decided.rule_id):
         return ""
     if decided.by == "rule":
         return f"by rule “{decided.rule}”" if decided.rule else "by a rule"
@@ -340,10 +349,11 @@ def _decidable(view: View, call: Call) -> bool:
 
 
 def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None:
-    if not view.ours or not _decidable(view, call):
+    held = view.acts and turn.holds
+    if not (view.ours or held) or not _decidable(view, call):
         return None
     sound = may_run(turn, call)
-    person = answered_by_user(call)
+    person = answered_by_user(call) and not held
     again = call.status == "interrupted"
     lead: Lead = "answer" if person else "edit" if call.unsatisfied or not sound else "run"
     return Offer(
@@ -354,12 +364,19 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
         blocked=hides_some,
         again=again,
         lift=sound and not call.unsatisfied and not call.cautioned and _confined(call.tool),
+        held=held,
     )
 
 
 def _room(view: View, turn: Turn, call: Call) -> Room | None:
-    if not view.ours or turn.failure is not None or call.status not in ("streaming", "proposed"):
+    received = turn.received
+    held = view.acts and received is not None and received.held and turn.passed is None
+    if not (view.ours or held) or turn.failure is not None:
         return None
+    if call.status not in ("streaming", "proposed"):
+        return None
+    if held:
+        return Room(waits=False, person=False, held=True)
     safe = call.tool is not None and call.tool.parallel_safe
     return Room(not safe and call is not turn.calls[0], answered_by_user(call))
 
@@ -376,7 +393,7 @@ def _confined(tool: Tool | None) -> bool:
 def _hint(view: View, turn: Turn, call: Call) -> str:
     """The sentence in place of buttons, or beside them."""
     if _agents(view, call):
-        return _agents_hint(turn, call)
+        return _agents_hint(view, turn, call)
     if call.status == "proposed" and turn.open:
         return "You can decide when the answer has ended."
     if turn.failure is not None and call.status != "done":
@@ -402,7 +419,11 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
     return _unseen_hint(turn, call)
 
 
-def _agents_hint(turn: Turn, call: Call) -> str:
+def _agents_hint(view: View, turn: Turn, call: Call) -> str:
+    if (held := held_call(view, turn, call)) is not None and call.decided is None:
+        return held.line
+    if view.acts and turn.open and turn.received is not None and turn.received.held:
+        return "You can decide when the answer has ended." if call.status == "proposed" else ""
     if call.status == "interrupted":
         return "Its result never came here."
     cut = turn.failure is not None and call.status != "done"
@@ -457,7 +478,7 @@ class StagedFault:
 
 def fault_choices(session: Session, call: Call, offer: Offer | None) -> tuple[FaultChoice, ...]:
     """What the card's menu lists, in the order of the table; () where there is no menu."""
-    if offer is None:
+    if offer is None or offer.held:
         return ()
     return tuple(FaultChoice(row, _fault_blocked(session, call, row, offer)) for row in FAULTS)
 

@@ -81,7 +81,8 @@ class View:
     words what runs here without asking: rules are no events, so a stream looks at it by itself.
     `played` is where a page without a script stands in a replay. `pinned`, `archived` and `tags`
     are what a user marked it with, no events either. `shown` is how much of turns with many calls
-    is shown, `upto` how much of long texts; `framed`: it is a column of another page.
+    is shown, `upto` how much of long texts; `framed`: it is a column of another page. `stops_at`
+    says what of an agent's calls waits here, "" where its tap is not in use; it is no event either.
     """
 
     session: Session
@@ -101,6 +102,7 @@ class View:
     shown: Shown = field(default_factory=dict)
     upto: Upto = field(default_factory=dict)
     framed: bool = False
+    stops_at: str = ""
 
     def most(self, number: int) -> int:
         """How many calls of turn `number` are shown."""
@@ -122,6 +124,12 @@ class View:
         """Whether buttons are shown that ask or run something here. Of what an agent runs there
         are none; it is stopped, forked and put in order like any other."""
         return self.acts and self.session.tapped is None
+
+    @property
+    def decides(self) -> bool:
+        """Whether calls are decided here: ours, and those that are held for an agent."""
+        turn = self.session.turn
+        return self.ours or (self.acts and turn is not None and turn.holds)
 
     @property
     def agent(self) -> str:
@@ -147,7 +155,7 @@ def state_words(session: Session) -> str:
         case "paused":
             return paused_words(session.paused)
         case "waiting":
-            return needs(session.waiting)
+            return needs(session.waiting, held=session.tapped is not None)
         case "failed":
             return "failed"
         case "interrupted":
@@ -173,7 +181,9 @@ def _running_words(session: Session) -> str:
         words = "working"
     elif session.tapped is not None:
         words += " at the agent"
-    return f"{words} · {needs(session.waiting)}" if session.waits else words
+    if not session.waits:
+        return words
+    return f"{words} · {needs(session.waiting, held=session.tapped is not None)}"
 
 
 def busy_words(session: Session) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.core.agents import AGENT_TITLES
+from app.core.agents import AGENT_TITLES, AGENT_WAITS, Waits
 from app.core.errors import BadInput
 from app.core.providers import LOOPBACK_NAMES
 from app.core.settings import Protocol
@@ -29,16 +29,6 @@ SECRET_VARIABLE = "PLAYGROUND_TAP"
 
 DUMMY_KEY = "playground-has-the-key"
 """An agent's key where ours goes upstream: without one it would not start."""
-
-
-@dataclass(frozen=True)
-class Waits:
-    """Seconds that an agent waits with the variables of its row, None where no end was seen: for
-    the head of an answer, in an answer with a harmless event each 10 s, and in a silent one."""
-
-    head_s: float | None
-    stream_s: float | None
-    silent_s: float | None
 
 
 @dataclass(frozen=True)
@@ -105,7 +95,7 @@ CLAUDE = Agent(
     removed=("ANTHROPIC_API_KEY",),
     arguments=("--settings", "{scratch}/settings.json"),
     settings="settings.json",
-    waits=Waits(head_s=362, stream_s=1800, silent_s=None),
+    waits=AGENT_WAITS["claude"],
     kept_alive="event `ping`",
     hidden="sessions through Bedrock, Vertex or Foundry; with --settings of your own, variables "
     "that it sets instead of ours",
@@ -130,7 +120,7 @@ CODEX = Agent(
         "-c",
         f'model_providers.playground_tap.env_http_headers={{"{HEADER}"="{SECRET_VARIABLE}"}}',
     ),
-    waits=Waits(head_s=None, stream_s=None, silent_s=None),
+    waits=AGENT_WAITS["codex"],
     kept_alive="event `response.in_progress`",
     hidden="work in Codex cloud; the requests of a ChatGPT login belong to another address than "
     "api.openai.com: where they are refused, set OPENAI_API_KEY",
@@ -149,7 +139,7 @@ GEMINI = Agent(
     },
     listed={"GEMINI_CLI_CUSTOM_HEADERS": ", "},
     dummies={"GEMINI_API_KEY": DUMMY_KEY},
-    waits=Waits(head_s=None, stream_s=None, silent_s=301),
+    waits=AGENT_WAITS["gemini"],
     kept_alive="an empty line",
     hidden="a Google login and Vertex AI: under a tap it uses GEMINI_API_KEY alone",
 )
@@ -162,7 +152,7 @@ OPENCODE = Agent(
     upstream="anthropic",
     protocols=("anthropic", "openai_responses", "openai_chat", "gemini"),
     environment={SECRET_VARIABLE: "{secret}"},
-    waits=Waits(head_s=300, stream_s=None, silent_s=300),
+    waits=AGENT_WAITS["opencode"],
     kept_alive="the harmless event of the protocol",
     hidden="models of other providers than the one of the tap, and logins that bring an address "
     "of their own (Copilot, opencode Zen)",

@@ -12,8 +12,8 @@ from typing import TypeVar
 from jinja2 import Environment
 from starlette.requests import Request
 
-from app.core.agents import agent_title
-from app.core.errors import StoreGone
+from app.core.agents import STOPS_AT, agent_title
+from app.core.errors import NotFound, StoreGone
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot
 from app.engine.engine import Engine
@@ -202,7 +202,19 @@ class Site:
             view = replace(view, session=snapshot(live.session), wire=wire.snapshot())
         view = replace(view, shown=shown or {}, framed=framed)
         view = replace(view, pinned=live.pinned, archived=live.archived, tags=live.tags)
+        view = replace(view, stops_at=await self._stops_at(live))
         return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))
+
+    async def _stops_at(self, live: LiveSession) -> str:
+        """What of the calls of its agent waits here; "" where no tap of ours is in use for it."""
+        tapped = live.session.tapped
+        if tapped is None or not live.own:
+            return ""
+        try:
+            tap = await self.taps.get(tapped.tap)
+        except NotFound:
+            return ""
+        return STOPS_AT[tap.stop_at] if tap.revoked_ms is None else ""
 
     def no_view(self, rows: Sequence[SessionRow] | None) -> View:
         """The View of a page that shows the list and no session."""

@@ -75,7 +75,7 @@ class Cursor:
     marks: int = -1
     late: set[str] = field(default_factory=lambda: {"bar"})
     rows: Sequence[SessionRow] | None = None
-    head: tuple[str, bool, bool, tuple[str, ...]] | None = None
+    head: tuple[str, bool, bool, tuple[str, ...], str] | None = None
     unasked: tuple[str, ...] | None = None
     rules: int = 0
     store: str = ""
@@ -347,8 +347,9 @@ def _messages(html: str, grow: Sequence[object], id: str) -> str:
 
 
 def _titled(site: Site, view: View, cursor: Cursor) -> str:
-    """The head where its title is not what this reader has: a title is no event of the session."""
-    shown = (view.title, view.pinned, view.archived, view.tags)
+    """The head where its title, or where its tap stops, is not what this reader has: neither is an
+    event of the session."""
+    shown = (view.title, view.pinned, view.archived, view.tags, view.stops_at)
     if shown == cursor.head:
         return ""
     cursor.head = shown

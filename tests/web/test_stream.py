@@ -127,7 +127,7 @@ async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(tmp_path: P
     async with running(tmp_path) as engine:
         session = await asked(engine, "hello")
         site = Site(engine, ENV)
-        cursor = Cursor(engine.sessions.position, -1, head=("hello", False, False, ()))
+        cursor = Cursor(engine.sessions.position, -1, head=("hello", False, False, (), ""))
         sent = await _next(site, session.id, cursor, slow=True)
         assert "wire" not in sent
         assert "flow" not in sent

@@ -75,7 +75,7 @@ async def create(request: Request) -> Response:
         if wants(request) != "page":
             raise
         wrong = site.engine.keys.redactor().redact_text(str(error))
-        return HTMLResponse(await _page(request, None, upstream, title, wrong), 422)
+        return HTMLResponse(await _page(request, None, upstream, title, stop_at, wrong), 422)
     base = f"{str(request.base_url).rstrip('/')}/tap/{secret}"
     urls = {door: base + path for door, path in DOORS.items()}
     if wants(request) == "json":
@@ -88,6 +88,9 @@ async def change_settings(request: Request) -> Response:
     """POST /taps/ID/settings: where it stops, for the requests that come from now on."""
     site, body = site_of(request), await body_of(request)
     tap = await site.taps.set_stop_at(request.path_params["id"], body.text("stop_at"))
+    site.engine.sessions.ring_list()  # the pages of its sessions say so, too
+    if wants(request) == "htmx":
+        return HTMLResponse(tap_list(site.env, await _rows(site), site.engine.sessions.clock()))
     return answer(request, data_of(_row(site, tap)), location="/agents")
 
 
@@ -146,6 +149,7 @@ async def _page(
     new: NewTap | None = None,
     upstream: str = "",
     title: str = "",
+    stop_at: str = "nothing",
     wrong: str = "",
 ) -> str:
     site = site_of(request)
@@ -159,6 +163,7 @@ async def _page(
         new,
         upstream,
         title,
+        stop_at,
         wrong,
     )
     return agents_page(site.env, page)

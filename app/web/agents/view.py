@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment
 
+from app.core.agents import STOPS_AT
 from app.render.view import SessionRow
 from app.tap.agents import AGENTS, BY_HAND, fill_lines
 from app.tap.taps import OtherRequest, Tap
@@ -34,13 +35,33 @@ class FilledLines:
     note: str = ""
 
 
-STOPS_AT: Mapping[str, str] = {
-    "nothing": "nothing",
-    "unruled": "calls that no rule allows",
-    "calls": "every call",
-    "results": "every call and every result",
-    "errors": "errors",
-}
+@dataclass(frozen=True)
+class StopChoice:
+    """A place where a tap can stop; `says` is what that means, as a sentence."""
+
+    value: str
+    title: str
+    says: str
+
+
+_ALL_THE_SAME = "Calls that a rule asks about, denies or stops at wait all the same."
+
+STOP_CHOICES: Sequence[StopChoice] = (
+    StopChoice("nothing", "Nothing", f"The agent's calls run at once. {_ALL_THE_SAME}"),
+    StopChoice(
+        "unruled",
+        "Calls no rule runs",
+        "A call waits on its card in the session until you decide, unless a rule runs it.",
+    ),
+    StopChoice(
+        "calls",
+        "Every call",
+        "Each call waits on its card in the session until you decide, whatever rules run.",
+    ),
+)
+"""What is offered; results cannot be held yet."""
+
+_NO_RESULTS = f"Results cannot be held yet. {_ALL_THE_SAME}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +88,12 @@ class TapRow:
         return agent.title if agent else self.tap.agent
 
     @property
+    def stop_says(self) -> str:
+        """What it means where the tap stops now."""
+        says = {choice.value: choice.says for choice in STOP_CHOICES}
+        return says.get(self.tap.stop_at, _NO_RESULTS)
+
+    @property
     def name(self) -> str:
         return self.tap.title or self.agent or "Started by hand"
 
@@ -85,7 +112,7 @@ class NewTap:
 class AgentsPage:
     """`upstreams` are (name, title) of the profiles to choose from, under the titles of their
     groups. `database` is the option that names it, "" for the usual one. What was typed in the
-    form comes back in `upstream` and `title`, with `wrong`."""
+    form comes back in `upstream`, `title` and `stop_at`, with `wrong`."""
 
     rows: Sequence[TapRow]
     upstreams: Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -94,6 +121,7 @@ class AgentsPage:
     new: NewTap | None = None
     upstream: str = ""
     title: str = ""
+    stop_at: str = "nothing"
     wrong: str = ""
 
 
@@ -133,6 +161,7 @@ def _list(rows: Sequence[TapRow], now_ms: int) -> dict[str, object]:
         "version": version(rows),
         "now_ms": now_ms,
         "stops_at": STOPS_AT,
+        "stop_choices": STOP_CHOICES,
         "most_sessions": MOST_SESSIONS,
     }
 

@@ -1,0 +1,74 @@
+"""What a card says of a call that is held for an agent: for whom, how long that one waits, and what
+comes of an edit. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from app.core.agents import AGENT_WAITS
+from app.core.session import Call, Turn
+from app.render.filters import plural
+from app.render.view import View
+
+STARS = re.compile(r"\*{8}")
+"""What is left of a secret, of which none is shorter (secrets/redaction.py)."""
+
+
+@dataclass(frozen=True)
+class HeldCall:
+    """`agent` is what the client is called at the beginning of a sentence. `line` says what happens
+    to the call. `until_ms` (Unix ms) is when the client gives up, `limit` (`30:00`) how long it
+    waits in all; None and "" where no end is known. `masked`: stars stand in its arguments."""
+
+    agent: str
+    line: str
+    until_ms: int | None = None
+    limit: str = ""
+    masked: bool = False
+
+
+def held_call(view: View, turn: Turn, call: Call) -> HeldCall | None:
+    """What the card says while the agent has nothing of `call`; None for all others."""
+    if view.session.tapped is None or not turn.holds or call.status == "done":
+        return None
+    agent = view.agent[:1].upper() + view.agent[1:]
+    if not view.live or view.replay:
+        return HeldCall(agent, "")
+    if turn.client_gone:
+        line = "The agent has left; it will meet this when it asks again."
+        return HeldCall(agent, line, masked=_masked(call))
+    many = len(turn.calls) > 1
+    when = f"all {plural(len(turn.calls), 'call')} are decided" if many else "you decide"
+    line = f"Held for {view.agent}: it gets this call when {when}."
+    waits_s = _waits_s(view, turn)
+    if waits_s is None or turn.closed_ms is None:
+        return HeldCall(agent, line, masked=_masked(call))
+    limit = f"{int(waits_s) // 60}:{int(waits_s) % 60:02}"
+    return HeldCall(agent, line, turn.closed_ms + int(waits_s * 1000), limit, _masked(call))
+
+
+def waiting_words(turn: Turn, call: Call) -> str:
+    """Of a call that the agent will run and has not got yet: what it waits for."""
+    others = any(c.status in ("proposed", "waiting") for c in turn.calls if c is not call)
+    if others:
+        return "decided · waits for the other calls"
+    return "decided · waits for the agent" if turn.client_gone else "decided"
+
+
+def _masked(call: Call) -> bool:
+    return STARS.search(call.judged) is not None
+
+
+def _waits_s(view: View, turn: Turn) -> float | None:
+    """Seconds that the agent waits from the end of the provider's answer: in a stream it is told
+    that it goes on, in any other answer it hears nothing."""
+    tapped, response = view.session.tapped, turn.response
+    waits = AGENT_WAITS.get(tapped.agent) if tapped is not None else None
+    if waits is None or response is None:
+        return None
+    kind = response.headers.get("content-type", "").lower()
+    return waits.stream_s if kind.startswith(STREAMS) else waits.silent_s
+
+
+STREAMS = ("text/event-stream", "application/x-ndjson")
