@@ -23,6 +23,7 @@ from app.exchange.bundle import DEFAULT_BASE, ExportFile, SessionBundle, comment
 from app.protocols.base import WireRequest, url_parts
 from app.protocols.parameters import extra_told_to, supported_params
 from app.protocols.registry import FACTS, codec
+from app.secrets.detection import AGENTS_OWN
 
 SIMULATOR = DEFAULT_BASE + "/sim"
 SIMULATOR_KEY = "PLAYGROUND_TOKEN"
@@ -39,6 +40,15 @@ _KEY_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A token of RFC 9110, section 5.6.2."""
+
+_OF_THE_CONNECTION = {
+    *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive"),
+    *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+}
+"""Headers that whoever sends a request again writes itself."""
+
+_STARRED = re.compile(r"([?&])[^?&=]+=\*\*\*(&|$)")
+"""A key in a query, which is kept nowhere."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +93,27 @@ class ExportedRequest:
 def export_request(
     sent: RequestSent, profile: Profile, number: int = 0, simulator: str = SIMULATOR
 ) -> ExportedRequest:
-    """`sent` by `profile`, as it is sent again from elsewhere; `simulator` is where that stands."""
+    """`sent` by `profile`, as it is sent again from elsewhere; `simulator` is where that stands. Of
+    what an agent sent, its credentials are the profile's key now."""
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     name = name if _KEY_NAME.fullmatch(name) else ""
     notes: list[str] = []
     headers = {}
-    for title, value in sent.headers.items():
+    given = {title: value for title, value in sent.headers.items() if value != AGENTS_OWN}
+    url = _STARRED.sub(lambda match: "?" if match[1] == "?" and match[2] else match[2], sent.url)
+    if (len(given) < len(sent.headers) or url != sent.url) and name:
+        given |= codec(sent.protocol).key_header(f"${name}", profile.quirks)
+        notes.append(f"The agent's own credentials were left out: {name} is sent in their place.")
+    for title, value in given.items():
+        if title.lower() in _OF_THE_CONNECTION:
+            continue
         if not HEADER_NAME.fullmatch(title) or _CONTROL.search(value):
             notes.append("A header that HTTP does not allow was left out.")
             continue
         if "****" in value:
             notes.append(f"The header {title} was masked: put its value for the stars.")
         headers[title] = value
-    url = _CONTROL.sub("", sent.url)
+    url = _CONTROL.sub("", url)
     if profile.simulated:
         path = url.split("/", 3)[3] if url.count("/") > 2 else ""
         url = f"{simulator}/{path.removeprefix('sim/')}"

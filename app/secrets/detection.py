@@ -68,7 +68,12 @@ a digit that is no part of the word after it."""
 _COOKIE = re.compile(r"(?P<name>[^=;,\s]+)=(?P<v>[^;,\s]*)")
 _ATTRIBUTES = {"path", "domain", "expires", "max-age", "samesite", "priority", "version"}
 
-_NAMED = re.compile(r"(?:[A-Za-z]+ )?(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|\*+)")
+AGENTS_OWN = "(the agent's own)"
+"""Stands for the value of a credential that an agent sent, which is kept nowhere."""
+
+_NAMED = re.compile(
+    rf"(?:[A-Za-z]+ )?(?:\$\{{?[A-Za-z_][A-Za-z0-9_]*\}}?|\*+|{re.escape(AGENTS_OWN)})"
+)
 """The name of a variable in place of its value, or what is masked already."""
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]* )?(?P<v>.+)", re.DOTALL)

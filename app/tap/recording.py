@@ -58,8 +58,10 @@ from app.net.client import CODINGS, Decompressor, NetworkError, request_id
 from app.protocols.registry import codec
 from app.protocols.request import AnswerMessage, PromptMessage, RequestSetup, ResultMessage
 from app.schema.validate import check_call
+from app.secrets.detection import AGENTS_OWN
 from app.secrets.names import may_name_secret
 from app.tap.history import (
+    ID_HEADERS,
     AgentBody,
     Tail,
     ThreadName,
@@ -479,7 +481,9 @@ def _sent(asked: ReadRequest, number: int, settings: Settings) -> RequestSent:
     request = asked.request
     headers = {name.decode("latin-1").lower(): value for name, value in request.headers}
     shown = {
-        name: "(the agent's own)" if may_name_secret(name) else value.decode("latin-1")
+        name: AGENTS_OWN
+        if may_name_secret(name) and name not in ID_HEADERS
+        else value.decode("latin-1")
         for name, value in headers.items()
     }
     return RequestSent(

@@ -198,6 +198,7 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
         forms if sent else (),
         tuple(dict.fromkeys((*export.notes, *notes))) if sent else (),
         failed or ("" if sent else "There is no request to show: its body is empty."),
+        ahead=session.tapped is None,
     )
 
 

@@ -196,7 +196,7 @@ class ShownCode:
     """`turn` is what was chosen: "" for the newest request, "next", or a turn's number; `number`
     is the turn that is shown, 0 for the next request. `turns` are the numbers there are, the
     newest first; `wire` the protocol that was chosen, "" for its own. `failed` is a sentence where
-    there is nothing to show."""
+    there is nothing to show, and `ahead` whether the next request is ours to make."""
 
     session_id: str
     turn: str = ""
@@ -209,14 +209,16 @@ class ShownCode:
     forms: Sequence[CodeOption] = ()
     notes: Sequence[str] = ()
     failed: str = ""
+    ahead: bool = True
 
     @property
     def choices(self) -> list[tuple[str, str]]:
         """(value, words) of what can be chosen."""
         newest = [("", "Newest request")] if self.turns else []
+        following = [("next" if self.turns else "", "Next request")]
         return [
             *newest,
-            ("next" if self.turns else "", "Next request"),
+            *(following if self.ahead or not self.turns else ()),
             *((str(number), f"Request {number}") for number in self.turns),
         ]
 

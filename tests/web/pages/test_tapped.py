@@ -322,3 +322,43 @@ async def test_what_the_agent_adds_to_a_prompt_is_folded(tmp_path: Path) -> None
         forked = words((await here.page(f"/sessions/{child}")).partition('id="flow"')[2])
         assert "User system-reminder" in forked
         assert "You And then?" in forked
+
+
+async def test_stop_while_a_call_runs_at_the_agent(tmp_path: Path) -> None:
+    """It runs on there; its result is taken once the session is let go on."""
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        await here.json(f"/sessions/{session_id}/stop", {})
+        session = await session_of(agent, session_id)
+        assert (session.state, session.call("1.0").status) == ("interrupted", "running")
+        html = await here.page(f"/sessions/{session_id}")
+        assert "Let it go on" in html
+        assert "running at the agent" not in html
+        assert "data-ran" not in html
+        await here.json(f"/sessions/{session_id}/continue", {})
+        assert "running at the agent" in await here.page(f"/sessions/{session_id}")
+        await agent.answer(await agent.ask(agent.result("Bash", "a.txt")), "Fine.")
+        assert (await session_of(agent, session_id)).call("1.0").status == "done"
+
+
+async def test_as_code_a_request_is_sent_again_with_our_key(tmp_path: Path) -> None:
+    """What belongs to the agent's connection, and its key, is none of it."""
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        session = {"x-claude-code-session-id": "t-1"}
+        left = {"x-api-key": "sk-ant-api03-of-the-agent", "host": "here", "content-length": "9"}
+        agent.ids = {**session, **left}
+        path = f"/sessions/{await worked(agent)}"
+        code = await here.json(path + "/code")
+        script = (await here.json(path + "/export?as=curl"))["text"]
+        for text in (code["curl"], script):
+            assert "-H 'x-api-key: '\"$ANTHROPIC_API_KEY\"" in text
+            assert "-H 'x-claude-code-session-id: t-1'" in text
+            assert not re.search("of-the-agent|the agent's own|host: |content-length: ", text)
+        assert "ANTHROPIC_API_KEY" in code["notes"][0]
+        request = await here.json(path + "/request")
+        assert request["headers"]["x-api-key"] == "(the agent's own)"
