@@ -1,6 +1,7 @@
 """Kill a server at random instants, again and again: `python bench/kill_rounds.py --rounds 30`.
 
-Exit 1 where something that was told did not hold; see tests/killing.py.
+With `--tap` agents work through taps meanwhile (tests/killing_agents.py), else sessions of its own
+(tests/killing.py). Exit 1 where something that was said before did not hold.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Coroutine
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests import served
-from tests.killing import kill_round
+from tests.killing import Outcome, kill_round
+from tests.killing_agents import MOST, tap_kill_round
 
 served.START_S = 120.0  # a machine that does other things, too, is no finding
 
@@ -30,8 +33,11 @@ def main() -> int:
         action="store_true",
         help="the database has a small disk, which fills up meanwhile (needs root on Linux)",
     )
+    parser.add_argument("--tap", action="store_true", help="agents behind taps, which ask again")
     parser.add_argument("--seed", type=int, default=1, help="of the first round (%(default)s)")
     arguments = parser.parse_args()
+    if arguments.tap and arguments.full_disk:
+        parser.error("--tap has no rounds on a full disk; leave one of them out.")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing that was started is left
     caught: Counter[str] = Counter()
     told = broken = 0
@@ -39,11 +45,13 @@ def main() -> int:
     for seed in range(arguments.seed, arguments.seed + arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                outcome = asyncio.run(kill_round(Path(folder), seed, full_disk=arguments.full_disk))
+                outcome = asyncio.run(_round(Path(folder), seed, arguments))
             except PermissionError as error:
                 parser.error(str(error))
         told += outcome.told
+        most = max(caught[MOST], outcome.caught[MOST])
         caught += outcome.caught
+        caught[MOST] = most
         if (seed - arguments.seed) % 10 == 9:
             print(f"seed {seed}, {broken} violations so far", file=sys.stderr, flush=True)
         for violation in outcome.violations:
@@ -55,6 +63,14 @@ def main() -> int:
         f" {time.monotonic() - began:.0f} s"
     )
     return 1 if broken else 0
+
+
+def _round(
+    folder: Path, seed: int, arguments: argparse.Namespace
+) -> Coroutine[None, None, Outcome]:
+    if arguments.tap:
+        return tap_kill_round(folder, seed)
+    return kill_round(folder, seed, full_disk=arguments.full_disk)
 
 
 if __name__ == "__main__":

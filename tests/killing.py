@@ -374,8 +374,8 @@ async def _session(
 async def _compared(
     client: httpx.AsyncClient, db: Path, told: list[Told], chance: Random, caught: Counter[str]
 ) -> Outcome:
-    violations: list[str] = _sound(db)
-    logs = [await _log(client, this.id) for this in told]
+    violations: list[str] = sound(db)
+    logs = [await read_log(client, this.id) for this in told]
     for this, log in zip(told, logs, strict=True):
         violations += [f"{this.id}: {one}" for one in await _followed_on(client, this, log, caught)]
         folded = (await client.get(f"/sessions/{this.id}")).json()
@@ -388,14 +388,14 @@ async def _compared(
     await client.post(f"/sessions/{new}/prompts", json={"text": "hello"})
     await rested(client, new)
     for this, log, ran in zip(told, logs, before, strict=True):
-        if await _log(client, this.id) != log or this.ran != ran:
+        if await read_log(client, this.id) != log or this.ran != ran:
             violations.append(f"{this.id}: went on by itself after the restart")
         chosen = await _chosen(client, this, chance, caught)
         violations += [f"{this.id}: {one}" for one in chosen]
     return Outcome(violations, sum(len(this.lines) for this in told), caught)
 
 
-def _sound(db: Path) -> list[str]:
+def sound(db: Path) -> list[str]:
     """The file by SQLite's own word."""
     with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as connection:
         (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
@@ -406,7 +406,7 @@ def _sound(db: Path) -> list[str]:
     return found + [f"{session} is listed as running" for (session,) in running]
 
 
-async def _log(client: httpx.AsyncClient, session_id: str) -> dict[int, Mapping[str, Any]]:
+async def read_log(client: httpx.AsyncClient, session_id: str) -> dict[int, Mapping[str, Any]]:
     answer = await client.get(f"/sessions/{session_id}/events")
     lines = [json.loads(line) for line in answer.text.split("\n") if line]
     return {line["seq"]: line for line in lines}

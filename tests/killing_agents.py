@@ -1,0 +1,745 @@
+"""Rounds of kill -9 with agents behind taps: what an agent or a deciding script has got must hold.
+
+Four agents work through a server, each by a protocol and a tap of its own: from two nothing is held
+back, of two every call is, and a script decides it. The server is killed at an instant drawn from
+the seed (while answers pass, while calls are held, while decisions are made) and started again at
+its address; the agents send again what broke off, as SDKs do, and go on to the end of their work.
+Upstream is the simulator with a scenario, in this process, which counts what it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.simulator.app import simulator_app
+from app.simulator.scenario import scenario
+from tests.killing import Outcome, read_log, sound
+from tests.loopback import listening
+from tests.served import NO_TLS, Served, start
+
+CALLS = (1, 3, 0, 2, 1, 0)
+"""How many calls each turn of the scenario has; behind one without any the user says to go on."""
+
+WORDS = 24
+PACE = 0.25
+LOST_S = 0.05
+"""Seconds of text before a kill that may be lost."""
+
+MOST = "ms before the kill came the first text that was lost"
+
+SETTLED_S = 2.0
+"""What upstream had said so long before the kill has come."""
+
+RETRY_S = 0.05
+POLL_S = 0.02
+WORK_S = 60.0
+
+KEY = "ROUND_API_KEY"
+TOOL = "note"
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+MOMENTS = ("while answers pass", "while calls are held", "while decisions are made")
+
+PATHS = {"anthropic": "/anthropic", "openai_chat": "/openai/v1"}
+"""Where the simulator speaks each protocol."""
+
+
+def mark(turn: int, nth: int) -> str:
+    """The text of call `nth` of a turn, which is in no other."""
+    return f"mark-{turn}-{nth}-of-this-work"
+
+
+def script_of_work() -> str:
+    turns = []
+    for turn, count in enumerate(CALLS, 1):
+        text = f"Turn {turn}: " + " ".join(f"word{number}" for number in range(WORDS)) + "."
+        calls = [{"name": TOOL, "arguments": {"text": mark(turn, n)}} for n in range(count)]
+        turns.append({"text": text, "calls": calls})
+    return json.dumps({"turns": turns})
+
+
+# Upstream ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Asked:
+    """A request that came upstream: of which agent, for which turn, and when (monotonic seconds)
+    the last byte of its answer was written."""
+
+    agent: str
+    turn: int
+    at: float
+    whole_at: float | None = None
+
+
+@dataclass
+class Upstream:
+    """The simulator; each answer has ids of its own."""
+
+    asked: list[Asked] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        data = json.loads(body)
+        system = data.get("system") or data["messages"][0]["content"]
+        turn = 1 + sum(message["role"] == "assistant" for message in data["messages"])
+        asked = Asked(system, turn, time.monotonic())
+        self.asked.append(asked)
+        read = False
+
+        async def again() -> Message:
+            nonlocal read
+            if read:
+                return await receive()
+            read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def noted(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                asked.whole_at = time.monotonic()
+
+        app: ASGIApp = simulator_app(
+            pace=PACE, scenario=scenario(script_of_work()), seed=len(self.asked)
+        )
+        await app(scope, again, noted)
+
+    def of(self, agent: str, turn: int) -> list[Asked]:
+        return [asked for asked in self.asked if (asked.agent, asked.turn) == (agent, turn)]
+
+
+# The agent --------------------------------------------------------------------------------------
+
+
+@dataclass
+class GotCall:
+    """A call as an agent read it."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+    @property
+    def text(self) -> str:
+        return str(json.loads(self.arguments or "{}").get("text", ""))
+
+
+@dataclass
+class Attempt:
+    """What came of one answer. `texts` are its pieces with the time each came at (monotonic
+    seconds); `whole` is whether its end came."""
+
+    turn: int
+    texts: list[tuple[float, str]] = field(default_factory=list)
+    calls: dict[int, GotCall] = field(default_factory=dict)
+    raw: bytearray = field(default_factory=bytearray)
+    whole: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self.texts)
+
+    def lost(self, saved: str) -> float | None:
+        """When the first piece came that goes beyond what was `saved`."""
+        length = 0
+        for at, text in self.texts:
+            length += len(text)
+            if length > len(saved):
+                return at
+        return None
+
+
+@dataclass
+class Agent:
+    """Works through `url` until the scenario is over. `may_ask` is cleared while the log is looked
+    at; `decided` are the marks of calls whose decision was on its way, None where none is held."""
+
+    name: str
+    protocol: str
+    url: str
+    headers: Mapping[str, str]
+    decided: set[str] | None
+    attempts: list[Attempt] = field(default_factory=list)
+    effects: list[GotCall] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    may_ask: asyncio.Event = field(default_factory=asyncio.Event)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    async def work(self) -> None:
+        async with httpx.AsyncClient(timeout=WORK_S, trust_env=False, verify=NO_TLS) as client:
+            self._says("Begin, please.")
+            for turn in range(1, len(CALLS) + 1):
+                answer = await self._asked(client, turn)
+                calls = list(answer.calls.values())
+                self._remember(answer.text, calls)
+                for call in calls:
+                    self.effects.append(call)
+                if calls:
+                    self._answer(calls)
+                else:
+                    self._says("Go on.")
+
+    async def _asked(self, client: httpx.AsyncClient, turn: int) -> Attempt:
+        """As an SDK asks: again where the answer broke off, or the server was not there."""
+        while True:
+            await self.may_ask.wait()
+            attempt = Attempt(turn)
+            self.attempts.append(attempt)
+            try:
+                await self._ask(client, attempt)
+            except httpx.HTTPError:
+                pass
+            if attempt.whole:
+                return attempt
+            await asyncio.sleep(RETRY_S)
+
+    async def _ask(self, client: httpx.AsyncClient, attempt: Attempt) -> None:
+        is_anthropic = self.protocol == "anthropic"
+        path = "/v1/messages" if is_anthropic else "/chat/completions"
+        async with client.stream(
+            "POST", self.url + path, json=self._body(), headers=self.headers
+        ) as answer:
+            if answer.status_code != 200:
+                said = (await answer.aread()).decode()
+                if answer.status_code < 500:
+                    raise AssertionError(f"it was refused: {answer.status_code} {said[:200]}")
+                return
+            pending = b""
+            async with aclosing(answer.aiter_raw()) as chunks:
+                async for data in chunks:
+                    attempt.raw += data
+                    self._look(attempt)
+                    *frames, pending = (pending + data).split(b"\n\n")
+                    for frame in frames:
+                        for line in frame.split(b"\n"):
+                            if line.startswith(b"data:") and line != b"data: [DONE]":
+                                self._read(attempt, json.loads(line[5:]))
+                    if attempt.whole and is_anthropic:
+                        return
+
+    def _body(self) -> dict[str, Any]:
+        common: dict[str, Any] = {"model": "m", "max_tokens": 1000, "stream": True}
+        if self.protocol == "anthropic":
+            tool = {"name": TOOL, "description": "Notes.", "input_schema": SCHEMA}
+            return {**common, "system": self.name, "tools": [tool], "messages": self.messages}
+        function = {"name": TOOL, "description": "Notes.", "parameters": SCHEMA}
+        system = {"role": "system", "content": self.name}
+        tools = [{"type": "function", "function": function}]
+        return {**common, "tools": tools, "messages": [system, *self.messages]}
+
+    def _look(self, attempt: Attempt) -> None:
+        """Of a held call no byte may be here before its decision."""
+        if self.decided is None:
+            return
+        for nth in range(CALLS[attempt.turn - 1]):
+            text = mark(attempt.turn, nth)
+            if text not in self.decided and _bears(attempt.raw, text, self.protocol):
+                self.problems.append(f"call {text} was held, and bytes of it left")
+
+    def _read(self, attempt: Attempt, data: Mapping[str, Any]) -> None:
+        now = time.monotonic()
+        if self.protocol == "anthropic":
+            self._read_anthropic(attempt, data, now)
+            return
+        for choice in data["choices"]:
+            delta = choice["delta"]
+            if delta.get("content"):
+                attempt.texts.append((now, delta["content"]))
+            for piece in delta.get("tool_calls", ()):
+                call = attempt.calls.setdefault(piece["index"], GotCall())
+                call.id += piece.get("id") or ""
+                call.name += piece["function"].get("name") or ""
+                call.arguments += piece["function"].get("arguments") or ""
+            attempt.whole = attempt.whole or bool(choice.get("finish_reason"))
+
+    def _read_anthropic(self, attempt: Attempt, data: Mapping[str, Any], now: float) -> None:
+        match data["type"]:
+            case "content_block_start" if data["content_block"]["type"] == "tool_use":
+                block = data["content_block"]
+                attempt.calls[data["index"]] = GotCall(block["id"], block["name"])
+            case "content_block_delta":
+                delta = data["delta"]
+                if delta["type"] == "text_delta":
+                    attempt.texts.append((now, delta["text"]))
+                elif delta["type"] == "input_json_delta":
+                    attempt.calls[data["index"]].arguments += delta["partial_json"]
+            case "message_stop":
+                attempt.whole = True
+
+    def _says(self, text: str) -> None:
+        self.messages.append({"role": "user", "content": text})
+
+    def _remember(self, text: str, calls: list[GotCall]) -> None:
+        if self.protocol == "anthropic":
+            content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+            for call in calls:
+                given = json.loads(call.arguments or "{}")
+                block = {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+                content.append(block)
+            self.messages.append({"role": "assistant", "content": content})
+            return
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in calls
+            ]
+        self.messages.append(message)
+
+    def _answer(self, calls: list[GotCall]) -> None:
+        if self.protocol == "anthropic":
+            results = [
+                {"type": "tool_result", "tool_use_id": call.id, "content": f"noted {call.text}"}
+                for call in calls
+            ]
+            self.messages.append({"role": "user", "content": results})
+            return
+        for call in calls:
+            result = {"role": "tool", "tool_call_id": call.id, "content": f"noted {call.text}"}
+            self.messages.append(result)
+
+
+def _bears(raw: bytes | bytearray, text: str, protocol: str) -> bool:
+    """Whether `raw` has anything of a call that only the call of this text can be: a call at all
+    where it is the first, else its arguments."""
+    if text.encode() in raw:
+        return True
+    first = text == mark(int(text.split("-")[1]), 0)
+    return first and (b'"tool_use"' if protocol == "anthropic" else b'"tool_calls":') in raw
+
+
+# The script that decides ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Card:
+    """A held call as the page's script sees it."""
+
+    session: str
+    call: str
+    provider_id: str
+    text: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    decision: str
+    arguments: str | None = None
+
+
+@dataclass
+class Decider:
+    """Decides each held call of the agents named, unless it is `idle`. `seen` are all cards by
+    (agent, mark), `sent` what was asked for, `confirmed` what the server said yes to."""
+
+    agents: Mapping[str, Agent]
+    chance: Random
+    idle: bool
+    sessions: dict[str, str] = field(default_factory=dict)
+    seen: dict[tuple[str, str], Card] = field(default_factory=dict)
+    sent: dict[tuple[str, str], Choice] = field(default_factory=dict)
+    confirmed: dict[tuple[str, str], Choice] = field(default_factory=dict)
+    deciding: asyncio.Event = field(default_factory=asyncio.Event)
+    problems: list[str] = field(default_factory=list)
+
+    async def run(self, client: httpx.AsyncClient) -> None:
+        with suppress(httpx.HTTPError):
+            while True:
+                await self.look(client)
+                await asyncio.sleep(POLL_S)
+
+    async def look(self, client: httpx.AsyncClient) -> None:
+        for session in (await client.get("/sessions")).json():
+            if session["id"] not in self.sessions:
+                log = await read_log(client, session["id"])
+                self.sessions[session["id"]] = _agent_of(log)
+        for session_id, name in self.sessions.items():
+            if name in self.agents:
+                folded = (await client.get(f"/sessions/{session_id}")).json()
+                await self._look_at(client, session_id, name, folded)
+
+    async def _look_at(
+        self, client: httpx.AsyncClient, session_id: str, name: str, folded: Any
+    ) -> None:
+        for call in folded["calls"]:
+            if call["status"] != "waiting":
+                continue
+            text = json.loads(call["arguments_raw"])["text"]
+            card = Card(session_id, call["id"], call["provider_id"], text, call["digest"])
+            before = self.seen.setdefault((name, text), card)
+            if (before.call, before.provider_id) != (card.call, card.provider_id):
+                self.problems.append(f"{name}: the card of {text} was {before} and is {card}")
+            self.seen[name, text] = card
+            if not self.idle:
+                await self._decide(client, name, card)
+
+    async def _decide(self, client: httpx.AsyncClient, name: str, card: Card) -> None:
+        edited = json.dumps({"text": card.text + "-edited"})
+        choice = self.chance.choice([Choice("run"), Choice("run", edited), Choice("deny")])
+        body: dict[str, Any] = {"decision": choice.decision, "digest": card.digest}
+        if choice.arguments is not None:
+            body["arguments"] = choice.arguments
+        key = name, card.text
+        decided = self.agents[name].decided
+        assert decided is not None
+        decided.add(card.text)
+        self.sent[key] = choice
+        self.deciding.set()
+        path = f"/sessions/{card.session}/calls/{card.call}/decision"
+        answer = await client.post(path, json=body)
+        if answer.is_success:
+            self.confirmed[key] = choice
+        else:
+            self.problems.append(f"{name}: {choice} was refused: {answer.text[:200]}")
+
+
+def _agent_of(log: Mapping[int, Mapping[str, Any]]) -> str:
+    """Whose session it is, by what its first request says."""
+    for line in log.values():
+        if line["kind"] == "request_sent":
+            body = json.loads(line["body"])
+            return str(body.get("system") or body["messages"][0]["content"])
+    return ""
+
+
+# A round ----------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def tap_kill_round(folder: Path, seed: int) -> Outcome:
+    """One round in `folder`, which is empty."""
+    chance, moment = Random(seed), MOMENTS[seed % len(MOMENTS)]
+    upstream, port = Upstream(), free_port()
+    words = ("--port", str(port))
+    db = folder / "kill.db"
+    async with listening(upstream) as place:
+        first = start(db, *words, **{KEY: "any"})
+        try:
+            async with first.client() as client:
+                agents = await _agents(client, place, chance)
+                held = {agent.name: agent for agent in agents if agent.decided is not None}
+                decider = Decider(held, chance, idle=moment == MOMENTS[1])
+                working = [asyncio.create_task(agent.work()) for agent in agents]
+                deciding = asyncio.create_task(decider.run(client))
+                await _until(moment, decider, chance)
+                for agent in agents:
+                    agent.may_ask.clear()
+                killed_at = time.monotonic()
+                first.kill()
+                async with asyncio.timeout(20):
+                    await deciding
+        finally:
+            end_server(first)
+        second = start(db, *words, **{KEY: "any"})
+        try:
+            async with second.client() as client:
+                round_ = Round(agents, decider, upstream, killed_at)
+                await round_.compare_at_start(client)
+                decider.idle = False
+                for agent in agents:
+                    agent.may_ask.set()
+                deciding = asyncio.create_task(decider.run(client))
+                try:
+                    async with asyncio.timeout(WORK_S):
+                        await asyncio.gather(*working)
+                except (TimeoutError, AssertionError) as error:
+                    round_.say(f"the agents did not come to their end: {error}")
+                deciding.cancel()
+                await asyncio.gather(deciding, *working, return_exceptions=True)
+                await round_.compare_at_end(client)
+            round_.violations += sound(db)
+            round_.caught[moment] += 1
+            return Outcome(round_.violations, round_.told, round_.caught)
+        finally:
+            for task in working:
+                task.cancel()
+            end_server(second)
+
+
+def end_server(server: Served) -> None:
+    if server.process.poll() is None:
+        server.kill()
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+
+
+async def _agents(client: httpx.AsyncClient, place: str, chance: Random) -> list[Agent]:
+    agents = []
+    for protocol, path in PATHS.items():
+        address = {"base_url": place + path, "key_name": KEY}
+        row = {"name": f"up-{protocol}", "model": "m", "protocol": protocol, **address}
+        assert (await client.post("/providers", json=row)).is_success
+        named = {"name": KEY, "base_url": address["base_url"]}
+        assert (await client.post("/keys", json=named)).is_success
+        for stop_at in ("nothing", "calls"):
+            asked = {"upstream": f"up-{protocol}", "stop_at": stop_at}
+            tap = (await client.post("/taps", json=asked)).json()
+            door = "anthropic" if protocol == "anthropic" else "openai"
+            name = f"{protocol} stops at {stop_at}"
+            headers = {"anthropic-version": "2023-06-01", "authorization": "Bearer of-the-agent"}
+            if chance.random() < 0.5:
+                headers["x-session-id"] = name.replace(" ", "-")
+            decided = set[str]() if stop_at == "calls" else None
+            agent = Agent(name, protocol, tap["urls"][door], headers, decided)
+            agent.may_ask.set()
+            agents.append(agent)
+    return agents
+
+
+async def _until(moment: str, decider: Decider, chance: Random) -> None:
+    """The instant of the kill."""
+    async with asyncio.timeout(WORK_S):
+        match MOMENTS.index(moment):
+            case 0:
+                await asyncio.sleep(chance.uniform(0.1, 4.0))
+            case 1:
+                while {name for name, _ in decider.seen} != set(decider.agents):
+                    await asyncio.sleep(POLL_S)
+                await asyncio.sleep(chance.uniform(0, 0.3))
+            case _:
+                for _ in range(chance.randint(1, 8)):
+                    decider.deciding.clear()
+                    await decider.deciding.wait()
+                await asyncio.sleep(chance.choice([0, 0, 0.001, 0.003, 0.01, 0.03]))
+
+
+Log = Mapping[int, Mapping[str, Any]]
+
+
+@dataclass
+class Round:
+    """What the agents and the script got before the kill at `killed_at` (monotonic seconds),
+    against what the server says after it."""
+
+    agents: list[Agent]
+    decider: Decider
+    upstream: Upstream
+    killed_at: float
+    violations: list[str] = field(default_factory=list)
+    caught: Counter[str] = field(default_factory=Counter)
+    told: int = 0
+    _before: dict[str, Log] = field(default_factory=dict)
+    _asked: dict[str, Counter[int]] = field(default_factory=dict)
+
+    def say(self, violation: str) -> None:
+        self.violations.append(violation)
+
+    async def compare_at_start(self, client: httpx.AsyncClient) -> None:
+        """Before any agent asks again."""
+        logs = await self._logs(client)
+        for agent in self.agents:
+            log = logs.get(agent.name, {})
+            self._before[agent.name] = log
+            for found in (*self._calls(agent, log), *self._text(agent, log)):
+                self.say(f"{agent.name}: {found}")
+            self._asked[agent.name] = Counter(
+                asked.turn for asked in self.upstream.asked if asked.agent == agent.name
+            )
+        for key, choice in self.decider.confirmed.items():
+            self.told += 1
+            there = _decisions(self._before[key[0]]).get(self.decider.seen[key].call)
+            if there != choice:
+                self.say(f"{key}: {choice} was confirmed, and the log has {there}")
+        for key in self.decider.sent.keys() - self.decider.confirmed.keys():
+            self.caught["decisions on their way"] += 1
+            if self.decider.seen[key].call not in _decisions(self._before[key[0]]):
+                decided = self.decider.agents[key[0]].decided
+                assert decided is not None
+                decided.discard(key[1])  # once more it is held
+
+    def _calls(self, agent: Agent, log: Log) -> Iterator[str]:
+        started = {line["call_id"] for line in log.values() if line["kind"] == "call_started"}
+        of = _call_ids(log)
+        for attempt in agent.attempts:
+            for call in attempt.calls.values() if attempt.whole else ():
+                self.told += 1
+                if of.get(call.id) not in started:
+                    yield f"call {call.text} was got, and its start is not in the log"
+        for (name, text), card in self.decider.seen.items():
+            if name == agent.name and of.get(card.provider_id) != card.call:
+                yield f"the card of {text} is gone"
+            self.caught["held calls"] += name == agent.name and card.call not in started
+
+    def _text(self, agent: Agent, log: Log) -> Iterator[str]:
+        last = agent.attempts[-1] if agent.attempts else None
+        if last is None:
+            return
+        saved = _last_text(log) if last.turn == _turns_in(log) else ""
+        if not last.whole and last.text:
+            self.caught["cut answers"] += 1
+        if lost := last.lost(saved):
+            self.caught["characters that passed and were lost"] += len(last.text) - len(saved)
+            lost_ms = round((self.killed_at - lost) * 1000)
+            self.caught[MOST] = max(self.caught[MOST], lost_ms)
+            if self.killed_at - lost > LOST_S:
+                yield f"text that passed {lost_ms} ms before the kill is not in the log"
+        whole_at = [asked.whole_at for asked in self.upstream.of(agent.name, last.turn)]
+        is_due = any(at is not None and at < self.killed_at - SETTLED_S for at in whole_at)
+        if is_due and not _has_ended(log):
+            yield f"upstream's answer to turn {last.turn} was whole, and the log has no end"
+
+    async def compare_at_end(self, client: httpx.AsyncClient) -> None:
+        logs = await self._logs(client)
+        self.violations += [f"card: {problem}" for problem in self.decider.problems]
+        for agent in self.agents:
+            log = logs.get(agent.name, {})
+            for found in (
+                *agent.problems,
+                *self._kept(agent, log),
+                *self._upstream(agent),
+                *self._effects(agent, log),
+            ):
+                self.say(f"{agent.name}: {found}")
+
+    def _kept(self, agent: Agent, log: Log) -> Iterator[str]:
+        self.told += len(log)
+        before = self._before[agent.name]
+        if any(log.get(seq) != line for seq, line in before.items()):
+            yield "events of before the retry are others now"
+        if list(log) != list(range(1, len(log) + 1)):
+            yield "the log has a gap"
+
+    def _upstream(self, agent: Agent) -> Iterator[str]:
+        """Each turn is asked for once before the kill at most, and after it only where its answer
+        had not come to its end."""
+        before, log = self._asked[agent.name], self._before[agent.name]
+        cut = 0 if _has_ended(log) else _turns_in(log)
+        for turn in range(1, len(CALLS) + 1):
+            after = len(self.upstream.of(agent.name, turn)) - before[turn]
+            due = int(not before[turn] or turn == cut)
+            self.caught["turns asked again"] += due and before[turn]
+            if before[turn] > 1 or after != due:
+                yield f"turn {turn} was asked {before[turn]} times and then {after}, not {due}"
+
+    def _effects(self, agent: Agent, log: Log) -> Iterator[str]:
+        ran = Counter(call.text for call in agent.effects)
+        decisions, of = _decisions(log), _call_ids(log)
+        results = {
+            line["call_id"]: line["result"] for line in log.values() if line["kind"] == "call_ended"
+        }
+        for turn, count in enumerate(CALLS, 1):
+            for nth in range(count):
+                text = mark(turn, nth)
+                due = text
+                if agent.decided is not None:
+                    card = self.decider.seen.get((agent.name, text))
+                    choice = decisions.get(card.call) if card is not None else None
+                    if card is None or choice is None:
+                        yield f"call {text} was not decided"
+                        continue
+                    told = self.decider.confirmed.get((agent.name, text), choice)
+                    if told != choice:
+                        yield f"call {text}: {told} was confirmed, {choice} is in the log"
+                    edited = choice.arguments is not None
+                    due = "" if choice.decision == "deny" else text + "-edited" * edited
+                for each in (text, text + "-edited"):
+                    if ran[each] != (each == due):
+                        yield f"call {each} ran {ran[each]} times, and {due or 'nothing'} was due"
+        for call in agent.effects:
+            card = self.decider.seen.get((agent.name, call.text.removesuffix("-edited")))
+            if agent.decided is not None and (card is None or card.provider_id != call.id):
+                yield f"the call {call.text} has another id than its card"
+            words = json.dumps(results.get(of.get(call.id, ""), ""))
+            if f"noted {call.text}" not in words:
+                yield f"the result of {call.text} is not in the log"
+
+    async def _logs(self, client: httpx.AsyncClient) -> dict[str, Log]:
+        """By agent; more than one session of an agent is a violation."""
+        logs: dict[str, Log] = {}
+        for session in (await client.get("/sessions")).json():
+            log = await read_log(client, session["id"])
+            name = _agent_of(log)
+            if not name:
+                self.caught["sessions without a request"] += 1
+            elif name in logs:
+                self.say(f"{name}: there are two sessions of it")
+            else:
+                logs[name] = log
+        return logs
+
+
+def _turns_of(log: Log) -> list[list[Mapping[str, Any]]]:
+    turns: list[list[Mapping[str, Any]]] = []
+    for line in log.values():
+        if line["kind"] == "request_sent":
+            turns.append([])
+        if turns:
+            turns[-1].append(line)
+    return turns
+
+
+def _turns_in(log: Log) -> int:
+    """The turns that are not dropped."""
+    lines = log.values()
+    dropped = sum(line["kind"] == "turn_dropped" for line in lines)
+    return sum(line["kind"] == "request_sent" for line in lines) - dropped
+
+
+def _has_ended(log: Log) -> bool:
+    """Whether the last answer had come to its end."""
+    turns = _turns_of(log)
+    return bool(turns) and any(line["kind"] == "response_ended" for line in turns[-1])
+
+
+def _last_text(log: Log) -> str:
+    turns = _turns_of(log)
+    lines = turns[-1] if turns else []
+    deltas = [line for line in lines if line["kind"] == "part_delta" and _is_text(line, lines)]
+    return "".join(line["text"] for line in deltas)
+
+
+def _is_text(delta: Mapping[str, Any], lines: list[Mapping[str, Any]]) -> bool:
+    return any(
+        line["kind"] == "part_started"
+        and line["index"] == delta["index"]
+        and line["part_kind"] == "text"
+        for line in lines
+    )
+
+
+def _call_ids(log: Log) -> dict[str, str]:
+    """Our ids of calls by the provider's."""
+    ids: dict[str, str] = {}
+    for number, lines in enumerate(_turns_of(log), 1):
+        for line in lines:
+            if line["kind"] in ("part_started", "part_ended") and line.get("provider_id"):
+                ids[line["provider_id"]] = f"{number}.{line['index']}"
+    return ids
+
+
+def _decisions(log: Log) -> dict[str, Choice]:
+    return {
+        line["call_id"]: Choice(line["decision"], line.get("arguments"))
+        for line in log.values()
+        if line["kind"] == "call_decided"
+    }
