@@ -83,7 +83,10 @@ def tools_of(chance: random.Random, size: int) -> list[dict[str, Any]]:
     tools: list[dict[str, Any]] = []
     while len(json.dumps(tools)) < size:
         members = {
-            f"{name}_{place}": {"type": "string", "description": prose(chance, 60)}
+            f"{name.replace('/', '.')}_{place}": {
+                "type": "string",
+                "description": prose(chance, 60),
+            }
             for place, name in enumerate(chance.sample(WORDS, 6))
         }
         schema = {"type": "object", "properties": members, "required": list(members)[:2]}
