@@ -85,6 +85,10 @@ Denied = Callable[[Call], bool]
 """Whether a user denied the same call before, in whatever session."""
 
 
+AT_AGENT = "This tap stops at nothing: the agent runs the call."
+"""In place of a rule, of a call that was passed on."""
+
+
 def never(call: Call) -> bool:
     """Of no call is it known that it was denied in another session."""
     return False
@@ -132,11 +136,22 @@ def _for_agent(
     if standing.count("proposed") > checking:
         yield from (CheckCall(call.id) for call in standing.of("proposed"))
     yield from map(Record, settled(session))
-    if turn.received.stop_at == "calls":
-        rules = tuple(rule for rule in rules if rule.action != "run")
     ruled = _ruled(session, turn, standing.of("waiting"), rules, denied) or []
     stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
-    yield from map(Record, [stop] if stop is not None else ruled)
+    if stop is not None:
+        yield Record(stop)
+        return
+    events = {event.call_id: event for event in ruled if isinstance(event, CallDecided)}
+    if turn.received.stop_at == "calls":  # a rule that runs a call goes before those behind it
+        events = {name: event for name, event in events.items() if event.decision != "run"}
+    elif turn.received.stop_at != "unruled":
+        for call in standing.of("waiting"):
+            rule = first_match(rules, call)
+            if call.id not in events and (rule is None or rule.action == "run"):
+                events[call.id] = CallDecided(
+                    *(call.id, "run", "rule", AT_AGENT, call.digest), anyway=True, where="agent"
+                )
+    yield from map(Record, events.values())
 
 
 def _while_paused(session: Session) -> Iterable[Command]:
@@ -329,6 +344,8 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denie
     """Why `rule`, which is about `call`, does not decide it, as a sentence; "" where it does."""
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.sentence}” was written after this call was made, so it asks."
+    if session.tapped is not None and (rule.action == "answer" or rule.fault):
+        return f"An agent runs this call, so the rule “{rule.sentence}” asks."
     if call.taken_back:
         return "You took back the decision on this call. It needs a new decision."
     if call.stopped_by:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from app.core.session import Turn
+import json
+
+from app.core.events import PartStarted, ResponseEnded
+from app.core.session import Call, Turn
 from app.protocols.answer_edits import (
     Arguments,
     Edit,
@@ -19,6 +22,12 @@ STREAMS = ("text/event-stream", "application/x-ndjson")
 """Media types of answers whose frames leave as they come; others are held whole."""
 
 DENIED = "The user did not allow this call."
+
+BEYOND = "This answer makes more calls than can be shown, so this one was left out."
+
+
+class Unrecorded(Exception):
+    """The answer came to a good end, and what its log says is another."""
 
 
 class HeldAnswer:
@@ -47,12 +56,28 @@ class HeldAnswer:
         """The event that tells a client in a stream nothing but that its answer goes on."""
         return self._answer.keepalive() if self.stream else b""
 
-    def rest(self, turn: Turn) -> tuple[bytes, bool]:
+    def rest(self, turn: Turn, *, clean: bool) -> tuple[bytes, bool]:
         """What has not left yet, with the decisions on the calls of `turn` made, and whether any of
-        them changed it."""
-        edits = edits_of(turn)
+        them changed it. `clean` is whether upstream ended well. Unrecorded where the answer has
+        calls that were to be decided, and the log knows of none to decide."""
+        edits = self._edits(turn, clean)
         self._edited = edit_answer(self._protocol, bytes(self.data), edits, passed=self._left)
         return self._edited[self._left :], bool(edits)
+
+    def _edits(self, turn: Turn, clean: bool) -> dict[int, Edit]:
+        """By what came, and not only by what was recorded of it: of many calls the log has some."""
+        if turn.received is None or not turn.received.held:
+            return {}
+        decoder = codec(self._protocol).decoder(200)
+        events = [event for *_, event in (*decoder.feed(bytes(self.data)), *decoder.end(clean))]
+        calls = {e.index for e in events if isinstance(e, PartStarted) and e.part_kind == "call"}
+        if turn.holds:
+            beyond = calls - {call.part.index for call in turn.calls}
+            return edits_of(turn) | dict.fromkeys(beyond, TakeOut(BEYOND))
+        ends = (event for event in events if isinstance(event, ResponseEnded))
+        if calls and any(e.reason not in ("length", "refusal") and not e.abrupt for e in ends):
+            raise Unrecorded("An answer with calls was not recorded to its end.")
+        return {}
 
     def says(self) -> str:
         """The fingerprint of what the client got."""
@@ -72,14 +97,26 @@ class HeldAnswer:
 
 
 def edits_of(turn: Turn) -> dict[int, Edit]:
-    """What the decisions on the calls of `turn` change of its answer."""
+    """What the decisions on the calls of `turn`, which are all decided, change of its answer. Only
+    what runs at the agent leaves."""
     edits: dict[int, Edit] = {}
     for call in turn.calls:
-        decided = call.decided
-        if decided is None:
-            continue
-        if decided.decision == "deny":
-            edits[call.part.index] = TakeOut(decided.text.strip() or DENIED)
-        elif decided.arguments is not None and decided.arguments != call.written:
-            edits[call.part.index] = Arguments(decided.arguments)
+        if not call.to_run and call.status != "running":
+            edits[call.part.index] = TakeOut(_reason(call))
+        elif call.decided is not None and call.decided.arguments not in (None, call.written):
+            edits[call.part.index] = Arguments(_as_written(call, call.decided.arguments or ""))
     return edits
+
+
+def _reason(call: Call) -> str:
+    """Why the agent does not get the call."""
+    decided, result = call.decided, call.result
+    if decided is not None and decided.decision == "deny" and decided.text.strip():
+        return decided.text.strip()
+    return (result.text.strip() if result is not None else "") or DENIED
+
+
+def _as_written(call: Call, arguments: str) -> str:
+    """Edited arguments as the model would have written them: a free-form tool gets the text."""
+    text = json.loads(arguments).get("input") if call.freeform else None
+    return text if isinstance(text, str) else arguments

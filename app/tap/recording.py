@@ -19,7 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from app.core.errors import NotFound, Refused
+from app.core.decide import AT_AGENT
+from app.core.errors import NotFound, Refused, StoreUnwritable
 from app.core.events import (
     AnswerPassed,
     CallChecked,
@@ -92,9 +93,6 @@ MUCH = 512 * 1024
 
 WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)
 """The agent alone says how long it waits."""
-
-AT_AGENT = "This tap stops at nothing: the agent runs the call."
-"""In place of a rule, of a call that was passed on."""
 
 LEFT = "The agent closed the connection before the answer was complete."
 
@@ -646,41 +644,45 @@ class AgentExchange:
         if self._followed is not None:
             await self._log(Received(self._clock(), trouble=trouble, ended=True))
         if self._held is not None:
-            async for keepalive in self._until_decided(self._held):
+            async for keepalive in self._until_decided(self._held, trouble is None):
                 yield keepalive
         last, self._kept = self._counted(self._kept), b""
         await self.finish()
         if last:
             yield last
 
-    async def _until_decided(self, held: HeldAnswer) -> AsyncIterator[bytes]:
+    async def _until_decided(self, held: HeldAnswer, clean: bool) -> AsyncIterator[bytes]:
         """While the calls wait for decisions, what keeps the client waiting; then the rest of the
-        answer is `_kept`."""
+        answer is `_kept`. While nothing can be saved nothing is decided, either."""
         engine = self._sessions.engine
         with engine.sessions.listen(self.session_id) as bell:
-            await engine.runner.advance(self.session_id)
             while True:
                 bell.clear()
-                if await self._take_decisions(held):
-                    return
+                with suppress(StoreUnwritable):
+                    await engine.runner.advance(self.session_id)
+                    if await self._take_decisions(held, clean):
+                        return
                 if not await bell.wait(self._sessions.keepalive_s):
                     yield held.keepalive()
 
-    async def _take_decisions(self, held: HeldAnswer) -> bool:
+    async def _take_decisions(self, held: HeldAnswer, clean: bool) -> bool:
         """Whether nothing of the answer waits any more. That the agent runs calls is in the log
         before it gets them."""
         engine = self._sessions.engine
         async with engine.sessions.holding(self.session_id) as live:
             turn = live.session.turns[self.recording - 1]
+            if turn.open:
+                return False  # its end is not saved yet
             if turn.holds:
                 if live.session.stopped:
                     await engine.sessions.append(live, _denials(live.session, turn))
                 if any(call.status in ("proposed", "waiting") for call in turn.calls):
                     return False
-            self._kept, self._changed = held.rest(turn)
+            rest, changed = held.rest(turn, clean=clean)
             if turn.holds:
                 started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
                 await engine.sessions.append(live, started)
+            self._kept, self._changed = rest, changed
         self.holds = False
         return True
 

@@ -1,0 +1,182 @@
+"""Held means nothing has left: what is not decided to run does not reach the agent, whatever goes
+wrong meanwhile. The agent is a FakeAgent: what it gets are the bytes of its exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import StoreUnwritable
+from app.core.events import CallChecked, CallDecided, RequestSent
+from app.core.rules import Rule
+from app.core.session import Call, Part, Session, Turn
+from app.core.settings import Settings
+from app.engine.decisions import DecisionRequest
+from app.engine.engine import Engine
+from app.engine.rules import ALWAYS
+from app.protocols.answer_edits import Arguments
+from app.tap.holding import edits_of
+from app.tap.relay import Exchange
+from tests.engine.running import events_of, running
+from tests.engine.unwritable import FullDisk
+from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, made
+
+pytestmark = pytest.mark.anyio
+
+BASH, READ = ("Bash", {"command": "ls"}), ("Read", {"path": "a.txt"})
+
+SETTINGS = Settings(UPSTREAM)
+
+
+def answer_of(*calls: tuple[str, Any]) -> bytes:
+    """An answer with these calls, as JSON."""
+    blocks = [
+        {"type": "tool_use", "id": f"toolu_{place}", "name": name, "input": value}
+        for place, (name, value) in enumerate(calls)
+    ]
+    answer = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-4",
+        "content": blocks,
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 1200, "output_tokens": 80},
+    }
+    return json.dumps(answer).encode()
+
+
+@asynccontextmanager
+async def stopping(
+    tmp_path: Path, stop_at: str = "calls"
+) -> AsyncIterator[tuple[Engine, FakeAgent]]:
+    """An engine, and an agent whose tap stops at `stop_at`."""
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, stop_at)
+        yield engine, agent
+
+
+async def begun_to_end(exchange: Exchange, *calls: tuple[str, Any]) -> asyncio.Task[bytes]:
+    """The answer with `calls` has come; the task gives what the agent gets of it."""
+    exchange.answered(200, KIND)
+    assert await exchange.pass_on(answer_of(*calls)) == b""
+    return asyncio.create_task(end(exchange))
+
+
+async def waiting(engine: Engine, agent: FakeAgent, count: int) -> Session:
+    """The agent's session, as soon as so many of its calls wait for a decision."""
+    async with asyncio.timeout(20):
+        while True:
+            position = engine.sessions.position
+            for session_id in await engine.log.tapped(agent.tap.id, 1):
+                async with engine.sessions.holding(session_id) as live:
+                    if len(live.session.waiting) == count:
+                        return live.session
+            await engine.sessions.wait(position, engine.sessions.list_version, 20)
+
+
+async def decide(engine: Engine, session: Session, call_id: str, decision: str) -> None:
+    asked = DecisionRequest(decision, session.call(call_id).digest)
+    await engine.runner.decide(session.id, call_id, asked)
+
+
+def names(data: bytes) -> list[str]:
+    """The calls of an answer as the agent got it."""
+    blocks = json.loads(data)["content"]
+    return [block["name"] for block in blocks if block["type"] == "tool_use"]
+
+
+async def test_stop_takes_back_what_was_decided_and_has_not_left(tmp_path: Path) -> None:
+    async with stopping(tmp_path) as (engine, agent):
+        got = await begun_to_end(await agent.ask("List."), BASH, READ)
+        session = await waiting(engine, agent, 2)
+        await decide(engine, session, "1.0", "run")
+        await engine.runner.stop(session.id)
+        assert names(await asyncio.wait_for(got, 20)) == []
+
+
+async def test_what_a_rule_answers_waits(tmp_path: Path) -> None:
+    """There is nothing yet by which an agent would get the answer."""
+    async with stopping(tmp_path) as (engine, agent):
+        tools = await _tools(engine, agent)
+        await engine.rules.put(ALWAYS, [Rule("Bash", "answer", text="Nothing there.")], tools)
+        got = await begun_to_end(await agent.ask("List."), BASH)
+        session = await waiting(engine, agent, 1)
+        assert not got.done()
+        await decide(engine, session, "2.0", "run")
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+
+
+async def _tools(engine: Engine, agent: FakeAgent) -> Any:
+    exchange = await agent.ask("Hello.")
+    await agent.answer(exchange, "Hello.")
+    (session_id,) = await engine.log.tapped(agent.tap.id, 1)
+    async with engine.sessions.holding(session_id) as live:
+        assert live.session.settings is not None
+        return live.session.settings.tools
+
+
+async def test_a_rule_for_one_tool_keeps_back_no_other(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "nothing") as (engine, agent):
+        tools = await _tools(engine, agent)
+        await engine.rules.put(ALWAYS, [Rule("Read", "deny", text="No.")], tools)
+        got = await begun_to_end(await agent.ask("List."), BASH, READ)
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+
+
+async def test_every_call_waits_also_behind_a_rule_that_runs_it(tmp_path: Path) -> None:
+    async with stopping(tmp_path) as (engine, agent):
+        tools = await _tools(engine, agent)
+        await engine.rules.put(ALWAYS, [Rule("Bash", "run"), Rule("*", "deny", text="No.")], tools)
+        got = await begun_to_end(await agent.ask("List."), BASH, READ)
+        session = await waiting(engine, agent, 1)
+        await decide(engine, session, "2.0", "run")
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+
+
+async def test_calls_beyond_those_that_are_shown_do_not_leave(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "unruled") as (engine, agent):
+        tools = await _tools(engine, agent)
+        await engine.rules.put(ALWAYS, [Rule("Bash", "run")], tools)
+        got = await begun_to_end(await agent.ask("List."), *[BASH] * 256, READ)
+        assert "Read" not in names(await asyncio.wait_for(got, 30))
+
+
+@pytest.mark.parametrize("since", [RequestSent, CallChecked, CallDecided])
+async def test_while_nothing_can_be_saved_nothing_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: Any
+) -> None:
+    """Before the end of the answer is saved, before its calls are decided, before they begin."""
+    async with stopping(tmp_path) as (engine, agent):
+        agent.sessions.keepalive_s = 0.01
+        disk = FullDisk(engine, monkeypatch, since)
+        got = await begun_to_end(await agent.ask("List."), BASH)
+        if since is CallDecided:
+            session = await waiting(engine, agent, 1)
+            with suppress(StoreUnwritable):
+                await decide(engine, session, "1.0", "run")
+        await asyncio.wait_for(disk.noticed(), 20) if since is not CallChecked else None
+        await asyncio.wait({got}, timeout=0.05)
+        assert not got.done()
+        await disk.lifted()
+        if since is not CallDecided:
+            await decide(engine, await waiting(engine, agent, 1), "1.0", "run")
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+        log = await engine.log.events((await waiting(engine, agent, 0)).id)
+        assert len(events_of(log, CallDecided)) == 1
+
+
+def test_a_free_form_call_that_was_edited_gets_text() -> None:
+    part = Part(0, "call", "apply_patch", "call_1", {"type": "custom"}, 1, 0, pieces=["old"])
+    decided = CallDecided("1.0", "run", digest="d", arguments='{"input": "new"}', where="agent")
+    call = Call("1.0", 1, part, None, "decided", decided=decided)
+    turn = Turn(1, RequestSent(1, "openai_responses", "POST", "", {}, "", ""), SETTINGS, 1, 0)
+    turn.calls.append(call)
+    assert edits_of(turn) == {0: Arguments("new")}
