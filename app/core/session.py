@@ -574,6 +574,14 @@ class Session:
         return "idle" if item is None else "running"
 
     @property
+    def stoppable(self) -> bool:
+        """Whether Stop means anything: something goes on or waits, or an agent may ask at any
+        time."""
+        if self.stopped or self.cut_off:
+            return False
+        return self.tapped is not None or self.state in ("running", "waiting", "paused")
+
+    @property
     def last_item(self) -> Prompt | Turn | None:
         in_history = (i for i in reversed(self.items) if isinstance(i, Prompt) or not i.dropped)
         return next(in_history, None)

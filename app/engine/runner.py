@@ -244,8 +244,7 @@ class Runner:
         trouble = self._sessions.health.trouble
         if trouble is None:
             await self._sessions.pay(live)
-        going = live.own and live.session.state in ("running", "waiting", "paused")
-        if going and not live.session.stopped:
+        if live.own and live.session.stoppable:
             if trouble is not None:
                 raise trouble  # another try may take its time, and Stop does not
             await self._sessions.append(live, [RunStopped()])

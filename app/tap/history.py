@@ -165,6 +165,15 @@ def _fingerprint(text: str, calls: Sequence[tuple[str, str]]) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:24]
 
 
+def prefixes_of(digests: Sequence[str]) -> list[str]:
+    """A digest of each beginning of the messages, the shortest first."""
+    prefixes, hashed = list[str](), hashlib.sha256()
+    for each in digests:
+        hashed.update(each.encode())
+        prefixes.append(hashed.copy().hexdigest()[:24])
+    return prefixes
+
+
 def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
     """What of `body` is new to `session`, whose last request had the messages `known`."""
     items, digests = body.items, body.digests

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import json
 
-from app.core.events import PartStarted, ResponseEnded
-from app.core.session import Call, Turn
+from app.core.decide import AT_AGENT
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallStarted,
+    Event,
+    PartStarted,
+    ResponseEnded,
+)
+from app.core.reducer import digest
+from app.core.session import Call, Session, Turn
+from app.core.tools import text_result
 from app.protocols.answer_edits import (
     Arguments,
     Edit,
@@ -16,7 +27,9 @@ from app.protocols.answer_edits import (
 )
 from app.protocols.base import Spanned
 from app.protocols.registry import codec
+from app.schema.validate import check_call
 from app.tap.history import fingerprint_of_answer
+from app.tap.relay import STOPPED
 
 STREAMS = ("text/event-stream", "application/x-ndjson")
 """Media types of answers whose frames leave as they come; others are held whole."""
@@ -120,3 +133,32 @@ def _as_written(call: Call, arguments: str) -> str:
     """Edited arguments as the model would have written them: a free-form tool gets the text."""
     text = json.loads(arguments).get("input") if call.freeform else None
     return text if isinstance(text, str) else arguments
+
+
+def passed_on(session: Session, turn: Turn) -> list[Event]:
+    """The calls of an answer that is passed on run at the agent."""
+    events: list[Event] = []
+    for call in turn.calls if turn.end is not None else ():
+        shown = digest(session, call, "")
+        problems = tuple(check_call(call.tool, call.name, call.written))
+        events.append(CallChecked(call.id, problems, digest=shown))
+        events.append(
+            CallDecided(call.id, "run", "rule", AT_AGENT, shown, anyway=True, where="agent")
+        )
+        events.append(CallStarted(call.id, call.attempt))
+    return events
+
+
+def denials(session: Session, turn: Turn) -> list[Event]:
+    """What ends the calls that are held where the user stops the session."""
+    events: list[Event] = []
+    for call in turn.calls:
+        shown = call.digest or digest(session, call, "")
+        if call.status == "proposed":
+            events.append(CallChecked(call.id, digest=shown))
+        if call.status in ("proposed", "waiting"):
+            events.append(CallDecided(call.id, "deny", digest=shown, text=STOPPED, where="agent"))
+        if call.status != "done":
+            denial = text_result(STOPPED, is_error=True, kind="denied")
+            events.append(CallEnded(call.id, denial))
+    return events

@@ -13,19 +13,16 @@ import asyncio
 import hashlib
 import hmac
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from app.core.decide import AT_AGENT
-from app.core.errors import NotFound, Refused, StoreUnwritable
+from app.core.errors import NotFound, Refused, StoreError, StoreUnwritable
 from app.core.events import (
     AnswerPassed,
-    CallChecked,
-    CallDecided,
-    CallEnded,
     CallInterrupted,
     CallStarted,
     ClientGone,
@@ -34,18 +31,18 @@ from app.core.events import (
     RequestSent,
     ResponseStarted,
     SettingsChanged,
+    StopAt,
     Tapped,
     TurnDropped,
     Warned,
 )
-from app.core.reducer import digest
 from app.core.session import Session, Turn, snapshot
 from app.core.settings import Limits, Protocol, Settings
-from app.core.tools import text_result
 from app.engine.engine import Engine
 from app.engine.responses import PreparedRequest, Received
+from app.engine.rules import ALWAYS
 from app.engine.runner import FollowedAnswer
-from app.engine.sessions import LiveSession, title_of
+from app.engine.sessions import LiveSession, title_of, uncancelled
 from app.exchange.parsers import Unreadable
 from app.exchange.requests_import import (
     ImportedRequest,
@@ -58,7 +55,6 @@ from app.exchange.requests_import import (
 from app.net.client import CODINGS, Decompressor, NetworkError, request_id
 from app.protocols.registry import codec
 from app.protocols.request import AnswerMessage, PromptMessage, RequestSetup, ResultMessage
-from app.schema.validate import check_call
 from app.secrets.detection import AGENTS_OWN
 from app.secrets.names import may_name_secret
 from app.tap.history import (
@@ -68,16 +64,22 @@ from app.tap.history import (
     ThreadName,
     fingerprint_of_parts,
     fingerprint_of_turn,
+    prefixes_of,
     read_body,
     tail_of,
     thread_of,
 )
-from app.tap.holding import STREAMS, HeldAnswer
+from app.tap.holding import STREAMS, HeldAnswer, denials, passed_on
 from app.tap.relay import STOPPED, AgentRequest, AnswerHead, RawHeaders
 from app.tap.taps import Taps, without_key
 
+logger = logging.getLogger("playground")
+
 MOST_KNOWN = 20_000
 """Calls and answers, over all taps, by which a session is found again."""
+
+MOST_THREADS = 500
+"""Sessions of which it is remembered what their last request had; of others it is read again."""
 
 MOST_WAITING = 50
 """Answers that are kept for agents that have gone while calls of theirs were held."""
@@ -154,11 +156,11 @@ class AgentSessions:
         self.taps = taps
         self.keepalive_s = keepalive_s
         self._key = key
-        self._named: dict[tuple[str, str, str], str] = {}
+        self._named: OrderedDict[tuple[str, str, str], str] = OrderedDict()
         self._by_call: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._by_answer: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._by_request: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._threads: dict[str, Thread] = {}
+        self._threads: OrderedDict[str, Thread] = OrderedDict()
         self._open: dict[str, AgentExchange] = {}
         self._waiting: OrderedDict[str, HeldAnswer] = OrderedDict()
         self._known_taps: set[str] = set()
@@ -176,10 +178,15 @@ class AgentSessions:
         protocol = protocol_of(request.url, None) if request.method == "POST" else None
         if protocol is None or request.body is None:
             return None
+        exchange.holds = self._keeps_back(request.tap.stop_at)  # also where what follows fails
         much = len(request.body) > MUCH
-        asked = await asyncio.to_thread(self._read, request, protocol) if much else None
-        asked = asked or self._read(request, protocol)
+        asked = (
+            await asyncio.to_thread(self._read, request, protocol)
+            if much
+            else self._read(request, protocol)
+        )
         if asked is None:
+            exchange.holds = False
             return None
         async with self._placing:
             place = await self._place(asked)
@@ -187,6 +194,8 @@ class AgentSessions:
             if before := self._open.get(session_id):
                 await before.finish()
             async with self.engine.sessions.holding(session_id) as live:
+                if live.session.stopped:
+                    raise Refused(STOPPED)
                 begun = await self._join(live, asked) or await self._take(
                     live, asked, place, exchange
                 )
@@ -215,7 +224,10 @@ class AgentSessions:
                 self._by_call[tap, call.provider_id] = session_id
         if fingerprint := fingerprint_of_turn(turn):
             self._by_answer[tap, fingerprint] = session_id
-        for known in (self._by_call, self._by_answer, self._by_request):
+        remembered: tuple[OrderedDict[Any, str], ...] = (
+            *(self._by_call, self._by_answer, self._by_request, self._named),
+        )
+        for known in remembered:
             while len(known) > MOST_KNOWN:
                 known.popitem(last=False)
 
@@ -289,7 +301,7 @@ class AgentSessions:
     def _unanswered(self, tap: str, body: AgentBody) -> Place | None:
         """A session whose last request this one repeats, or goes on from: it is the one, where
         that has got no answer."""
-        for known in reversed(_prefixes(body.digests)):
+        for known in reversed(prefixes_of(body.digests)):
             if session_id := self._by_request.get((tap, known)):
                 return Place(session_id, "message")
         return None
@@ -298,19 +310,33 @@ class AgentSessions:
         """After a start: the newest sessions of the tap, by all that they can be found by."""
         if tap in self._known_taps:
             return
-        self._known_taps.add(tap)
         for session_id in reversed(await self.engine.log.tapped(tap, MOST_LOOKED_AT)):
-            async with self.engine.sessions.holding(session_id) as live:
-                for turn in live.session.turns:
-                    self.learn(tap, session_id, turn)
-                last, thread = live.session.turn, self._threads.setdefault(session_id, Thread())
-                if last is None or last.received is None:
-                    continue
-                if known := self._known(live.session, thread):
-                    self._by_request[tap, _prefixes(known)[-1]] = session_id
-                if last.settings.tools:
-                    name = thread_of((k.encode(), v.encode()) for k, v in last.received.ids.items())
-                    self._named[tap, name.thread, name.agent] = session_id
+            try:
+                async with self.engine.sessions.holding(session_id) as live:
+                    self._know_session(tap, live)
+            except (NotFound, StoreError) as error:
+                logger.error("What asks at a tap may go on with session %s: %s", session_id, error)
+        self._known_taps.add(tap)
+
+    def _know_session(self, tap: str, live: LiveSession) -> None:
+        for turn in live.session.turns:
+            self.learn(tap, live.id, turn)
+        last = live.session.turn
+        if last is None or last.received is None:
+            return
+        if known := self._known(live.session, self._thread(live.id)):
+            self._by_request[tap, prefixes_of(known)[-1]] = live.id
+        if last.settings.tools:
+            name = thread_of((k.encode(), v.encode()) for k, v in last.received.ids.items())
+            self._named[tap, name.thread, name.agent] = live.id
+
+    def _thread(self, session_id: str) -> Thread:
+        """What is remembered of the session: of many that of the last ones asked about."""
+        thread = self._threads.setdefault(session_id, Thread())
+        self._threads.move_to_end(session_id)
+        while len(self._threads) > MOST_THREADS:
+            self._threads.popitem(last=False)
+        return thread
 
     async def _create(self, asked: ReadRequest, place: Place) -> str:
         request, name = asked.request, asked.name
@@ -328,7 +354,7 @@ class AgentSessions:
     async def _join(self, live: LiveSession, asked: ReadRequest) -> Begun | None:
         """The answer that is here, where this is the last request once more and nobody got that.
         The caller holds the session."""
-        turn, thread = live.session.turn, self._threads.setdefault(live.id, Thread())
+        turn, thread = live.session.turn, self._thread(live.id)
         if turn is None or turn.end is None or turn.response is None or turn.passed is not None:
             return None
         known = self._known(live.session, thread)
@@ -353,9 +379,7 @@ class AgentSessions:
     ) -> Begun:
         """The caller holds the session."""
         session, now = live.session, self.engine.sessions.clock()
-        if session.stopped:
-            raise Refused(STOPPED)
-        thread = self._threads.setdefault(live.id, Thread())
+        thread = self._thread(live.id)
         tail = tail_of(session, self._known(session, thread), asked.body)
         settings = self._settings(session, thread, asked)
         received = self._received(live.id, asked, place)
@@ -367,13 +391,13 @@ class AgentSessions:
         thread.known = asked.body.digests
         tap = asked.request.tap.id
         if asked.body.digests:
-            self._by_request[tap, _prefixes(asked.body.digests)[-1]] = live.id
+            self._by_request[tap, prefixes_of(asked.body.digests)[-1]] = live.id
 
         async def ended(live: LiveSession) -> None:
             """Nobody has the end of the answer yet: what the agent runs is in the log before."""
             turn = live.session.turns[number - 1]
             if not (exchange.holds and turn.holds):
-                await self.engine.sessions.append(live, _at_agent(live.session, turn))
+                await self.engine.sessions.append(live, passed_on(live.session, turn))
             self.learn(tap, live.id, turn)
 
         followed = self.engine.runner.follow(live, _prepared(asked, sent, settings), ended)
@@ -381,8 +405,6 @@ class AgentSessions:
 
     def _received(self, session_id: str, asked: ReadRequest, place: Place) -> RequestReceived:
         request, stop_at = asked.request, asked.request.tap.stop_at
-        rules = self.engine.rules.of(session_id)
-        kept_back = any(rule.enabled and rule.action != "run" for rule in rules)
         return RequestReceived(
             without_key(request.target),
             asked.name.ids,
@@ -391,8 +413,14 @@ class AgentSessions:
             len(request.body or b""),
             len(asked.body.items),
             stop_at,
-            kept_back or stop_at in ("unruled", "calls"),
+            self._keeps_back(stop_at, session_id),
         )
+
+    def _keeps_back(self, stop_at: StopAt, session_id: str = ALWAYS) -> bool:
+        """Whether any call may have to be decided before the agent gets it."""
+        rules = self.engine.rules.of(session_id)
+        kept_back = any(rule.enabled and rule.action != "run" for rule in rules)
+        return kept_back or stop_at in ("unruled", "calls")
 
     def _known(self, session: Session, thread: Thread) -> Sequence[str]:
         """The digests of the messages that the last request had."""
@@ -508,47 +536,9 @@ def _prepared(asked: ReadRequest, sent: RequestSent, settings: Settings) -> Prep
     )
 
 
-def _prefixes(digests: Sequence[str]) -> list[str]:
-    """A digest of each beginning of the messages, the shortest first."""
-    prefixes, hashed = list[str](), hashlib.sha256()
-    for each in digests:
-        hashed.update(each.encode())
-        prefixes.append(hashed.copy().hexdigest()[:24])
-    return prefixes
-
-
-def _at_agent(session: Session, turn: Turn) -> list[Event]:
-    """The calls of an answer that is passed on run at the agent."""
-    events: list[Event] = []
-    for call in turn.calls if turn.end is not None else ():
-        shown = digest(session, call, "")
-        problems = tuple(check_call(call.tool, call.name, call.written))
-        events.append(CallChecked(call.id, problems, digest=shown))
-        events.append(
-            CallDecided(call.id, "run", "rule", AT_AGENT, shown, anyway=True, where="agent")
-        )
-        events.append(CallStarted(call.id, call.attempt))
-    return events
-
-
 def _is_stream(headers: Mapping[str, str]) -> bool:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in STREAMS
-
-
-def _denials(session: Session, turn: Turn) -> list[Event]:
-    """What ends the calls that are held where the user stops the session."""
-    events: list[Event] = []
-    for call in turn.calls:
-        shown = call.digest or digest(session, call, "")
-        if call.status == "proposed":
-            events.append(CallChecked(call.id, digest=shown))
-        if call.status in ("proposed", "waiting"):
-            events.append(CallDecided(call.id, "deny", digest=shown, text=STOPPED, where="agent"))
-        if call.status != "done":
-            denial = text_result(STOPPED, is_error=True, kind="denied")
-            events.append(CallEnded(call.id, denial))
-    return events
 
 
 def _title(item: Any) -> str:
@@ -585,6 +575,10 @@ class AgentExchange:
 
     async def begin(self) -> AnswerHead | None:
         self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
+        # To its end, also where the client leaves meanwhile: what was begun in the log is ended.
+        return await uncancelled(asyncio.create_task(self._begin()))
+
+    async def _begin(self) -> AnswerHead | None:
         begun = await self._sessions.begin(self)
         if begun is None:
             return None
@@ -643,13 +637,24 @@ class AgentExchange:
             return
         if self._followed is not None:
             await self._log(Received(self._clock(), trouble=trouble, ended=True))
-        if self._held is not None:
-            async for keepalive in self._until_decided(self._held, trouble is None):
-                yield keepalive
-        last, self._kept = self._counted(self._kept), b""
-        await self.finish()
+        try:
+            if self._held is not None:
+                async for keepalive in self._until_decided(self._held, trouble is None):
+                    yield keepalive
+            last, self._kept = self._counted(self._kept), b""
+            await self.finish()
+        except Exception:
+            self._left = True  # it gets no more, and may ask again
+            await self._give_up()
+            raise
         if last:
             yield last
+
+    async def _give_up(self) -> None:
+        try:
+            await self.finish()
+        finally:
+            self._sessions.over(self)
 
     async def _until_decided(self, held: HeldAnswer, clean: bool) -> AsyncIterator[bytes]:
         """While the calls wait for decisions, what keeps the client waiting; then the rest of the
@@ -675,7 +680,7 @@ class AgentExchange:
                 return False  # its end is not saved yet
             if turn.holds:
                 if live.session.stopped:
-                    await engine.sessions.append(live, _denials(live.session, turn))
+                    await engine.sessions.append(live, denials(live.session, turn))
                 if any(call.status in ("proposed", "waiting") for call in turn.calls):
                     return False
             rest, changed = held.rest(turn, clean=clean)
@@ -715,12 +720,15 @@ class AgentExchange:
                     self.recording, self._size, self._hash.hexdigest(), self._changed, says
                 )
                 gone = self._left and (turn.end is None or waits)
-                await engine.sessions.append(live, [ClientGone(self.recording) if gone else passed])
-                self._sessions.learn(self.request.tap.id, self.session_id, turn)
-            if waits and self._held is not None:
-                self._sessions.wait(self, self._held)
-            else:
-                self._sessions.over(self)
+                event = ClientGone(self.recording) if gone else passed
+                try:
+                    await engine.sessions.append(live, [event])
+                    self._sessions.learn(self.request.tap.id, self.session_id, turn)
+                finally:
+                    if waits and self._held is not None:
+                        self._sessions.wait(self, self._held)
+                    else:
+                        self._sessions.over(self)
 
     def _note(self) -> None:
         """It was no conversation."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -34,6 +35,11 @@ MOST_READ = 64 * 1024 * 1024
 LOST = "The answer was being changed here when something went wrong; ask again."
 
 STOPPED = "The user stopped this session in the playground; it can be let go on there."
+
+UNHELD = (
+    "This request could not be recorded, so its calls could not wait for a decision: it was not "
+    "sent. The log of the playground says why; ask again, or let the tap stop at nothing."
+)
 
 LEAVING_S = 1.0
 """How long an Exchange may take to end when the server does."""
@@ -69,7 +75,8 @@ class Exchange(Protocol):
     `begin`; `answered` and any number of `pass_on`; `ending`, or `leave`, once. Where the client
     goes it is cancelled in what it does, be it `ending`, and `leave` follows. Refused (core/errors)
     by `begin` is the answer, with status 403, and nothing follows. Any other error is logged, and
-    the bytes pass it by from then on; where it `holds` back any, the answer is cut instead. When
+    the bytes pass it by from then on; where it `holds` back any, the answer is cut instead, and a
+    request that could not `begin` is refused with status 503. When
     `stopped` is set the answer ends where it is, and `ending` is told so."""
 
     stopped: asyncio.Event
@@ -266,6 +273,9 @@ class _Passage:
         except errors.Refused as refused:
             await self._refuse(403, str(refused))
             return
+        except Refused as refused:
+            await self._refuse(refused.status, refused.sentence)
+            return
         if head is not None:
             await self._start(head.status, head.headers)
             await self._end(None)
@@ -301,8 +311,9 @@ class _Passage:
     async def stop(self) -> None:
         """End it where it is."""
         trouble = NetworkError("interrupted", STOPPED, began=self.started)
-        async for _ in self.watched.ending(trouble):
-            pass  # no more leaves
+        with suppress(NetworkError):
+            async for _ in self.watched.ending(trouble):
+                pass  # no more leaves
         if not self.started:
             await self._refuse(403, STOPPED)
 
@@ -435,7 +446,8 @@ class _Watched:
         return self._exchange.holds
 
     async def begin(self) -> AnswerHead | None:
-        """Refused where the exchange refuses it; then it is over."""
+        """Refused where the exchange refuses it, or fails and was to hold something back; then it
+        is over."""
         try:
             return await self._exchange.begin()
         except errors.Refused:
@@ -443,6 +455,9 @@ class _Watched:
             raise
         except Exception as error:
             self._failed(error)
+            if self._exchange.holds:
+                self._ended = True
+                raise Refused(503, UNHELD) from None
             return None
 
     def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
@@ -452,6 +467,8 @@ class _Watched:
             return self._exchange.answered(status, headers)
         except Exception as error:
             self._failed(error)
+            if self._exchange.holds:
+                raise NetworkError("interrupted", LOST, began=True) from None
             return headers
 
     async def pass_on(self, data: bytes) -> bytes:

@@ -46,6 +46,12 @@ class FakeAgent:
 
     async def ask(self, *content: Any) -> Exchange:
         """Its history goes out, with a message of `content` (blocks, or texts) behind it."""
+        exchange = self.exchange(*content)
+        await exchange.begin()
+        return exchange
+
+    def exchange(self, *content: Any) -> Exchange:
+        """The same, before it begins."""
         blocks = [{"type": "text", "text": c} if isinstance(c, str) else c for c in content]
         if blocks:
             self.messages.append({"role": "user", "content": blocks})
@@ -56,7 +62,7 @@ class FakeAgent:
             "tools": list(self.tools),
             "messages": self.messages,
         }
-        exchange = self.sessions.observe(
+        return self.sessions.observe(
             AgentRequest(
                 self.tap,
                 "anthropic",
@@ -69,8 +75,6 @@ class FakeAgent:
                 self.sessions.engine.sessions.clock(),
             )
         )
-        await exchange.begin()
-        return exchange
 
     async def answer(self, exchange: Exchange, *content: Any, reason: str = "") -> None:
         """The model's answer comes, and is passed on whole: texts, and calls as (name, input)."""

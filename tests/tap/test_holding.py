@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import StoreUnwritable
-from app.core.events import CallChecked, CallDecided, RequestSent
+from app.core.errors import Refused, StoreUnwritable
+from app.core.events import CallChecked, CallDecided, RequestSent, Warned
 from app.core.rules import Rule
 from app.core.session import Call, Part, Session, Turn
 from app.core.settings import Settings
@@ -21,11 +21,12 @@ from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.protocols.answer_edits import Arguments
+from app.tap import recording
 from app.tap.holding import edits_of
 from app.tap.relay import Exchange
 from tests.engine.running import events_of, running
 from tests.engine.unwritable import FullDisk
-from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, made
+from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, made, worked
 
 pytestmark = pytest.mark.anyio
 
@@ -180,3 +181,70 @@ def test_a_free_form_call_that_was_edited_gets_text() -> None:
     turn = Turn(1, RequestSent(1, "openai_responses", "POST", "", {}, "", ""), SETTINGS, 1, 0)
     turn.calls.append(call)
     assert edits_of(turn) == {0: Arguments("new")}
+
+
+async def test_stop_holds_before_the_agent_asks_until_it_is_let_go_on(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "nothing") as (engine, agent):
+        session_id = await worked(agent)
+        await engine.runner.stop(session_id)
+        with pytest.raises(Refused, match="stopped this session"):
+            await agent.ask("And now?")
+        await engine.runner.resume(session_id)
+        await agent.answer(await agent.ask(), "Now.")
+        async with engine.sessions.holding(session_id) as live:
+            assert [turn.text for turn in live.session.turns][-1] == "Now."
+
+
+async def test_an_agent_that_leaves_while_its_request_is_taken_in_leaves_nothing_open(
+    tmp_path: Path,
+) -> None:
+    """Wherever it is cut, the next request of the session follows."""
+    async with stopping(tmp_path, "nothing") as (engine, agent):
+        session_id = await worked(agent)
+        agent.messages.append({"role": "user", "content": "And b?"})
+        for turns in range(0, 40, 3):
+            exchange = agent.exchange()
+            asking = asyncio.create_task(exchange.begin())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await asking
+            await exchange.leave()
+        await agent.answer(await agent.ask(), "There is no b.")
+        async with engine.sessions.holding(session_id) as live:
+            assert not [turn.number for turn in live.session.turns if turn.open]
+            assert live.session.answer == "There is no b."
+        assert len(await engine.log.tapped(agent.tap.id, 10)) == 1
+
+
+async def test_what_cannot_be_recorded_is_not_sent_where_it_is_to_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay refuses where an exchange that holds cannot begin."""
+    async with stopping(tmp_path) as (engine, agent):
+        disk = FullDisk(engine, monkeypatch)
+        disk.on = True
+        exchange = agent.exchange("List.")
+        with pytest.raises(StoreUnwritable):
+            await exchange.begin()
+        assert exchange.holds
+        assert not agent.sessions._open
+
+
+async def test_of_many_sessions_little_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is forgotten is read again: both go on where they were."""
+    monkeypatch.setattr(recording, "MOST_THREADS", 1)
+    async with stopping(tmp_path, "nothing") as (engine, agent):
+        other = FakeAgent(agent.sessions, agent.tap, answered=100)
+        for asking, prompt in ((agent, "List a."), (other, "List b.")) * 2:
+            await asking.answer(await asking.ask(prompt), f"{prompt} That is it.", BASH)
+            asking_again = await asking.ask(asking.result("Bash", "x"))
+            await asking.answer(asking_again, f"{prompt} Done.")
+        sessions = await engine.log.tapped(agent.tap.id, 10)
+        assert len(sessions) == 2
+        assert len(agent.sessions._threads) == 1
+        for session_id in sessions:
+            assert not events_of(await engine.log.events(session_id), Warned)
