@@ -107,10 +107,21 @@ class Quoted:
 
         Of a doubled key the last one counts, as everywhere.
         """
+        at = self._find(path)
+        return at._text[at._start : at._end].strip(BLANK) if at is not None else ""
+
+    def span(self, *path: str | int) -> tuple[int, int]:
+        """Where the value at `path` starts and ends in the text. KeyError where there is none."""
+        at = self._find(path)
+        if at is None:
+            raise KeyError(path)
+        return at._start, at._end
+
+    def _find(self, path: Iterable[str | int]) -> Quoted | None:
         at: Quoted | None = self
         for key in path:
             at = at._read().get(key) if at is not None else None
-        return at._text[at._start : at._end].strip(BLANK) if at is not None else ""
+        return at
 
     def _read(self) -> dict[str | int, Quoted]:
         if self._members is None:

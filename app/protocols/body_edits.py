@@ -1,0 +1,428 @@
+"""Changes the body of a request on its way to the provider: results, and answers put back.
+
+An agent keeps its own history and sends it whole each time: a result that the user edited comes as
+it was in each later request, and of an answer whose calls were answered here comes what the agent
+got of it. Every byte that is not edited stays (spaces, order, escapes, doubled keys). Pure; how a
+protocol writes results is in its folder's `history`, and where they are is said by its reader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.arguments import canonical
+from app.core.messages import MessagePart
+from app.protocols.history_form import HistoryForm, ResultEdit
+from app.protocols.json_edits import change_json, dumped
+from app.protocols.raw_json import DECODER, Quoted, parse_json
+from app.protocols.registry import HISTORIES, REQUEST_READERS
+from app.protocols.request import (
+    AnswerMessage,
+    Body,
+    Position,
+    PromptMessage,
+    RequestItem,
+    RequestNotes,
+    ResultMessage,
+)
+
+__all__ = ["ProviderAnswer", "ResultEdit", "edit_results", "replace_answer", "result_keys"]
+
+
+@dataclass(frozen=True)
+class ProviderAnswer:
+    """An answer as the provider gave it. `content` is the JSON that says it in a history: the
+    message of the assistant, Gemini's content, or the array of output items of Responses.
+
+    `results` are what its calls came to here, in their order; None, and whatever is missing at the
+    end, for calls that the agent ran.
+    """
+
+    content: bytes
+    results: Sequence[ResultEdit | None] = ()
+
+
+def result_keys(protocol: str, value: Any) -> dict[Position, str]:
+    """The key of each result in a parsed body, by its `ResultMessage.at`; the same in every later
+    body of the conversation.
+
+    It is the provider's id of the call. Where a provider gave several calls one id, the further
+    ones have their number behind it. Where a call has no id (Gemini, Ollama), a digest of its name,
+    its arguments and its number among equal calls takes its place: so it does not depend on what
+    else the agent still has in its history.
+    """
+    return {paired.result.at: paired.key for paired in _paired(_items(protocol, value))}
+
+
+def edit_results(protocol: str, body: bytes, edits: Mapping[str, ResultEdit]) -> bytes:
+    """`body` with these edits of its results, by `result_keys`; other keys change nothing.
+
+    All content of a result is replaced, its images too. What else it has stays, and a mark of the
+    cache in its content. The same bytes where the body is no JSON.
+    """
+    sent = _SentBody.read(protocol, body) if edits else None
+    if sent is None:
+        return body
+    changed = sent.edited_results(edits)
+    return sent.spliced(changed) if changed else body
+
+
+def replace_answer(
+    protocol: str, body: bytes, at: Sequence[int], answers: Sequence[ProviderAnswer]
+) -> bytes:
+    """`body` with the provider's own `answers` where the agent has its copy of the answer that it
+    got of them: the elements at the places `at` of messages, contents or input.
+
+    Each answer but the last is followed by the results of all its calls. Those of the last are
+    put with the agent's own results behind it, in the order of the calls, ahead of all else; ids
+    that the agent made up become the provider's. A mark of the cache in the copy stays, on the last
+    answer. Places behind `at` move and keys may: of several answers the last is replaced first, and
+    results are edited before. ValueError where there is no such place, or `answers` are none or no
+    JSON, or a call before the last answer has no result.
+    """
+    sent = _SentBody.read(protocol, body)
+    if not answers:
+        raise ValueError("There is no answer to put back.")
+    if sent is None or not at or not set(at) <= set(range(len(sent.elements))):
+        raise ValueError("The body has no such answer.")
+    return sent.spliced(_Replacement(sent, sorted(set(at)), answers).slices())
+
+
+Slices = Mapping[tuple[int, int], str]
+"""New text by the half-open span of the text that it replaces; spans do not overlap."""
+
+
+class _SentBody:
+    """A body as text and as value. A byte that is no UTF-8 is half a character in the text, and
+    the same byte again in what is `spliced`."""
+
+    def __init__(self, protocol: str, text: str, value: Any) -> None:
+        self.protocol, self.text, self.value = protocol, text, value
+        self.quoted = Quoted(text)
+        self.form: HistoryForm = HISTORIES[protocol]
+        elements = value.get(self.form.member) if isinstance(value, dict) else None
+        self.elements: Sequence[Any] = elements if isinstance(elements, list) else []
+
+    @classmethod
+    def read(cls, protocol: str, body: bytes) -> _SentBody | None:
+        """None where the body is no JSON."""
+        text = body.decode("utf-8", "surrogateescape")
+        try:
+            return cls(protocol, text, DECODER.decode(text))
+        except (ValueError, RecursionError):
+            return None
+
+    def edited_results(self, edits: Mapping[str, ResultEdit]) -> Slices:
+        keys = result_keys(self.protocol, self.value)
+        return {
+            self.quoted.span(*at): self._edited(at, edits[key])
+            for at, key in keys.items()
+            if key in edits
+        }
+
+    def _edited(self, at: Position, edit: ResultEdit) -> str:
+        return change_json(self.raw(at), self.form.write(_at(self.value, at), edit))
+
+    def raw(self, at: Position) -> str:
+        start, end = self.quoted.span(*at)
+        return self.text[start:end]
+
+    def spliced(self, slices: Slices) -> bytes:
+        out: list[str] = []
+        place = 0
+        for (start, end), new in sorted(slices.items()):
+            out += [self.text[place:start], new]
+            place = end
+        return "".join([*out, self.text[place:]]).encode("utf-8", "surrogateescape")
+
+
+class _Replacement:
+    """The provider's `answers` in place of the elements at `places` (sorted)."""
+
+    def __init__(
+        self, sent: _SentBody, places: Sequence[int], answers: Sequence[ProviderAnswer]
+    ) -> None:
+        self._sent, self._form, self._places = sent, sent.form, places
+        self._copy = [element for n in places if isinstance(element := sent.elements[n], dict)]
+        self._new: list[str] = []
+        self._slices: dict[tuple[int, int], str] = {}
+        for answer in answers[:-1]:
+            self._add(answer)
+        self._add_last(answers[-1])
+
+    def slices(self) -> Slices:
+        """The new elements at the first of the places, nothing at the others."""
+        first = self._places[0]
+        span = self._span(first)
+        self._slices[span] = self._separator(first).join(self._new)
+        for place in self._places[1:]:
+            self._take(place)
+        return self._slices
+
+    def _span(self, place: int) -> tuple[int, int]:
+        return self._sent.quoted.span(self._form.member, place)
+
+    def _take(self, place: int) -> None:
+        """The element goes with what separates it from the one before."""
+        self._slices[self._span(place - 1)[1], self._span(place)[1]] = ""
+
+    def _separator(self, place: int) -> str:
+        """What is between two elements near `place`."""
+        count = len(self._sent.elements)
+        if count < 2:
+            return ","
+        before = place if place + 1 < count else place - 1
+        return self._sent.text[self._span(before)[1] : self._span(before + 1)[0]]
+
+    def _add(self, answer: ProviderAnswer) -> None:
+        raws, values = _read_answer(answer.content)
+        calls = _calls(self._sent.protocol, values)
+        if len(answer.results) < len(calls) or None in answer.results[: len(calls)]:
+            raise ValueError("A call of an answer before the last one has no result.")
+        self._new += raws
+        results = [
+            self._result_text(call, edit, values)
+            for call, edit in zip(calls, answer.results, strict=False)
+            if edit is not None
+        ]
+        self._add_results(results)
+
+    def _add_results(self, results: Sequence[str]) -> None:
+        if not self._form.holder:
+            self._new += results
+        elif results:
+            self._new.append(f'{{"role":"user",{dumped(self._form.holder)}:[{",".join(results)}]}}')
+
+    def _result_text(self, call: MessagePart, edit: ResultEdit, answer: Sequence[Body]) -> str:
+        bare = self._form.make(call, answer)
+        return change_json(dumped(bare), self._form.write(bare, edit))
+
+    def _add_last(self, answer: ProviderAnswer) -> None:
+        raws, values = _read_answer(answer.content)
+        if marks := self._form.keep_mark(self._copy, values[-1]):
+            raws[-1] = change_json(raws[-1], marks)
+        self._new += raws
+        calls = _calls(self._sent.protocol, values)
+        ours = {
+            n: self._result_text(call, edit, values)
+            for n, (call, edit) in enumerate(zip(calls, answer.results, strict=False))
+            if edit is not None
+        }
+        agents = self._own_results(calls, ours)
+        if not ours:
+            for at, raw in agents.values():
+                if raw != self._sent.raw(at):
+                    self._slices[self._sent.quoted.span(*at)] = raw
+        elif self._form.holder:
+            self._put_into_holder(len(calls), ours, agents)
+        else:
+            both = {**ours, **{n: raw for n, (_, raw) in agents.items()}}
+            self._new += [both[n] for n in range(len(calls)) if n in both]
+            for at, _ in agents.values():
+                self._take(_place_of(at))
+
+    def _own_results(
+        self, calls: Sequence[MessagePart], ours: Mapping[int, str]
+    ) -> dict[int, tuple[Position, str]]:
+        """The agent's results of the last answer, by the number of the call among the provider's
+        `calls`: where each is, and its text with the provider's id."""
+        first, member = self._places[0], self._form.member
+        copied_ids = [
+            (part.call_id, place)
+            for place in range(first, self._places[-1] + 1)
+            for part in _calls(self._sent.protocol, [self._sent.elements[place]])
+        ]
+        copied = [n for n, (_, place) in enumerate(copied_ids) if place in self._places]
+        left = [n for n in range(len(calls)) if n not in ours]
+        by_id = {calls[n].call_id: n for n in left if calls[n].call_id}
+        ids = [copied_ids[n][0] for n in copied]
+        numbers: dict[int, int] = {}
+        if all(id_ in by_id for id_ in ids):
+            numbers = {n: by_id[id_] for n, id_ in zip(copied, ids, strict=True)}
+        elif len(copied) == len(left):
+            numbers = dict(zip(copied, left, strict=True))
+        own: dict[int, tuple[Position, str]] = {}
+        rest = {member: self._sent.elements[first:]}
+        for paired in _paired(_items(self._sent.protocol, rest)):
+            number = numbers.get(paired.number)
+            if number is None or number in own:
+                continue
+            _, place, *inner = paired.result.at
+            at = (member, first + int(place), *inner)
+            own[number] = at, self._renamed(at, calls[number].call_id)
+        return own
+
+    def _renamed(self, at: Position, call_id: str) -> str:
+        value, raw = _at(self._sent.value, at), self._sent.raw(at)
+        where = self._form.id_of(value)
+        old = _at(value, where)
+        if old in (None, call_id):
+            return raw
+        return change_json(raw, {where: dumped(call_id) if call_id else None})
+
+    def _put_into_holder(
+        self, count: int, ours: Mapping[int, str], agents: Mapping[int, tuple[Position, str]]
+    ) -> None:
+        """All results first in the element of the user that follows; in one of their own where
+        there is none."""
+        place = self._following()
+        if place is None:
+            self._add_results([ours[n] for n in range(count) if n in ours])
+            return
+        both = dict(ours)
+        gone: set[int] = set()
+        for number, (at, raw) in agents.items():
+            if _place_of(at) == place:
+                both[number] = raw
+                gone.add(int(at[-1]))
+        element = self._sent.elements[place]
+        results = [both[number] for number in range(count) if number in both]
+        content = element.get(self._form.holder)
+        where = (self._form.member, place, self._form.holder)
+        rest: list[str] = []
+        opening, between, closing = "", ",", ""
+        if isinstance(content, str) and content.strip():
+            rest = [f'{{"type":"text","text":{self._sent.raw(where)}}}']
+        elif isinstance(content, list) and content:
+            raw = self._sent.raw(where)
+            base = self._sent.quoted.span(*where)[0]
+            spans = [self._sent.quoted.span(*where, n) for n in range(len(content))]
+            rest = [
+                self._sent.text[start:end] for n, (start, end) in enumerate(spans) if n not in gone
+            ]
+            opening, closing = raw[1 : spans[0][0] - base], raw[spans[-1][1] - base : -1]
+            if len(spans) > 1:
+                between = self._sent.text[spans[0][1] : spans[1][0]]
+        new = f"[{opening}{between.join([*results, *rest])}{closing}]"
+        if self._form.holder in element:
+            self._slices[self._sent.quoted.span(*where)] = new
+        else:
+            span = self._span(place)
+            changed = change_json(self._sent.text[slice(*span)], {(self._form.holder,): new})
+            self._slices[span] = changed
+
+    def _following(self) -> int | None:
+        """The place of the user's element behind the answer; what the system says is passed by."""
+        for place in range(self._places[-1] + 1, len(self._sent.elements)):
+            element = self._sent.elements[place]
+            role = element.get("role", "user") if isinstance(element, dict) else ""
+            if role != "system":
+                return place if role == "user" else None
+        return None
+
+
+def _place_of(at: Position) -> int:
+    return int(at[1])
+
+
+def _at(value: Any, path: Position) -> Any:
+    """The value at `path`, None where there is none."""
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def _read_answer(content: bytes) -> tuple[list[str], list[Any]]:
+    """The elements of an answer, each as text and as value."""
+    text = content.decode("utf-8", "surrogateescape").strip()
+    value = parse_json(text)
+    if not isinstance(value, list):
+        value, text = [value], f"[{text}]"
+    if not value or not all(isinstance(element, dict) for element in value):
+        raise ValueError("The answer is no JSON object, and no array of some.")
+    quoted = Quoted(text)
+    return [quoted.member(place) for place in range(len(value))], value
+
+
+# Which result belongs to which call.
+
+
+@dataclass(frozen=True)
+class _PairedResult:
+    """`number` is which of all calls it belongs to, -1 where none is known."""
+
+    result: ResultMessage
+    key: str
+    number: int = -1
+
+
+@dataclass(frozen=True)
+class _WaitingCall:
+    part: MessagePart
+    key: str
+    number: int
+
+
+def _items(protocol: str, value: Any) -> Iterator[RequestItem]:
+    reader = REQUEST_READERS[protocol]
+    return reader.items(value if isinstance(value, dict) else {}, RequestNotes(protocol))
+
+
+def _calls(protocol: str, elements: Sequence[Any]) -> list[MessagePart]:
+    """The calls in these elements of a history."""
+    items = _items(protocol, {HISTORIES[protocol].member: elements})
+    answers = (item for item in items if isinstance(item, AnswerMessage))
+    return [part for answer in answers for part in answer.parts if part.kind == "call"]
+
+
+def _paired(items: Iterator[RequestItem]) -> Iterator[_PairedResult]:
+    """Results by the id of their call, else by its name and their order."""
+    seen: Counter[str] = Counter()
+    open_calls: list[_WaitingCall] = []
+    count = 0
+    for item in items:
+        match item:
+            case PromptMessage(role="user"):
+                open_calls.clear()
+            case AnswerMessage():
+                for part in item.parts:
+                    if part.kind == "call":
+                        open_calls.append(
+                            _WaitingCall(part, _numbered(_name_of(part), seen), count)
+                        )
+                        count += 1
+            case ResultMessage():
+                call = _answered(item, open_calls)
+                if call is not None:
+                    open_calls.remove(call)
+                    yield _PairedResult(item, call.key, call.number)
+                elif item.call_id:
+                    more = max(seen[item.call_id], 1)
+                    key = item.call_id if more == 1 else f"{item.call_id}~{more}"
+                    yield _PairedResult(item, key)
+                else:
+                    yield _PairedResult(item, _numbered(_digest(item.name), seen))
+
+
+def _answered(item: ResultMessage, open_calls: Sequence[_WaitingCall]) -> _WaitingCall | None:
+    for call in open_calls:
+        if item.call_id and call.part.call_id == item.call_id:
+            return call
+    for call in open_calls:
+        if (not item.call_id or not call.part.call_id) and item.name in ("", call.part.name):
+            return call
+    return None
+
+
+def _name_of(part: MessagePart) -> str:
+    return part.call_id or _digest(part.name, canonical(part.text))
+
+
+def _digest(*words: str) -> str:
+    return "~" + hashlib.sha256(json.dumps(words).encode()).hexdigest()[:24]
+
+
+def _numbered(name: str, seen: Counter[str]) -> str:
+    """`name`; from the second time on with its number."""
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}~{seen[name]}"
