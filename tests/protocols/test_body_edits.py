@@ -209,6 +209,14 @@ def test_names_of_gemini_in_either_case_and_images_in_results() -> None:
         assert json.loads(edit_results("gemini", body, {key: ResultEdit("no", True)})) == wanted
         exact = edit_results("gemini", body, {key: ResultEdit('{"n": 1.50}')})
         assert b'{"output":{"n": 1.50}}' in exact
+        half = edit_results("gemini", body, {key: ResultEdit('{"n": "\ud800"}')})
+        assert b'{"output":{"n": "\\ud800"}}' in half
+
+
+def test_bytes_that_are_no_text_stay() -> None:
+    body = three_results("anthropic").replace(b"result 1", b"result \xff\xed\xa0\x80")
+    edited = edit_results("anthropic", body, {"call_2": ResultEdit("another")})
+    assert edited == body.replace(b"result 2", b"another")
 
 
 def test_one_id_for_several_calls() -> None:
@@ -245,6 +253,19 @@ def test_a_key_without_an_id_stays_where_the_agent_shortens_its_history(protocol
     member = MEMBERS.get(protocol, "messages")
     value[member] = longer[member] + value[member]
     assert keys < set(result_keys(protocol, value).values())
+
+
+@pytest.mark.parametrize("protocol", ["gemini", "ollama"])
+def test_a_result_is_not_that_of_a_call_from_before_a_prompt(protocol: str) -> None:
+    turn = assistant(call_part("b", '{"x": 2}')), results(result_part("r"))
+    alone, stopped = (
+        request(user("Go."), *before, *turn)
+        for before in ([], [assistant(call_part("a", '{"x": 1}')), user("Stop.")])
+    )
+    bodies = (CODECS[protocol].encode(asked).body for asked in (alone, stopped))
+    values = (json.loads(without_ids(protocol, body)) for body in bodies)
+    [key], [same] = (result_keys(protocol, value).values() for value in values)
+    assert key == same
 
 
 # Any body, however it is written.
@@ -523,6 +544,8 @@ def test_ids_that_the_agent_made_up_become_the_providers(model: str) -> None:
         restored = replace_answer("gemini", copy, [1], gave("gemini", truth, here))
         assert items_of("gemini", restored) == items_of("gemini", truth)
         assert accepted_body("gemini", restored, model)
+        if "2.5" in model:
+            assert b'"id"' not in restored
 
 
 def anthropic_body(*messages: Any) -> bytes:
@@ -531,6 +554,7 @@ def anthropic_body(*messages: Any) -> bytes:
 
 CACHED = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
 MARKED = {"type": "text", "text": "Hi.", **CACHED}
+OTHER = {**MARKED, "cache_control": {"type": "ephemeral"}}
 
 
 def test_marks_of_the_cache_stay_where_the_agent_set_them() -> None:
@@ -560,6 +584,7 @@ def test_marks_of_the_cache_stay_where_the_agent_set_them() -> None:
         ({"content": [MARKED]}, "Hi.", {"content": [MARKED]}),
         ({"content": [MARKED]}, [{"type": "text", "text": "Hi."}], {"content": [MARKED]}),
         ({"content": [MARKED]}, [MARKED], {"content": [MARKED]}),
+        ({"content": [MARKED]}, [OTHER], {"content": [OTHER]}),
         ({"content": [MARKED]}, None, {"content": None}),
     ],
 )
@@ -610,6 +635,20 @@ def test_results_go_first_in_the_message_of_the_user_that_follows() -> None:
         messages = json.loads(replace_answer("anthropic", body, [1], [answer]))["messages"]
         users = [message for message in messages[1:] if message["role"] == "user"]
         assert [message["content"] for message in users] == [wanted]
+
+
+def test_what_is_put_back_is_written_like_what_is_around_it() -> None:
+    text = '{"messages": [\n {"role": "assistant", "content": "No."},\n {"role": "user", '
+    text += '"content": [ {"a": 1} ,  {"b": 2}\t]}\n]}'
+    use = b'{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "input": 1.0}]}'
+    answers = [ProviderAnswer(use, [ResultEdit("r")])] * 2
+    restored = replace_answer("anthropic", text.encode(), [0], answers).decode()
+    made = '{"type":"tool_result","tool_use_id":"t","content":"r"}'
+    assert restored == (
+        f'{{"messages": [\n {use.decode()},\n {{"role":"user","content":[{made}]}},\n '
+        f'{use.decode()},\n {{"role": "user", "content": [ {made} ,  {{"a": 1}} ,  {{"b": 2}}\t]}}'
+        "\n]}"
+    )
 
 
 def test_what_cannot_be_put_back_is_refused() -> None:
