@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import sys
 import tempfile
@@ -40,6 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from app.commands.sockets import bind_socket, port_of, server
 from app.core.settings import Profile
 from app.engine.engine import Engine
+from app.engine.memory import look_for_garbage_less
 from app.tap.door import HEADER, Door
 from app.tap.recording import AgentSessions
 from app.tap.relay import Observe, Relay, unobserved
@@ -128,6 +130,8 @@ async def serve(kind: str, folder: Path, provider: str) -> None:
         )
         instance = uvicorn.Server(config)
     else:
+        gc.freeze()  # as the program's own start does
+        look_for_garbage_less()
         app, secret = await ours(kind, folder, provider, port)
         instance = server(app, limit_concurrency=500, timeout_keep_alive=30)
     print(f"http://127.0.0.1:{port} {secret}", flush=True)

@@ -36,7 +36,7 @@ from app.core.errors import BadInput
 from app.core.late import load_all
 from app.core.providers import LOOPBACK_NAMES
 from app.engine.engine import Engine
-from app.engine.memory import give_back_large_blocks
+from app.engine.memory import give_back_large_blocks, look_for_garbage_less
 from app.net.keys import harden_process
 from app.store.database import database_path
 from app.store.lock import busy_error, owner_of
@@ -53,6 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     give_back_large_blocks()
+    look_for_garbage_less()
     run_loop(_serve(arguments))
     return 0
 

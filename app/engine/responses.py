@@ -2,7 +2,8 @@
 
 The reader takes bytes off the socket as they come and stamps them; the recorder takes whatever has
 come since its last commit, feeds it to the recording and the decoder, and appends the events. So a
-slow disk makes larger batches and never a slower answer.
+slow disk makes larger batches and never a slower answer. A reader that waits for the log anyway
+has deltas decoded and shown at once, in its own turn (`take_now`).
 """
 
 from __future__ import annotations
@@ -91,13 +92,25 @@ STOPPED = "Stopped by the user."
 @dataclass(eq=False)
 class OpenRequest:
     """A request under way; `stop` ends it within a moment. `unsaved` are the bytes that have
-    arrived and are not in the log yet."""
+    arrived and are not in the log yet. `writer` takes what is put in; `idle` is whether it has
+    taken all of that and waits for more."""
 
     queue: asyncio.Queue[Received] = field(default_factory=asyncio.Queue)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.Task[None] | None = None
     stopped: ResponseFailed | None = None
     unsaved: int = 0
+    writer: ResponseRecorder | None = None
+    idle: bool = False
+
+    def take_now(self, item: Received) -> bool:
+        """Whether all of `item` is read and shown, and is in the log a moment later as deltas are.
+        Where it is not, it has to be `put`: its writer has other work, or it says more than deltas,
+        which are to be saved at once. What was read of it by then is not read twice."""
+        writer = self.writer
+        if writer is None or not self.idle or not self.queue.empty():
+            return False  # it would overtake what waits
+        return writer.take_now(item, self.stopped)
 
     def put(self, item: Received) -> None:
         self.unsaved += len(item.data) + PIECE
@@ -105,7 +118,11 @@ class OpenRequest:
 
     async def drained(self) -> list[Received]:
         """What has arrived, at least one piece and at most TOGETHER, or TOGETHER_BYTES."""
-        items = [await self.queue.get()]
+        self.idle = True
+        try:
+            items = [await self.queue.get()]
+        finally:
+            self.idle = False
         size = len(items[0].data)
         while len(items) < TOGETHER and size < TOGETHER_BYTES and not self.queue.empty():
             items.append(self.queue.get_nowait())
@@ -221,6 +238,7 @@ class ProviderClient:
             self._sessions, session_id, prepared, self._keys.redactor(), ended
         )
         self._open.add(answering)
+        answering.writer = writing
         try:
             while not writing.over:
                 items = await answering.drained()
@@ -331,7 +349,8 @@ class PreparedRequest:
 @dataclass
 class Received:
     """What the reader hands over: bytes with their time, or how it ended. `saved` is set where
-    the reader wants to know when it is in the log; deltas are there a moment later."""
+    the reader wants to know when it is in the log; deltas are there a moment later. `read` is
+    whether it only has to be saved, `error` what came up while it was read."""
 
     at_ms: int
     data: bytes = b""
@@ -340,6 +359,8 @@ class Received:
     trouble: NetworkError | None = None
     ended: bool = False
     saved: asyncio.Future[None] | None = None
+    read: bool = False
+    error: Exception | None = None
 
 
 class ResponseRecorder:
@@ -379,19 +400,45 @@ class ResponseRecorder:
         self._chunks: list[Chunk] = []
         self._marked: Sequence[tuple[int, int]] = ()
         self._ended = False
+        self._clean = True  # the provider ended the answer, where it has ended
         self._unshared = 0  # events since others had their turn
         self.over = False
 
+    def take_now(self, item: Received, stopped: ResponseFailed | None) -> bool:
+        """Read `item`, and save what it says where that is deltas alone and the session is free;
+        otherwise False: `take` has to save it, and to read it where there is much to be read or
+        others are to have their turn. What fails is raised there."""
+        if self._unshared >= SHARE or self._is_much(item):
+            return False
+        item.read = True
+        try:
+            self._take_one(item, stopped)
+            if self._ended or self._spans() != self._marked:
+                return False
+            if not self._events and not self._chunks:
+                return True
+            shown = self._sessions.append_deltas(
+                self._session_id, self._events, self._times, self._sources, self._chunks
+            )
+        except Exception as error:
+            item.error = error
+            return False
+        if shown:
+            self._unshared += len(self._events)
+            self._forget_saved()
+        return shown
+
     async def take(self, items: Sequence[Received], stop: Stop) -> None:
-        clean = True
         for item in items:
             stopped = stop()
-            # What had arrived by then is kept; but calls that never run are not reported ahead.
-            self._doubting = stopped is None
-            if self._is_much(item):
-                clean = await asyncio.to_thread(self._take_one, item, stopped)
+            if item.error is not None:
+                raise item.error
+            if item.read:
+                pass
+            elif self._is_much(item):
+                await asyncio.to_thread(self._take_one, item, stopped)
             else:
-                clean = self._take_one(item, stopped)
+                self._take_one(item, stopped)
             if self._ended:
                 self.over = True
                 break
@@ -403,7 +450,7 @@ class ResponseRecorder:
             await self._price()
         closed = None
         if self.over:
-            closed = Closed(self._recording, clean, self._spans(), self._held.sha256)
+            closed = Closed(self._recording, self._clean, self._spans(), self._held.sha256)
         elif (spans := self._spans()) != self._marked:
             # What is masked is marked at once: nobody could find it after a power cut.
             closed, self._marked = Closed(self._recording, False, spans), spans
@@ -416,6 +463,9 @@ class ResponseRecorder:
             closed=closed,
         )
         await self._sessions.surely(self._session_id, save, self._then if self.over else None)
+        self._forget_saved()
+
+    def _forget_saved(self) -> None:
         self._events, self._times, self._sources, self._chunks = [], [], [], []
 
     def _is_much(self, item: Received) -> bool:
@@ -424,23 +474,22 @@ class ResponseRecorder:
         held = self._held
         return (held.size if item.ended else held.size - held.saved + len(item.data)) >= MUCH
 
-    def _take_one(self, item: Received, stopped: ResponseFailed | None) -> bool:
-        """False where it was not the provider that ended the answer."""
-        clean = True
+    def _take_one(self, item: Received, stopped: ResponseFailed | None) -> None:
+        # What had arrived by then is kept; but calls that never run are not reported ahead.
+        self._doubting = stopped is None
         if item.started is not None:
             self._retry_after = item.retry_after
             self._started(item.started, item.at_ms)
         elif not item.ended:
             self._bytes(self._masked.feed(item.data), item.at_ms)
             if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
-                clean = False
+                self._clean = False
                 self._end(_only_alive(item.at_ms, quiet_s), stopped)
         else:
             self._bytes(self._masked.end(), item.at_ms)
-            clean = item.trouble is None
+            self._clean = item.trouble is None
             self._end(item, stopped)
         self._release()
-        return clean
 
     def _started(self, started: ResponseStarted, at_ms: int) -> None:
         headers = self._redactor.redact_data(dict(started.headers))

@@ -12,13 +12,10 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from array import array
-from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
 from typing import Generic, TypeVar
 
 from app.core.errors import (
@@ -41,7 +38,6 @@ from app.core.events import (
     PartDelta,
     PartEnded,
     PromptAdded,
-    RequestSent,
     SessionStarted,
     Source,
     Tapped,
@@ -52,6 +48,7 @@ from app.core.session import Session
 from app.core.settings import Settings
 from app.engine.interruption import cut_off
 from app.engine.memory import LARGE_TEXT, give_back_free_memory
+from app.engine.recent_events import RecentEvents
 from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
@@ -225,27 +222,11 @@ class SessionStore:
         if live.id in self._owed:
             await self.pay(live)
         now = self.clock() if at_ms is None else at_ms
-        session = live.session
         only_deltas = all(isinstance(event, PartDelta) for event in events)
         if not only_deltas:
             redactor = self.redactor()
             events = [redact_event(event, redactor) for event in events]
-        logged = [
-            Logged(
-                session.seq + 1 + place,
-                times[place] if times is not None else now,
-                event,
-                sources[place] if sources is not None else None,
-            )
-            for place, event in enumerate(events)
-        ]
-        for place, item in enumerate(logged):
-            try:
-                apply(session, item)
-            except IllegalEvent:
-                if place:  # the earlier ones are folded but not saved: forget them
-                    live.folded = None
-                raise
+        logged = _fold_in(live, events, now, sources, times)
         if not live.title:
             live.title = next((title_of(e.text) for e in events if isinstance(e, PromptAdded)), "")
         if only_deltas and closed is None and copied is None and self._may_wait(live.id):
@@ -255,6 +236,28 @@ class SessionStore:
         # What is folded gets saved, even if the caller has left, before the lock is given up.
         await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed, copied)))
         return logged
+
+    def append_deltas(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        times: Sequence[int],
+        sources: Sequence[Source],
+        chunks: Sequence[Chunk],
+    ) -> bool:
+        """`append` without a wait, of deltas alone to a session that nobody holds: False where that
+        cannot be, and nothing is done."""
+        live = self._live.get(session_id)
+        if live is None or live.folded is None or live.lock.locked():
+            return False
+        if live.failed is not None or live.lost is not None or session_id in self._owed:
+            return False
+        if not self._may_wait(session_id) or not all(isinstance(e, PartDelta) for e in events):
+            return False
+        logged = _fold_in(live, events, 0, sources, times)
+        self.log.append_later(WriteBatch(session_id, logged, chunks))
+        self._show(live, logged, chunks)
+        return True
 
     async def surely(
         self,
@@ -524,6 +527,34 @@ class SessionStore:
         self._looked_through = len(self._live)
 
 
+def _fold_in(
+    live: LiveSession,
+    events: Sequence[Event],
+    at_ms: int,
+    sources: Sequence[Source] | None,
+    times: Sequence[int] | None,
+) -> list[Logged]:
+    """`events` as they are logged, folded into the session; all or none."""
+    session = live.session
+    logged = [
+        Logged(
+            session.seq + 1 + place,
+            times[place] if times is not None else at_ms,
+            event,
+            sources[place] if sources is not None else None,
+        )
+        for place, event in enumerate(events)
+    ]
+    for place, item in enumerate(logged):
+        try:
+            apply(session, item)
+        except IllegalEvent:
+            if place:  # the earlier ones are folded but not saved: forget them
+                live.folded = None
+            raise
+    return logged
+
+
 def _may_go(live: LiveSession) -> bool:
     """Whether nobody holds it, and nothing runs in it."""
     return not live.users and (live.folded is None or live.folded.state != "running")
@@ -592,65 +623,6 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
     wire.feed(chunk.recording, chunk.at_ms, chunk.data)
 
 
-RECENT = 4096
-"""How many events of a session are kept in memory for streams to catch up from; beyond it they
-start again."""
-
-RECENT_CHARACTERS = 1024 * 1024
-"""... and how many characters of text."""
-
-FEW = 64
-RECENT_MS = 5_000
-"""Beyond the last FEW, events that came so long before the last one are not kept either."""
-
-
-class RecentEvents:
-    """The last events of a session with their positions, oldest first: always the very last,
-    however large that is. Without the spans of their bytes, which no stream shows: of a fast
-    answer these are hundreds, and with what they are made of the most of its memory."""
-
-    def __init__(self, start: int) -> None:
-        self._events: deque[Logged] = deque()
-        self._positions = array("Q")  # those of `_events` are the last ones
-        self._start = start  # the position after which all events are there
-        self._characters = 0
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def append(self, position: int, logged: Logged) -> None:
-        events, positions = self._events, self._positions
-        events.append(Logged(logged.seq, logged.at_ms, logged.event))
-        positions.append(position)
-        self._characters += _characters(logged)
-        while len(events) > 1 and (
-            len(events) > RECENT
-            or self._characters > RECENT_CHARACTERS
-            or (len(events) > FEW and events[0].at_ms < logged.at_ms - RECENT_MS)
-        ):
-            self._start = positions[-len(events)]
-            self._characters -= _characters(events.popleft())
-        if len(positions) > 2 * len(events) + FEW:
-            del positions[: -len(events)]
-
-    def since(self, position: int) -> list[Logged] | None:
-        """Those after `position`, or None where not all of them are there."""
-        if position < self._start:
-            return None
-        older = len(self._positions) - len(self._events)
-        return self._last(len(self._positions) - bisect_right(self._positions, position, older))
-
-    def since_seq(self, seq: int) -> list[Logged]:
-        """Those after event `seq` of the session that are there."""
-        later = takewhile(lambda logged: logged.seq > seq, reversed(self._events))
-        return self._last(sum(1 for _ in later))
-
-    def _last(self, count: int) -> list[Logged]:
-        last = list(islice(reversed(self._events), count))
-        last.reverse()
-        return last
-
-
 class Bell:
     """Rung whenever there may be something new; the next wait hears also what rang before."""
 
@@ -682,17 +654,6 @@ class Bell:
     def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(True)
-
-
-def _characters(logged: Logged) -> int:
-    match logged.event:
-        case PartDelta(text=text) | PartEnded(text=text):
-            return len(text)
-        case RequestSent(body=body):
-            return len(body)
-        case PromptAdded(text=text, images=images):
-            return len(text) + sum(len(image.data) for image in images)
-    return 0
 
 
 def summary_of(session: Session, title: str, created_ms: int, *, own: bool = True) -> Summary:

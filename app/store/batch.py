@@ -119,6 +119,8 @@ class WriteBatch:
 
 def joined(batches: Sequence[WriteBatch]) -> WriteBatch:
     """Batches of one session that hold nothing but events and bytes, as one."""
+    if len(batches) == 1:
+        return batches[0]
     events = [logged for batch in batches for logged in batch.events]
     chunks = [chunk for batch in batches for chunk in batch.chunks]
     return WriteBatch(batches[0].session, events, chunks)
@@ -177,24 +179,24 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
     """What writes `batch` after position `base`; `memory` belongs to the database."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
     first = base + 1
+    # Most batches are one delta of an answer, and what else there may be is soon looked for.
+    others = [logged for logged in batch.events if not isinstance(logged.event, PartDelta)]
     if batch.copied is not None:
         statements += _copies(batch.session, batch.copied, base)
         first += batch.copied.seq
     if batch.events:
-        slices = RequestSlices(batch.session, batch.events, memory or SliceMemory())
-        statements += slices.statements()
+        slices = RequestSlices(batch.session, others, memory or SliceMemory()) if others else None
+        statements += slices.statements() if slices is not None else []
         events = _EventRows(batch.session, first, batch.events, slices)
         statements.append(Statement(_INSERT, events))
     if large := [logged for logged in batch.events if _has_rest(logged.event)]:
         rests = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
         statements.append(Statement(rests, _Rests(batch.session, large)))
-    tools = called_tools(batch.events) | (
-        batch.copied.tools if batch.copied is not None else frozenset()
-    )
+    tools = called_tools(others) | (batch.copied.tools if batch.copied is not None else frozenset())
     if tools:
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
-    if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in batch.events):
+    if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in others):
         # What another batch wrote later has its own statement, whichever is committed first.
         last = first + len(batch.events) - 1
         statements.append(Statement(_INDEX, [(base + 1, last)]))
@@ -343,14 +345,15 @@ class _EventRows:
     session: str
     first: int
     events: Sequence[Logged]
-    slices: RequestSlices
+    slices: RequestSlices | None  # of what is not a delta
 
     def __iter__(self) -> Iterator[tuple[object, ...]]:
         position = self.first - 1
         for run in _runs(self.events):
             position += len(run)
             last = run[-1]
-            row = _row(last, self.slices.stored(last)) if len(run) == 1 else _shared_row(run)
+            sliced = self.slices.stored(last) if self.slices is not None else None
+            row = _row(last, sliced) if len(run) == 1 else _shared_row(run)
             yield (position, self.session, last.seq, last.at_ms, *row)
 
 

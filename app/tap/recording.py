@@ -755,7 +755,7 @@ class AgentExchange:
         """Until it is in the log, or nothing can be saved now: then the agent does not wait."""
         followed = self._followed
         assert followed is not None
-        if followed.task.done():
+        if followed.task.done() or followed.request.take_now(item):
             return
         health = self._sessions.engine.sessions.health
         item.saved = asyncio.get_running_loop().create_future()

@@ -316,6 +316,48 @@ async def test_stop_ends_what_is_under_way_and_refuses_what_comes(tmp_path: Path
     assert [turn.client_gone for turn in session.turns][-2:] == [True, True]
 
 
+async def test_deltas_pass_without_a_wait_but_never_past_what_goes_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def frame(name: str, **data: Any) -> bytes:
+        return f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n".encode()
+
+    def delta(text: str) -> bytes:
+        block = {"type": "text_delta", "text": text}
+        return frame("content_block_delta", index=0, delta=block)
+
+    def fail(*_: Any) -> bool:
+        raise ValueError("It breaks.")
+
+    async with both(tmp_path) as (agent, door):
+        await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
+        (session,) = await door.sessions()
+        exchange = door.exchange(session.turns[-1].request.body.encode())
+        await exchange.begin()
+        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        await exchange.pass_on(frame("message_start", message={"id": "m"}))
+        block = {"type": "text", "text": ""}
+        await exchange.pass_on(frame("content_block_start", index=0, content_block=block))
+        async with asyncio.timeout(30), door.engine.sessions.holding(session.id) as live:
+            first = asyncio.create_task(exchange.pass_on(delta("One")))
+            while not (exchange._followed and exchange._followed.request.unsaved):
+                await asyncio.sleep(0)
+            assert not first.done()
+            assert live.session.turns[-1].text == ""
+        assert await first == delta("One")
+        while exchange._followed and not exchange._followed.request.idle:
+            await asyncio.sleep(0)
+        with pytest.raises(StopIteration) as passed:
+            exchange.pass_on(delta(", two")).send(None)
+        assert passed.value.value == delta(", two")
+        assert live.session.turns[-1].text == "One, two"
+        monkeypatch.setattr(door.engine.sessions, "append_deltas", fail)
+        assert await exchange.pass_on(delta(", three")) == delta(", three")
+        await rested(door.engine, session.id)
+        assert live.session.turns[-1].failure is not None
+        await exchange.leave()
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
