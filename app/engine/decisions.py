@@ -146,6 +146,13 @@ def _check_time(session: Session, call: Call) -> None:
     turn = session.turns[call.turn - 1]
     if turn.open:
         raise Refused("The answer is still arriving; this call can be decided when it has ended.")
+    if not session.current(call) and turn.received is not None and turn.end is not None:
+        raise Refused(
+            "Its agent left before it got this answer, and has asked something else since: this "
+            "call is void."
+            if turn.passed is None
+            else "Its agent has this call already, and has gone on."
+        )
     if not session.current(call):
         raise Refused(
             "The answer this call belongs to did not end normally. Retry it, or send the "

@@ -507,7 +507,8 @@ class Runner:
                     events += self._running.lost(live.session)
                 await self._sessions.append(live, events)  # and what is owed
                 going = await self._policy.commands(live.session)
-                if going or live.session.retrying is not None:
+                waits = going or live.session.retrying is not None
+                if waits and live.session.tapped is None:  # an agent goes on by itself
                     await self._sessions.append(live, [RunPaused("store")])
         except StoreError:
             return False
@@ -670,7 +671,8 @@ async def _close_session(sessions: SessionStore, live: LiveSession, rules: Seque
     events = over_events(live.session, _RESTARTED)
     await sessions.append(live, events, at_ms=last_ms, closed=closed)
     await sessions.append(live, settled(live.session), at_ms=last_ms)
-    if next_commands(live.session, rules) or live.session.retrying is not None:
+    waits = next_commands(live.session, rules) or live.session.retrying is not None
+    if waits and live.session.tapped is None:  # an agent goes on by itself
         await sessions.append(live, [RunPaused("restart")])
 
 

@@ -467,7 +467,7 @@ def _new_events(
         if call.status == "running":
             imported.add(now, CallInterrupted(call.id))
     last = imported.session.last_item
-    if tail.again and isinstance(last, Turn):
+    if isinstance(last, Turn) and (tail.again or last.holds):  # the agent never had that answer
         imported.add(now, TurnDropped(last.number, automatic=True))
     if tail.changed:
         imported.add(now, Warned("history_changed", tail.changed))

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from app.core.errors import Refused, StoreUnwritable
-from app.core.events import CallChecked, CallDecided, RequestSent, Warned
+from app.core.events import CallChecked, CallDecided, RequestSent, RunPaused, Warned
 from app.core.rules import Rule
 from app.core.session import Call, Part, Session, Turn
 from app.core.settings import Settings
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
+from app.engine.runner import recover
 from app.protocols.answer_edits import Arguments
 from app.tap import recording
 from app.tap.holding import edits_of
@@ -248,3 +249,63 @@ async def test_of_many_sessions_little_is_remembered(
         assert len(agent.sessions._threads) == 1
         for session_id in sessions:
             assert not events_of(await engine.log.events(session_id), Warned)
+
+
+async def gone_while_held(agent: FakeAgent, engine: Engine) -> Session:
+    """The agent has left while its call waited; its session."""
+    exchange = await agent.ask("List.")
+    got = await begun_to_end(exchange, BASH)
+    session = await waiting(engine, agent, 1)
+    got.cancel()
+    await asyncio.wait({got})
+    await exchange.leave()
+    return session
+
+
+async def test_a_card_is_void_once_its_agent_asks_something_else(tmp_path: Path) -> None:
+    async with stopping(tmp_path) as (engine, agent):
+        session = await gone_while_held(agent, engine)
+        assert [call.id for call in session.waiting] == ["1.0"]
+        await agent.answer(await agent.ask("Never mind."), "As you like.")
+        async with engine.sessions.holding(session.id) as live:
+            assert live.session.turns[0].dropped
+            assert (len(live.session.turns), live.session.state) == (2, "idle")
+        with pytest.raises(Refused, match="this call is void"):
+            await decide(engine, session, "1.0", "run")
+
+
+async def test_a_stopped_session_gives_no_answer_that_was_held(tmp_path: Path) -> None:
+    """Once it is let go on, the agent meets its card again."""
+    async with stopping(tmp_path) as (engine, agent):
+        session = await gone_while_held(agent, engine)
+        await engine.runner.stop(session.id)
+        with pytest.raises(Refused, match="stopped this session"):
+            await agent.ask()
+        await engine.runner.resume(session.id)
+        got = asyncio.create_task(end(await agent.ask()))
+        await decide(engine, session, "1.0", "run")
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+        assert len(session.turns) == 1
+
+
+async def nothing(*_: Any) -> None:
+    pass
+
+
+async def test_an_answer_that_the_program_did_not_see_decided_is_not_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the end of the answer and the checks of its calls."""
+    async with stopping(tmp_path) as (engine, agent):
+        with monkeypatch.context() as killed:
+            killed.setattr(engine.runner, "_advance", nothing)
+            exchange = await agent.ask("List.")
+            exchange.answered(200, KIND)
+            await exchange.pass_on(answer_of(BASH))
+        (session_id,) = await recover(engine.sessions, lambda _: ())
+        log = await engine.log.events(session_id)
+        assert not events_of(log, RunPaused)
+        got = asyncio.create_task(end(exchange))
+        session = await waiting(engine, agent, 1)
+        await decide(engine, session, "1.0", "run")
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
