@@ -96,7 +96,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
         )
         idle = Idle(app, lambda: engine.runner.working)
-        instance = server(idle, limit_concurrency=500, timeout_keep_alive=30)
+        instance = server(idle, limit_concurrency=500)
         ending: list[asyncio.Task[None]] = []
         opening: list[asyncio.Task[None]] = []
         warming: list[asyncio.Task[None]] = []

@@ -84,6 +84,11 @@ def url_host(host: str) -> str:
 EXPECTED = "ASGI callable returned without completing response."
 
 
+KEPT_ALIVE_S = 30
+"""Seconds that an idle connection is kept: longer than clients do, which end it themselves then and
+never meet one that is just ending."""
+
+
 def _is_news(record: logging.LogRecord) -> bool:
     """The simulator drops connections on purpose, an answer to an agent ends as the provider's did,
     and neither can do so in another way."""
@@ -119,6 +124,7 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEPT_ALIVE_S,
         **options,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_news)
