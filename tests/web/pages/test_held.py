@@ -118,7 +118,7 @@ async def test_several_held_calls_wait_for_each_other(tmp_path: Path) -> None:
     async with holding(tmp_path, LS, READ, LS) as (here, task):
         html = await here.page(here.path)
         assert "it gets this call when all 3 calls are decided." in words(html)
-        assert "Let 3 of 3 run" in words(html)
+        assert "Let all 3 run" in words(html)
         await here.decide("1.0", "run", arguments='{"command": "pwd"}')
         session = await session_of(here.agent, here.id)
         assert session.state == "waiting"
