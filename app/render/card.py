@@ -251,8 +251,10 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
 def _agents_words(view: View, turn: Turn, call: Call) -> tuple[str, Tone] | None:
     """The same of a call that was passed on to an agent; None where the usual words say it."""
     match call.status:
-        case "decided" if call.to_run:
+        case "decided" if call.to_run and view.session.current(call):
             return waiting_words(turn, call), "live"
+        case "decided":
+            return "not passed on", ""
         case "running" if view.session.stopped:
             return "at the agent", ""
         case "running":
@@ -420,7 +422,7 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
 
 
 def _agents_hint(view: View, turn: Turn, call: Call) -> str:
-    if (held := held_call(view, turn, call)) is not None and call.decided is None:
+    if (held := held_call(view, turn, call)) is not None and held.says_more(call):
         return held.line
     if view.acts and turn.open and turn.received is not None and turn.received.held:
         return "You can decide when the answer has ended." if call.status == "proposed" else ""

@@ -19,13 +19,19 @@ STARS = re.compile(r"\*{8}")
 class HeldCall:
     """`agent` is what the client is called at the beginning of a sentence. `line` says what happens
     to the call. `until_ms` (Unix ms) is when the client gives up, `limit` (`30:00`) how long it
-    waits in all; None and "" where no end is known. `masked`: stars stand in its arguments."""
+    waits in all; None and "" where no end is known. `masked`: stars stand in its arguments. `void`:
+    the agent has asked something else."""
 
     agent: str
     line: str
     until_ms: int | None = None
     limit: str = ""
     masked: bool = False
+    void: bool = False
+
+    def says_more(self, call: Call) -> bool:
+        """Whether `line` is needed beside the words of the call's state."""
+        return self.void or call.decided is None
 
 
 def held_call(view: View, turn: Turn, call: Call) -> HeldCall | None:
@@ -35,6 +41,10 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldCall | None:
     agent = view.agent[:1].upper() + view.agent[1:]
     if not view.live or view.replay:
         return HeldCall(agent, "")
+    if not view.session.current(call):
+        return HeldCall(
+            agent, "The agent went on with another request and never got this call.", void=True
+        )
     if turn.client_gone:
         line = "The agent has left; it will meet this when it asks again."
         return HeldCall(agent, line, masked=_masked(call))

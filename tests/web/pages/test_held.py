@@ -191,6 +191,30 @@ async def test_an_agent_that_has_left_meets_it_again(tmp_path: Path) -> None:
         assert ["decided · waits for the agent" in words(card) for card in cards] == [True, True]
 
 
+async def test_a_card_is_void_once_its_agent_asks_something_else(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        fake = await made(engine)
+        fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
+        here = Holding(fake)
+        exchange = await fake.ask("Go.")
+        task = asyncio.create_task(fake.answer(exchange, LS, READ))
+        await here.hold(2)
+        await here.decide("1.0", "run")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(exchange, AgentExchange)
+        await exchange.leave()
+        await fake.answer(await fake.ask("Something else."), "Fine.")
+        html = await here.page(here.path)
+        assert "it will meet this" not in words(html)
+        assert "The agent left before it had this answer." in words(html)
+        for card in CARD.findall(html):
+            text = words(card)
+            assert "The agent went on with another request and never got this call." in text
+            for part in ("decided ·", "needs approval", "Let it run"):
+                assert part not in text.partition("Why?")[0], part
+
+
 @pytest.mark.parametrize(("agent", "seconds"), [("claude", 1800), ("codex", None), ("", None)])
 async def test_the_clock_of_the_client(tmp_path: Path, agent: str, seconds: int | None) -> None:
     """In a stream, from the end of the provider's answer on."""
