@@ -41,11 +41,13 @@ MARK = "cache_control"
 
 @dataclass(frozen=True)
 class AgentBody:
-    """The body of a request as it was read; `digests` are those of `items`."""
+    """The body of a request as it was read; `digests` are those of `items`. `follows` is the id of
+    the answer that it goes on from where the provider keeps the history, "" where it is here."""
 
     setup: RequestSetup
     items: Sequence[RequestItem]
     digests: Sequence[str]
+    follows: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ def read_body(protocol: str, body: Any, model: str = "", *, stream: bool = False
     if model:
         setup = replace(setup, model=model, stream=stream)
     items = [item for item in reader.items(value, notes) if not _is_empty(item)]
-    return AgentBody(setup, items, [_digest(item) for item in items])
+    follows = value.get("previous_response_id") if protocol == "openai_responses" else None
+    digests = [_digest(item) for item in items]
+    return AgentBody(setup, items, digests, follows if isinstance(follows, str) else "")
 
 
 def _is_empty(item: RequestItem) -> bool:
@@ -179,15 +183,36 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
     items, digests = body.items, body.digests
     if session.turn is None and not known:
         return Tail(items)
+    if body.follows:
+        before = id_of_answer(session.turn)
+        if list(digests) == list(known) and before != body.follows:
+            return Tail(again=True)
+        return Tail(items, _GONE_BACK if before not in ("", body.follows) else "")
     answered = _place_of_answer(session, items)
     if answered is not None:
         tail = _with_own_ids(session.turn, items[answered], items[answered + 1 :])
         return Tail(tail, _changes(known, digests[:answered]))
     if list(digests[: len(known)]) == list(known):
-        return Tail(items[len(known) :], again=len(items) == len(known))
+        tail = items[len(known) :]
+        if tail and session.turn is not None and session.turn.end is not None and _is_mute(tail[0]):
+            tail = tail[1:]  # the last answer, which said and called nothing
+        return Tail(tail, again=len(items) == len(known))
     answers = (place for place, item in enumerate(items) if isinstance(item, AnswerMessage))
     last = max(answers, default=-1)
     return Tail(items[last + 1 :], _rewritten(known, digests))
+
+
+_GONE_BACK = "The agent went on from an answer that is not its last one."
+
+
+def _is_mute(item: RequestItem) -> bool:
+    return isinstance(item, AnswerMessage) and not fingerprint_of_parts(item.parts)
+
+
+def id_of_answer(turn: Turn | None) -> str:
+    """The id that the provider gave the answer, "" for none."""
+    id_ = turn.end.meta.get("id") if turn is not None and turn.end is not None else None
+    return id_ if isinstance(id_, str) else ""
 
 
 def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | None:

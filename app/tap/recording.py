@@ -64,6 +64,7 @@ from app.tap.history import (
     ThreadName,
     fingerprint_of_parts,
     fingerprint_of_turn,
+    id_of_answer,
     prefixes_of,
     read_body,
     tail_of,
@@ -80,6 +81,9 @@ MOST_KNOWN = 20_000
 
 MOST_THREADS = 500
 """Sessions of which it is remembered what their last request had; of others it is read again."""
+
+MOST_ALIKE = 20
+"""Sessions of one last answer between which it is told apart whose a request is."""
 
 MOST_WAITING = 50
 """Answers that are kept for agents that have gone while calls of theirs were held."""
@@ -158,7 +162,7 @@ class AgentSessions:
         self._key = key
         self._named: OrderedDict[tuple[str, str, str], str] = OrderedDict()
         self._by_call: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._by_answer: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._by_answer: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._by_request: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._threads: OrderedDict[str, Thread] = OrderedDict()
         self._open: dict[str, AgentExchange] = {}
@@ -222,9 +226,14 @@ class AgentSessions:
         for call in turn.calls:
             if call.provider_id:
                 self._by_call[tap, call.provider_id] = session_id
+        if turn.request.protocol == "openai_responses" and (answer_id := id_of_answer(turn)):
+            self._by_call[tap, answer_id] = session_id
         if fingerprint := fingerprint_of_turn(turn):
-            self._by_answer[tap, fingerprint] = session_id
-        remembered: tuple[OrderedDict[Any, str], ...] = (
+            others = (
+                id_ for id_ in self._by_answer.get((tap, fingerprint), ()) if id_ != session_id
+            )
+            self._by_answer[tap, fingerprint] = (*others, session_id)[-MOST_ALIKE:]
+        remembered: tuple[OrderedDict[Any, Any], ...] = (
             *(self._by_call, self._by_answer, self._by_request, self._named),
         )
         for known in remembered:
@@ -269,6 +278,8 @@ class AgentSessions:
         except NotFound:
             return Place()
         answered = turn is not None and turn.end is not None and turn.passed is not None
+        if turn is not None and not fingerprint_of_turn(turn):
+            answered = False  # it said nothing by which the agent's copy could be known
         if gone or (place is unanswered and answered):
             return Place()
         setup = asked.body.setup
@@ -286,6 +297,8 @@ class AgentSessions:
         return Place(session_id, "header") if session_id else None
 
     def _by_history(self, tap: str, body: AgentBody) -> Place | None:
+        if session_id := self._by_call.get((tap, body.follows)):
+            return Place(session_id, "call")
         for item in reversed(body.items):
             match item:
                 case ResultMessage(call_id=id_) if session_id := self._by_call.get((tap, id_)):
@@ -294,9 +307,19 @@ class AgentSessions:
                     for part in parts:
                         if session_id := self._by_call.get((tap, part.call_id)):
                             return Place(session_id, "call")
-                    session_id = self._by_answer.get((tap, fingerprint_of_parts(parts)))
-                    return Place(session_id, "message") if session_id else None
+                    alike = self._by_answer.get((tap, fingerprint_of_parts(parts)), ())
+                    return Place(self._that_goes_on(alike, body), "message") if alike else None
         return None
+
+    def _that_goes_on(self, alike: Sequence[str], body: AgentBody) -> str:
+        """Of sessions with the same last answer the newest whose history `body` goes on from; the
+        newest of all where there is none."""
+        for session_id in reversed(alike):
+            thread = self._threads.get(session_id)
+            known = thread.known if thread is not None else None
+            if known and list(body.digests[: len(known)]) == list(known):
+                return session_id
+        return alike[-1]
 
     def _unanswered(self, tap: str, body: AgentBody) -> Place | None:
         """A session whose last request this one repeats, or goes on from: it is the one, where

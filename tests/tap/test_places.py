@@ -1,0 +1,107 @@
+"""Whose session a request is, where no header names it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.events import Warned
+from app.core.session import Prompt, Session
+from app.core.settings import Profile
+from app.engine.engine import Engine
+from app.tap.relay import AgentRequest, Exchange
+from tests.engine.running import events_of, running
+from tests.tap.agent import KIND, FakeAgent, end, made
+
+pytestmark = pytest.mark.anyio
+
+
+async def sessions_of(engine: Engine, agent: FakeAgent) -> list[Session]:
+    """Those of the agent's tap, the oldest first, of which no history was rewritten."""
+    sessions: list[Session] = []
+    for session_id in await engine.log.tapped(agent.tap.id, 100):
+        assert not events_of(await engine.log.events(session_id), Warned)
+        async with engine.sessions.holding(session_id) as live:
+            sessions.append(live.session)
+    return sorted(sessions, key=lambda session: session.started_ms)
+
+
+def prompts(session: Session) -> list[str]:
+    return [item.text for item in session.items if isinstance(item, Prompt)]
+
+
+async def test_agents_with_the_same_history_stay_apart(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        first = await made(engine)
+        agents = [first, *(FakeAgent(first.sessions, first.tap) for _ in range(19))]
+        asked = [await agent.ask("Hello.") for agent in agents]
+        for agent, exchange in zip(agents, asked, strict=True):
+            await agent.answer(exchange, "Hello!")
+        for number, agent in enumerate(agents):
+            await agent.answer(await agent.ask(f"I am {number}."), "I see.")
+        for number, agent in enumerate(agents):
+            await agent.answer(await agent.ask(f"Bye, says {number}."), "Bye.")
+        sessions = await sessions_of(engine, first)
+    expected = sorted(["Hello.", f"I am {n}.", f"Bye, says {n}."] for n in range(20))
+    assert sorted(prompts(session) for session in sessions) == expected
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "left out"])
+async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, kept: bool) -> None:
+    """Its agent sends it back, or leaves it out."""
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        exchange = await agent.ask("Think.")
+        answer: dict[str, Any] = {"type": "message", "role": "assistant", "model": "m", "id": "m1"}
+        content = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]
+        answer |= {"content": content, "stop_reason": "end_turn"}
+        exchange.answered(200, KIND)
+        await exchange.pass_on(json.dumps(answer).encode())
+        await end(exchange)
+        if kept:
+            agent.messages.append({"role": "assistant", "content": content})
+        await agent.answer(await agent.ask("And?"), "Forty-two.")
+        (session,) = await sessions_of(engine, agent)
+    assert prompts(session) == ["Think.", "And?"]
+    assert [turn.text for turn in session.turns] == ["", "Forty-two."]
+
+
+async def test_a_request_that_names_the_answer_before_follows_it(tmp_path: Path) -> None:
+    """The Responses API keeps the history: what comes is new, all of it."""
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        for number, text in enumerate(("One.", "Two.", "Three."), 1):
+            exchange = responses_exchange(agent, text, f"resp_{number - 1}" if number > 1 else "")
+            await exchange.begin()
+            part = {"type": "output_text", "text": f"Answer {number}.", "annotations": []}
+            item = {"type": "message", "id": f"m{number}", "role": "assistant", "content": [part]}
+            answer = {"id": f"resp_{number}", "object": "response", "status": "completed"}
+            exchange.answered(200, KIND)
+            await exchange.pass_on(json.dumps({**answer, "output": [item]}).encode())
+            await end(exchange)
+        (session,) = await sessions_of(engine, agent)
+    assert prompts(session) == ["One.", "Two.", "Three."]
+    assert [turn.text for turn in session.turns] == ["Answer 1.", "Answer 2.", "Answer 3."]
+
+
+def responses_exchange(agent: FakeAgent, text: str, follows: str) -> Exchange:
+    body: dict[str, Any] = {"model": "gpt-5", "input": [{"role": "user", "content": text}]}
+    if follows:
+        body["previous_response_id"] = follows
+    url = "https://api.openai.com/v1/responses"
+    return agent.sessions.observe(
+        AgentRequest(
+            agent.tap,
+            "openai",
+            "POST",
+            b"/v1/responses",
+            [*KIND],
+            json.dumps(body).encode(),
+            url,
+            Profile("openai", "openai_responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+            0,
+        )
+    )
