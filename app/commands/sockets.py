@@ -124,8 +124,7 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
-        timeout_keep_alive=KEPT_ALIVE_S,
-        **options,
+        **{"timeout_keep_alive": KEPT_ALIVE_S, **options},
     )
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config.load()
