@@ -7,8 +7,8 @@ database grew once the server has ended (beside those of a server where nobody a
 that are new: those of the first request, of each message that came since, and of the answers. Exit
 1 where a database grew by more than three times what is new.
 
-Two shapes: 60 kB of system and tools in front of few messages, and messages that grow to 70 kB,
-where the agent puts a summary in the place of all but the last few.
+Two shapes: 60 kB of system and tools in front of messages of 20 kB at most, and of 70 kB at most,
+behind which the agent puts a summary in the place of all but the last few.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tests.loopback import listening
 from tests.served import NO_TLS, served
 
 KEY = "DISK_API_KEY"
-SHAPES = (Shape("anthropic", 20_000, 40_000), Shape("anthropic", 1000, 2000, 70_000))
+SHAPES = (Shape("anthropic", 20_000, 40_000, 20_000), Shape("anthropic", 1000, 2000, 70_000))
 HEADERS = {"anthropic-version": "2023-06-01", "x-session-id": "0123456789"}
 
 
