@@ -287,7 +287,8 @@ class AgentSessions:
         toolless = settings is not None and not settings.tools
         if another and toolless and setup.tools and place.matched == "header":
             return Place()  # what came first by that name was a title, say
-        waits = place.session in self._open  # another client, for its answer
+        other = self._open.get(place.session)
+        waits = other is not None and other.holds  # another client, for its answer
         beside = turn is not None and (turn.open or (turn.holds and waits))
         aside = another and not setup.tools
         return Place(parent=place.session) if beside or aside else place
@@ -594,6 +595,7 @@ class AgentExchange:
         self._finishing = asyncio.Lock()
         self._finished = False
         self._left = False
+        self._owes = False  # whether its last bytes are on their way
         self._changed = False
 
     async def begin(self) -> AnswerHead | None:
@@ -665,13 +667,15 @@ class AgentExchange:
                 async for keepalive in self._until_decided(self._held, trouble is None):
                     yield keepalive
             last, self._kept = self._counted(self._kept), b""
+            if last:
+                self._owes = True
+                yield last
+                self._owes = False
             await self.finish()
         except Exception:
             self._left = True  # it gets no more, and may ask again
             await self._give_up()
             raise
-        if last:
-            yield last
 
     async def _give_up(self) -> None:
         try:
@@ -742,13 +746,14 @@ class AgentExchange:
                 passed = AnswerPassed(
                     self.recording, self._size, self._hash.hexdigest(), self._changed, says
                 )
-                gone = self._left and (turn.end is None or waits)
+                lost = self._left and (waits or self._owes)
+                gone = lost or (self._left and turn.end is None)
                 event = ClientGone(self.recording) if gone else passed
                 try:
                     await engine.sessions.append(live, [event])
                     self._sessions.learn(self.request.tap.id, self.session_id, turn)
                 finally:
-                    if waits and self._held is not None:
+                    if lost and self._held is not None:
                         self._sessions.wait(self, self._held)
                     else:
                         self._sessions.over(self)
