@@ -143,6 +143,27 @@ def tapped() -> list[Logged]:
     return log.add(CallStarted("2.0", 1), ClientGone(2), RunStopped()).events
 
 
+def held() -> list[Logged]:
+    """Calls that are decided before their agent gets them, which leaves and asks another thing."""
+    log = Log().add(SessionStarted(settings(), Tapped("tap", "claude")))
+    asked = RequestReceived("/v1/messages", stop_at="calls", held=True)
+    log.add(asked).prompt(NASTY).request().part(0, "text", "Hm")
+    log.call(1, "get_weather", {"city": "********"}).call(2, "get_weather", {"city": "Rome"})
+    log.call(3, NASTY, "{}").end()
+    for call in ("1.1", "1.2", "1.3"):
+        log.check(call)
+    log.add(
+        CallDecided("1.1", "run", digest=DIGEST, arguments='{"city": "Oslo"}', where="agent"),
+        CallDecided("1.3", "deny", digest=DIGEST, text=NASTY, where="agent"),
+        CallEnded("1.3", text_result(NASTY, is_error=True, kind="denied")),
+        ClientGone(1),
+        CallDecided("1.2", "run", digest=DIGEST, where="agent"),
+    )
+    log.add(asked).prompt("Another thing.").request().call(0, "get_weather", {"city": "x"}).end()
+    log.check("2.0").add(CallDecided("2.0", "run", digest=DIGEST, where="agent"))
+    return log.add(CallStarted("2.0", 1), AnswerPassed(2, 120, "e" * 64)).events
+
+
 STORIES = {
     "waiting": waiting(),
     "troubled": troubled(),
@@ -150,4 +171,5 @@ STORIES = {
     "side by side": side_by_side(),
     "forked": forked(),
     "tapped": tapped(),
+    "held": held(),
 }
