@@ -149,7 +149,7 @@ class GotCall:
 @dataclass
 class Attempt:
     """What came of one answer. `texts` are its pieces with the time each came at (monotonic
-    seconds); `whole` is whether its end came."""
+    seconds); `whole` is whether its end came, as SDKs see it: `message_stop`, `[DONE]`."""
 
     turn: int
     texts: list[tuple[float, str]] = field(default_factory=list)
@@ -231,7 +231,9 @@ class Agent:
                 *frames, pending = (pending + data).split(b"\n\n")
                 for frame in frames:
                     for line in frame.split(b"\n"):
-                        if line.startswith(b"data:") and line != b"data: [DONE]":
+                        if line == b"data: [DONE]":
+                            attempt.whole = True
+                        elif line.startswith(b"data:"):
                             self._read(attempt, json.loads(line[5:]))
 
     def _body(self) -> dict[str, Any]:
@@ -267,7 +269,6 @@ class Agent:
                 call.id += piece.get("id") or ""
                 call.name += piece["function"].get("name") or ""
                 call.arguments += piece["function"].get("arguments") or ""
-            attempt.whole = attempt.whole or bool(choice.get("finish_reason"))
 
     def _read_anthropic(self, attempt: Attempt, data: Mapping[str, Any], now: float) -> None:
         match data["type"]:
@@ -374,7 +375,8 @@ class Decider:
         for session in (await client.get("/sessions")).json():
             if session["id"] not in self.sessions:
                 log = await read_log(client, session["id"])
-                self.sessions[session["id"]] = _agent_of(log)
+                if name := _agent_of(log):  # of a new one there may be no request yet
+                    self.sessions[session["id"]] = name
         for session_id, name in self.sessions.items():
             if name in self.agents:
                 folded = (await client.get(f"/sessions/{session_id}")).json()
