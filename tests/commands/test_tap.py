@@ -165,12 +165,14 @@ def seen(folder: Path) -> Any:
 def test_an_agent_with_its_tap(name: str, tmp_path: Path, typed: Typed, stub: Stub) -> None:
     stub.asked.clear()
     fake(tmp_path, name, "sys.exit(3)")
-    code, out, said = typed("tap", name, "--db", "a.db", "--", "-p", "hi")
+    stop_at = "calls" if name == "codex" else "nothing"
+    stops = ("--stop-at", stop_at) if stop_at != "nothing" else ()
+    code, out, said = typed("tap", name, *stops, "--db", "a.db", "--", "-p", "hi")
     assert (code, out) == (3, "")
     title = AGENTS[name].title
     assert said == f"playground: {title} is shown at {stub.url}/?token={TOKEN}\n"
     upstream = AGENTS[name].upstream
-    body = {"upstream": upstream, "title": title, "stop_at": "nothing", "agent": name}
+    body = {"upstream": upstream, "title": title, "stop_at": stop_at, "agent": name}
     bearer = f"Bearer {TOKEN}"
     assert stub.asked == [
         ("GET", "/healthz", bearer, None),
