@@ -624,24 +624,26 @@ class AgentExchange:
                 self.stopped.set()
 
     def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
-        """Where calls are held the length is not that of upstream's answer."""
+        """Where calls are held the length is not that of upstream's answer, and it is unpacked."""
         self._status = status
         if self._followed is None:
             return headers
         named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
         stream = _is_stream(named)
         self._keeps = not stream
-        if named.get("content-encoding", "").strip().lower() not in ("", "identity"):
-            self.holds = False  # what cannot be read as it is, passes as it is
-        if named.get("content-encoding", "").strip().lower() in CODINGS:
+        coding = named.get("content-encoding", "").strip().lower()
+        if coding in CODINGS:
             self._unpack = Decompressor()
+        elif coding not in ("", "identity"):
+            self.holds = False  # what cannot be read passes as it is
         started = ResponseStarted(status, named, request_id(named))
         self._followed.request.put(Received(self._clock(), started=started))
         if not self.holds or not 200 <= status < 300:
             return headers
         protocol = protocol_of(self.request.url, None)
         self._held = HeldAnswer(str(protocol), status, stream=stream)
-        return [pair for pair in headers if pair[0].lower() != b"content-length"]
+        own = (b"content-length", b"content-encoding")
+        return [pair for pair in headers if pair[0].lower() not in own]
 
     async def pass_on(self, data: bytes) -> bytes:
         """What is passed on is in the log, deltas but for the last 40 ms. Of an answer that is no
@@ -649,9 +651,10 @@ class AgentExchange:
         in the log before the agent has it, too."""
         if self._followed is None:
             return data
-        await self._log(Received(self._clock(), self._unpacked(data)))
+        plain = self._unpacked(data)
+        await self._log(Received(self._clock(), plain))
         if self._held is not None:
-            data = self._held.add(data)
+            data = self._held.add(plain)
         elif self._keeps:
             data, self._kept = self._kept, data
         return self._counted(data)
@@ -776,6 +779,8 @@ class AgentExchange:
         try:
             return b"".join(self._unpack.feed(data))
         except ValueError:
+            if self._held is not None:
+                raise
             self._unpack = None
             return data
 

@@ -4,6 +4,7 @@ wrong meanwhile. The agent is a FakeAgent: what it gets are the bytes of its exc
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -309,3 +310,16 @@ async def test_an_answer_that_the_program_did_not_see_decided_is_not_paused(
         session = await waiting(engine, agent, 1)
         await decide(engine, session, "1.0", "run")
         assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+
+
+async def test_a_packed_answer_waits_unpacked(tmp_path: Path) -> None:
+    """No coding is asked for, but a gateway may send one."""
+    async with stopping(tmp_path) as (engine, agent):
+        exchange = await agent.ask("List.")
+        packed = gzip.compress(answer_of(BASH))
+        kind = (*KIND, (b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(packed)))
+        assert [*exchange.answered(200, kind)] == [*KIND]
+        assert await exchange.pass_on(packed) == b""
+        got = asyncio.create_task(end(exchange))
+        await decide(engine, await waiting(engine, agent, 1), "1.0", "run")
+        assert await asyncio.wait_for(got, 20) == answer_of(BASH)

@@ -549,6 +549,19 @@ async def test_a_request_that_the_exchange_refuses_goes_nowhere(place: Place) ->
     assert "has stopped" in json.loads(got.body)["error"]["message"]
 
 
+async def test_what_is_to_be_held_and_cannot_be_goes_nowhere(place: Place) -> None:
+    """Where its Exchange fails before the request, nothing is sent; at the head of the answer,
+    nothing of that leaves."""
+    for fails, status, sent in (("begin", 503, 0), ("answered", 502, 1)):
+        noted = Noted(fails)
+        noted.holds = True
+        place.exchanges.make = constantly(noted)
+        place.provider.says(sized(b"a call"))
+        got = await place.through(body=b"{}", port=place.observed)
+        assert (got.status, len(place.provider.heads)) == (status, sent)
+        assert b"a call" not in got.body
+
+
 async def test_stop_ends_an_answer_where_it_is(place: Place) -> None:
     """Before its head it is refused; what has begun is cut, and so is the request upstream."""
     for begun in (False, True):
