@@ -266,9 +266,12 @@ class Runner:
                     self._settle_later(session_id)
 
     async def leave(self, session_id: str) -> None:
-        """The agent that runs the session asks nothing more: no result of its calls will come."""
+        """The agent that runs the session asks nothing more: no result of its calls will come,
+        and where it has left the calls that are held need nobody."""
         async with self._sessions.holding(session_id) as live:
-            events = left_events(live.session)
+            events, turn = left_events(live.session), live.session.turn
+            if turn is not None and turn.client_gone and live.session.waits:
+                events.append(RunStopped())  # nobody comes for what is held
             if events and live.own:
                 await self._sessions.append(live, events)
 

@@ -323,3 +323,21 @@ async def test_a_packed_answer_waits_unpacked(tmp_path: Path) -> None:
         got = asyncio.create_task(end(exchange))
         await decide(engine, await waiting(engine, agent, 1), "1.0", "run")
         assert await asyncio.wait_for(got, 20) == answer_of(BASH)
+
+
+async def test_with_its_tap_the_cards_of_an_agent_that_left_need_nobody(tmp_path: Path) -> None:
+    """One that waits still gets its answer."""
+    for there in (True, False):
+        (tmp_path / str(there)).mkdir()
+        async with stopping(tmp_path / str(there)) as (engine, agent):
+            if there:
+                got = await begun_to_end(await agent.ask("List."), BASH)
+                session = await waiting(engine, agent, 1)
+            else:
+                session = await gone_while_held(agent, engine)
+            await engine.runner.leave(session.id)
+            async with engine.sessions.holding(session.id) as live:
+                assert live.session.waits == there
+            if there:
+                await decide(engine, session, "1.0", "run")
+                assert names(await asyncio.wait_for(got, 20)) == ["Bash"]

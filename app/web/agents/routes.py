@@ -96,14 +96,14 @@ async def change_settings(request: Request) -> Response:
 
 async def revoke(request: Request) -> Response:
     """POST /taps/ID/revoke: its secret is refused from now on, so that no result comes of the calls
-    that its agent runs."""
+    that its agent runs, and it does not come again for those that are held."""
     site = site_of(request)
     await body_of(request)
     tap = await site.taps.revoke(request.path_params["id"])
     log = site.engine.log
     for session_id in await log.tapped(tap.id, MOST_LEFT):
         summary = await log.summary(session_id)
-        if summary is not None and summary.state == "running":
+        if summary is not None and summary.state in ("running", "waiting"):
             await site.engine.runner.leave(session_id)
     return answer(request, data_of(_row(site, tap)), location="/agents")
 
