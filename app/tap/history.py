@@ -17,6 +17,7 @@ from app.core.events import PartEnded, PartStarted
 from app.core.messages import MessagePart
 from app.core.serialization import to_data
 from app.core.session import Session, Turn
+from app.engine.sessions import title_of
 from app.protocols.registry import REQUEST_READERS
 from app.protocols.request import (
     AnswerMessage,
@@ -53,11 +54,13 @@ class AgentBody:
 @dataclass(frozen=True)
 class Tail:
     """What a request says that its session does not know. `changed` is a sentence on what the
-    agent did to what was known, "" for nothing; `again`: it is the last request once more."""
+    agent did to what was known, "" for nothing; `again`: it is the last request once more;
+    `goes_on`: the agent has the last answer."""
 
     items: Sequence[RequestItem] = ()
     changed: str = ""
     again: bool = False
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,11 +190,12 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
         before = id_of_answer(session.turn)
         if list(digests) == list(known) and before != body.follows:
             return Tail(again=True)
-        return Tail(items, _GONE_BACK if before not in ("", body.follows) else "")
+        gone_back = _GONE_BACK if before not in ("", body.follows) else ""
+        return Tail(items, gone_back, goes_on=before == body.follows)
     answered = _place_of_answer(session, items)
     if answered is not None:
         tail = _with_own_ids(session.turn, items[answered], items[answered + 1 :])
-        return Tail(tail, _changes(known, digests[:answered]))
+        return Tail(tail, _changes(known, digests[:answered]), goes_on=True)
     if list(digests[: len(known)]) == list(known):
         tail = items[len(known) :]
         if tail and session.turn is not None and session.turn.end is not None and _is_mute(tail[0]):
@@ -273,3 +277,11 @@ def _rewritten(known: Sequence[str], now: Sequence[str]) -> str:
 
 def _messages(count: int) -> str:
     return "1 message" if count == 1 else f"{count:,} messages"
+
+
+def title_from(item: Any) -> str:
+    """Of a prompt the last paragraph that the agent itself did not add (`<system-reminder>`)."""
+    if not isinstance(item, PromptMessage) or item.role != "user":
+        return ""
+    pieces = [piece.strip() for piece in item.text.split("\n\n")]
+    return title_of(next((p for p in reversed(pieces) if p and not p.startswith("<")), ""))

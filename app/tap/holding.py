@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from app.core.decide import AT_AGENT
 from app.core.events import (
@@ -162,3 +163,9 @@ def denials(session: Session, turn: Turn) -> list[Event]:
             denial = text_result(STOPPED, is_error=True, kind="denied")
             events.append(CallEnded(call.id, denial))
     return events
+
+
+def is_stream(headers: Mapping[str, str]) -> bool:
+    """Whether an answer with these headers comes in frames."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in STREAMS

@@ -15,7 +15,7 @@ import hmac
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -42,7 +42,7 @@ from app.engine.engine import Engine
 from app.engine.responses import PreparedRequest, Received
 from app.engine.rules import ALWAYS
 from app.engine.runner import FollowedAnswer
-from app.engine.sessions import LiveSession, title_of, uncancelled
+from app.engine.sessions import LiveSession, uncancelled
 from app.exchange.parsers import Unreadable
 from app.exchange.requests_import import (
     ImportedRequest,
@@ -69,8 +69,9 @@ from app.tap.history import (
     read_body,
     tail_of,
     thread_of,
+    title_from,
 )
-from app.tap.holding import STREAMS, HeldAnswer, denials, passed_on
+from app.tap.holding import HeldAnswer, denials, is_stream, passed_on
 from app.tap.relay import STOPPED, AgentRequest, AnswerHead, RawHeaders
 from app.tap.taps import Taps, without_key
 
@@ -366,7 +367,7 @@ class AgentSessions:
         request, name = asked.request, asked.name
         settings, _ = settings_of(asked.body.setup, request.profile)
         tapped = Tapped(request.tap.id, request.tap.agent, name.thread, place.parent)
-        title = next(filter(None, map(_title, asked.body.items)), "")
+        title = next(filter(None, map(title_from, asked.body.items)), "")
         session_id = await self.engine.sessions.create(settings, title, tapped)
         self._threads[session_id] = Thread([], asked.body.setup, settings)
         if name.thread and not place.parent:
@@ -387,7 +388,7 @@ class AgentSessions:
         if self._settings(live.session, thread, asked) != live.session.settings:
             return None
         headers = turn.response.headers
-        stream = _is_stream(headers)
+        stream = is_stream(headers)
         held = self._waiting.get(live.id)
         if held is None:  # after a start: as it was recorded, with stars for what is secret
             held = HeldAnswer(asked.protocol, turn.response.status, stream=stream)
@@ -491,7 +492,8 @@ def _new_events(
         if call.status == "running":
             imported.add(now, CallInterrupted(call.id))
     last = imported.session.last_item
-    if isinstance(last, Turn) and (tail.again or last.holds):  # the agent never had that answer
+    lost = tail.again or (isinstance(last, Turn) and last.holds and not tail.goes_on)
+    if isinstance(last, Turn) and lost:  # the agent never had that answer
         imported.add(now, TurnDropped(last.number, automatic=True))
     if tail.changed:
         imported.add(now, Warned("history_changed", tail.changed))
@@ -560,19 +562,6 @@ def _prepared(asked: ReadRequest, sent: RequestSent, settings: Settings) -> Prep
     )
 
 
-def _is_stream(headers: Mapping[str, str]) -> bool:
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind in STREAMS
-
-
-def _title(item: Any) -> str:
-    """Of a prompt the last paragraph that the agent itself did not add (`<system-reminder>`)."""
-    if not isinstance(item, PromptMessage) or item.role != "user":
-        return ""
-    pieces = [piece.strip() for piece in item.text.split("\n\n")]
-    return title_of(next((p for p in reversed(pieces) if p and not p.startswith("<")), ""))
-
-
 class AgentExchange:
     """One request and its answer, as the relay tells of them."""
 
@@ -629,7 +618,7 @@ class AgentExchange:
         if self._followed is None:
             return headers
         named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
-        stream = _is_stream(named)
+        stream = is_stream(named)
         self._keeps = not stream
         coding = named.get("content-encoding", "").strip().lower()
         if coding in CODINGS:
@@ -674,11 +663,12 @@ class AgentExchange:
                 self._owes = True
                 yield last
                 self._owes = False
-            await self.finish()
         except Exception:
             self._left = True  # it gets no more, and may ask again
             await self._give_up()
             raise
+        with suppress(StoreUnwritable):  # the agent has it all the same
+            await self._give_up()
 
     async def _give_up(self) -> None:
         try:

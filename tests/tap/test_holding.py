@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import Refused, StoreUnwritable
-from app.core.events import CallChecked, CallDecided, RequestSent, RunPaused, Warned
+from app.core.events import CallChecked, CallDecided, CallStarted, RequestSent, RunPaused, Warned
 from app.core.rules import Rule
 from app.core.session import Call, Part, Session, Turn
 from app.core.settings import Settings
@@ -341,3 +341,22 @@ async def test_with_its_tap_the_cards_of_an_agent_that_left_need_nobody(tmp_path
             if there:
                 await decide(engine, session, "1.0", "run")
                 assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+
+
+async def test_an_answer_that_left_and_was_not_noted_is_the_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full, or the program is killed, right after its calls began."""
+    async with stopping(tmp_path) as (engine, agent):
+        disk = FullDisk(engine, monkeypatch, CallStarted)
+        got = await begun_to_end(await agent.ask("List."), BASH)
+        session = await waiting(engine, agent, 1)
+        await decide(engine, session, "1.0", "run")
+        answer = json.loads(await asyncio.wait_for(got, 20))
+        await disk.lifted()
+        agent.messages.append({"role": "assistant", "content": answer["content"]})
+        await agent.answer(await agent.ask(agent.result("Bash", "a.txt")), "There is a.txt.")
+        async with engine.sessions.holding(session.id) as live:
+            first, second = live.session.turns
+            assert (first.dropped, first.passed, second.text) == (False, None, "There is a.txt.")
+            assert [call.status for call in first.calls] == ["done"]
