@@ -270,6 +270,7 @@ def test_every_source_keeps_the_rules() -> None:
         found += [error for rule in SOURCE_RULES for error in rule(name_of(path), source)]
     assert found == []
     assert structure.circles(trees) == []
+    assert structure.double_classes(trees) == {}
     names = structure.bad_names(trees)
     assert [name for name in names if not name.startswith(RENAMED_LATER)] == []
 

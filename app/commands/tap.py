@@ -32,7 +32,7 @@ from app.core.errors import BadInput, PlaygroundError
 from app.core.providers import OWN_PROTOCOLS
 from app.store.database import database_path
 from app.store.lock import busy_error, owner_of
-from app.tap.agents import AGENTS, Agent, Launch, Upstream, prepare, prepare_command
+from app.tap.agents import AGENTS, Agent, AgentLaunch, LaunchUpstream, prepare, prepare_command
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """Exit codes for a command that does not start, as shells have them."""
@@ -121,14 +121,14 @@ def _locate(command: str, agent: Agent | None) -> str | None:
     return path
 
 
-def _read_upstream(profile: Mapping[str, Any], agent: Agent | None) -> Upstream:
+def _read_upstream(profile: Mapping[str, Any], agent: Agent | None) -> LaunchUpstream:
     """By a profile of the server. The agent's own credentials go on to a vendor alone."""
     protocol, base_url = profile["protocol"], profile["base_url"]
     vendors = [row.profile for row in OWN_PROTOCOLS if not row.local]
     own = any((vendor.protocol, vendor.base_url) == (protocol, base_url) for vendor in vendors)
     if agent is not None and profile["name"] == SIMULATOR:
         protocol = agent.protocols[0]  # its other ends are beside it
-    return Upstream(protocol, own, profile["model"])
+    return LaunchUpstream(protocol, own, profile["model"])
 
 
 def _prepare(
@@ -136,9 +136,9 @@ def _prepare(
     command: Sequence[str],
     base: str,
     secret: str,
-    upstream: Upstream,
+    upstream: LaunchUpstream,
     scratch: Path,
-) -> Launch:
+) -> AgentLaunch:
     if agent is None:
         return prepare_command(command, base, secret, os.environ, upstream.own_login)
     return prepare(
@@ -355,7 +355,7 @@ class Signals:
             with suppress(ProcessLookupError):
                 os.kill(self._agent, number)
 
-    def run(self, path: str, launch: Launch, umask: int) -> int:
+    def run(self, path: str, launch: AgentLaunch, umask: int) -> int:
         """Start it in our place in the terminal, and wait for its end; its exit code."""
         ours = os.umask(umask)  # what the agent writes is the user's own affair
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*self.PASSED, *self.LEFT))
@@ -403,7 +403,7 @@ def _make_scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_scratch(launch: Launch, folder: Path) -> None:
+def write_scratch(launch: AgentLaunch, folder: Path) -> None:
     """The files and links of `launch` below `folder`, for this user alone."""
     for name, content in launch.files.items():
         path = folder / name
@@ -424,7 +424,7 @@ def _print(
     command: Sequence[str],
     server: LocalServer,
     tap: Mapping[str, Any],
-    upstream: Upstream,
+    upstream: LaunchUpstream,
     db: Path,
 ) -> int:
     """Lines of a shell that start the agent, on stdout; its files stay until the next time after

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.core.events import PartStarted
-from app.protocols.answer_frames import Arguments, Edit, EditableAnswer, TakeOut
+from app.protocols.answer_frames import Edit, EditableAnswer, NewArguments, TakeOut
 from app.protocols.base import Spanned
 from app.protocols.framing import Framer
 from app.protocols.raw_json import parse_json
 from app.protocols.registry import EDITORS, codec
 
 __all__ = [
-    "Arguments",
     "BeforeCalls",
     "Edit",
+    "NewArguments",
     "PassedAnswer",
     "TakeOut",
     "edit_answer",

@@ -26,13 +26,13 @@ class TakeOut:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class NewArguments:
     """The call gets these arguments, JSON text; of a free-form tool its input as it is."""
 
     text: str
 
 
-Edit = TakeOut | Arguments
+Edit = TakeOut | NewArguments
 
 
 class EditableFrame:
@@ -130,7 +130,9 @@ class EditableAnswer:
     ) -> None:
         self.has_text = has_text
         self.taken = {n: edit.reason for n, edit in edits.items() if isinstance(edit, TakeOut)}
-        self.arguments = {n: edit.text for n, edit in edits.items() if isinstance(edit, Arguments)}
+        self.arguments = {
+            n: edit.text for n, edit in edits.items() if isinstance(edit, NewArguments)
+        }
         staying = (part for part in calls if part not in self.taken)
         self.number = {part: number for number, part in enumerate(staying)}
         by_span: dict[tuple[int, int], list[CallPlace]] = {}

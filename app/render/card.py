@@ -27,7 +27,7 @@ from app.render.call_status import (
     why,
 )
 from app.render.filters import duration, exposed_count, is_padded
-from app.render.held import HeldCall, held_call, waiting_words
+from app.render.held import HeldNotice, held_call, waiting_words
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.schema.form import fields
 from app.schema.strict_json import place_text
@@ -113,7 +113,7 @@ class Card:
     queued: bool = False
     """It is to run and can be taken back."""
     room: Room | None = None
-    held: HeldCall | None = None
+    held: HeldNotice | None = None
 
     @property
     def seen(self) -> int:

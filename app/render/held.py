@@ -16,7 +16,7 @@ STARS = re.compile(r"\*{8}")
 
 
 @dataclass(frozen=True)
-class HeldCall:
+class HeldNotice:
     """`agent` is what the client is called at the beginning of a sentence. `line` says what happens
     to the call. `until_ms` (Unix ms) is when the client gives up, `limit` (`30:00`) how long it
     waits in all; None and "" where no end is known. `masked`: stars stand in its arguments. `void`:
@@ -34,28 +34,28 @@ class HeldCall:
         return self.void or call.decided is None
 
 
-def held_call(view: View, turn: Turn, call: Call) -> HeldCall | None:
+def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
     """What the card says while the agent has nothing of `call`; None for all others."""
     if view.session.tapped is None or not turn.holds or call.status == "done":
         return None
     agent = view.agent[:1].upper() + view.agent[1:]
     if not view.live or view.replay:
-        return HeldCall(agent, "")
+        return HeldNotice(agent, "")
     if not view.session.current(call):
-        return HeldCall(
+        return HeldNotice(
             agent, "The agent went on with another request and never got this call.", void=True
         )
     if turn.client_gone:
         line = "The agent has left; it will meet this when it asks again."
-        return HeldCall(agent, line, masked=_masked(call))
+        return HeldNotice(agent, line, masked=_masked(call))
     many = len(turn.calls) > 1
     when = f"all {plural(len(turn.calls), 'call')} are decided" if many else "you decide"
     line = f"Held for {view.agent}: it gets this call when {when}."
     waits_s = _waits_s(view, turn)
     if waits_s is None or turn.closed_ms is None:
-        return HeldCall(agent, line, masked=_masked(call))
+        return HeldNotice(agent, line, masked=_masked(call))
     limit = f"{int(waits_s) // 60}:{int(waits_s) % 60:02}"
-    return HeldCall(agent, line, turn.closed_ms + int(waits_s * 1000), limit, _masked(call))
+    return HeldNotice(agent, line, turn.closed_ms + int(waits_s * 1000), limit, _masked(call))
 
 
 def waiting_words(turn: Turn, call: Call) -> str:

@@ -225,7 +225,7 @@ def fill_lines(row: ByHand, url: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Upstream:
+class LaunchUpstream:
     """Where a tap goes on to. `own_login` is whether the agent's own credentials go there; else
     ours do, and the agent is given a dummy. `model` is one that is there, for agents that ask only
     for models they know; "" leaves the choice to the agent."""
@@ -236,7 +236,7 @@ class Upstream:
 
 
 @dataclass(frozen=True)
-class Launch:
+class AgentLaunch:
     """A command with its arguments and its whole environment. `files` (path in the scratch folder
     to content, for the user alone) and `links` (path there to where it leads, a folder where there
     is nothing yet) come first. `note` is a sentence for the user before the start, or ""."""
@@ -254,13 +254,13 @@ def prepare(
     base: str,
     secret: str,
     environ: Mapping[str, str],
-    upstream: Upstream,
+    upstream: LaunchUpstream,
     *,
     home: Path,
     folder: Path,
     scratch: Path,
     arguments: Sequence[str] = (),
-) -> Launch:
+) -> AgentLaunch:
     """What `agent` is started with in `folder`, with the user's `arguments` behind ours.
 
     Reads the user's settings of Claude Code and Gemini CLI below `home` and `folder`, and how Codex
@@ -304,7 +304,7 @@ def prepare(
     environment = _clean_environment(environ, base) | set_here
     if not upstream.own_login:
         environment = {k: value for k, value in environment.items() if k not in agent.removed}
-    return Launch(agent.command, (*ours, *arguments), environment, files, links, note)
+    return AgentLaunch(agent.command, (*ours, *arguments), environment, files, links, note)
 
 
 ALL_SDKS: Mapping[str, str] = {
@@ -322,7 +322,7 @@ ALL_KEYS = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API
 
 def prepare_command(
     command: Sequence[str], base: str, secret: str, environ: Mapping[str, str], own_login: bool
-) -> Launch:
+) -> AgentLaunch:
     """A command without a row: every SDK in it finds the tap by its variables. The secret is in
     their paths, for no variable sets a header of all of them."""
     urls = {name: f"{base}/tap/{secret}{DOORS[door]}" for name, door in ALL_SDKS.items()}
@@ -333,7 +333,7 @@ def prepare_command(
     }
     dummies = {} if own_login else dict.fromkeys(ALL_KEYS, DUMMY_KEY)
     environment = _clean_environment(environ, base) | urls | goose | dummies
-    return Launch(command[0], tuple(command[1:]), environment)
+    return AgentLaunch(command[0], tuple(command[1:]), environment)
 
 
 def _clean_environment(environ: Mapping[str, str], base: str) -> dict[str, str]:
@@ -451,7 +451,7 @@ _OPENCODE_PROVIDERS: Mapping[Protocol, tuple[str, str]] = {
 """opencode's provider of each protocol, and the path of its door."""
 
 
-def _make_opencode_config(base: str, environ: Mapping[str, str], upstream: Upstream) -> str:
+def _make_opencode_config(base: str, environ: Mapping[str, str], upstream: LaunchUpstream) -> str:
     """A configuration that is merged into the user's own, and outranks it. The user's own value of
     the variable is kept where it is an object."""
     name, path = _OPENCODE_PROVIDERS[upstream.protocol]

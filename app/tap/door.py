@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.config import one_line
 from app.core.errors import StoreError
 from app.tap import PREFIX
-from app.tap.refusals import Refused, refuse
+from app.tap.refusals import RefusedRequest, refuse
 from app.tap.relay import AgentRequest, DoorName, RawHeaders, Relay, agent_connection
 from app.tap.taps import Tap, Taps
 from app.tap.upstream import DOORS, Upstream, Upstreams, protocol_at
@@ -92,15 +92,15 @@ class Door:
         try:
             tap = await self._tap(scope, secret)
             if door is None:
-                raise Refused(*NO_DOOR)
+                raise RefusedRequest(*NO_DOOR)
             if _upgrades(scope):
-                raise Refused(*NO_UPGRADE)
+                raise RefusedRequest(*NO_UPGRADE)
             await self._pass(tap, door, target, scope, receive, sending)
-        except Refused as refused:
+        except RefusedRequest as refused:
             await refuse(send, protocol, refused)
         except StoreError as error:
             if not started:
-                await refuse(send, protocol, Refused(503, str(error)))
+                await refuse(send, protocol, RefusedRequest(503, str(error)))
         except Exception as error:
             # Whatever it was, the server gets to see no traceback: its log would not mask it.
             failed = self._failed(error)
@@ -108,22 +108,22 @@ class Door:
                 await refuse(send, protocol, failed)
 
     async def _tap(self, scope: Scope, secret: bytes) -> Tap:
-        """Whose request it is. Refused where nobody of ours asks."""
+        """Whose request it is. RefusedRequest where nobody of ours asks."""
         headers: RawHeaders = scope["headers"]
         hosts = [value.strip() for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
-            raise Refused(*WRONG_HOST)
+            raise RefusedRequest(*WRONG_HOST)
         sites = [value.strip() for name, value in headers if name == b"sec-fetch-site"]
         if any(name == b"origin" for name, _ in headers) or any(site != b"none" for site in sites):
-            raise Refused(*FOREIGN)
+            raise RefusedRequest(*FOREIGN)
         presented = {value.strip() for name, value in headers if name == HEADER}
         if secret:
             presented.add(secret)
         if len(presented) != 1:
-            raise Refused(*NO_SECRET)
+            raise RefusedRequest(*NO_SECRET)
         tap = await self._taps.find(presented.pop().decode("latin-1"))
         if tap is None:
-            raise Refused(*NO_SECRET)
+            raise RefusedRequest(*NO_SECRET)
         return tap
 
     async def _pass(
@@ -133,7 +133,7 @@ class Door:
         at_ms = self._clock()
         try:
             upstream = self._upstream(tap, door, target, headers)
-        except Refused as refused:  # the page of taps says why
+        except RefusedRequest as refused:  # the page of taps says why
             asked = (tap.id, scope["method"], target, refused.status, at_ms)
             self._taps.note(tap.id, at_ms)
             self._taps.note_other(*asked, refused.sentence)
@@ -157,21 +157,21 @@ class Door:
         )
 
     def _upstream(self, tap: Tap, door: DoorName, target: bytes, headers: RawHeaders) -> Upstream:
-        """Refused where there is none for that request, or it leads back to here."""
+        """RefusedRequest where there is none for that request, or it leads back to here."""
         upstream = self._upstreams.find(tap.upstream, door, target, headers)
         here = self._is_own_host(dict(upstream.headers)[b"host"])
         if here and upstream.target.startswith(PREFIX.encode() + b"/"):
-            raise Refused(404, LOOP.format(upstream.profile.name))
+            raise RefusedRequest(404, LOOP.format(upstream.profile.name))
         return upstream
 
-    def _failed(self, error: Exception) -> Refused:
+    def _failed(self, error: Exception) -> RefusedRequest:
         """An id for the user; for the log that and where it was, without the words of the error,
         which may have a path or a header in them."""
         error_id = secrets.token_hex(4)
         frames = "".join(traceback.format_tb(error.__traceback__))
         text = f"error {error_id} at the door for agents: {type(error).__name__}\n{frames}"
         logger.error(one_line(self._mask(text)))
-        return Refused(500, f"Something went wrong here; look for {error_id} in the log.")
+        return RefusedRequest(500, f"Something went wrong here; look for {error_id} in the log.")
 
 
 def _parts(scope: Scope) -> tuple[bytes, DoorName | None, bytes]:

@@ -19,14 +19,13 @@ from app.core.reducer import digest
 from app.core.session import Call, Session, Turn
 from app.core.tools import text_result
 from app.protocols.answer_edits import (
-    Arguments,
+    BeforeCalls,
     Edit,
+    NewArguments,
     PassedAnswer,
     TakeOut,
     edit_answer,
-    split_before_calls,
 )
-from app.protocols.base import Spanned
 from app.protocols.registry import codec
 from app.schema.validate import check_call
 from app.tap.history import fingerprint_of_answer
@@ -51,8 +50,7 @@ class HeldAnswer:
         self.stream = stream
         self.data = bytearray()
         self._protocol = protocol
-        self._decoder = codec(protocol).decoder(status)
-        self._events: list[Spanned] = []
+        self._before = BeforeCalls(protocol, status)
         self._answer = PassedAnswer(protocol)
         self._edited = b""
         self._left = 0
@@ -63,8 +61,7 @@ class HeldAnswer:
         if not self.stream:
             return b""
         self._answer.add(data)
-        self._events += self._decoder.feed(data)
-        return self._leave(split_before_calls(self._events, self._decoder.settled))
+        return self._leave(self._before.add(data))
 
     def keepalive(self) -> bytes:
         """The event that tells a client in a stream nothing but that its answer goes on."""
@@ -118,7 +115,7 @@ def edits_of(turn: Turn) -> dict[int, Edit]:
         if not call.to_run and call.status != "running":
             edits[call.part.index] = TakeOut(_reason(call))
         elif call.decided is not None and call.decided.arguments not in (None, call.written):
-            edits[call.part.index] = Arguments(_as_written(call, call.decided.arguments or ""))
+            edits[call.part.index] = NewArguments(_as_written(call, call.decided.arguments or ""))
     return edits
 
 

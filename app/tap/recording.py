@@ -131,7 +131,7 @@ class Thread:
 
 
 @dataclass(frozen=True)
-class Place:
+class SessionPlace:
     """Where a request belongs: to `session`, "" for a new one, which `parent` started."""
 
     session: str = ""
@@ -263,7 +263,7 @@ class AgentSessions:
 
     # Which session it belongs to.
 
-    async def _place(self, asked: ReadRequest) -> Place:
+    async def _place(self, asked: ReadRequest) -> SessionPlace:
         tap, name = asked.request.tap.id, asked.name
         await self._know(tap)
         place = self._by_name(tap, name) or self._by_history(tap, asked.body)
@@ -271,46 +271,48 @@ class AgentSessions:
         place = place or unanswered
         if place is None:
             above = self._named.get((tap, name.thread, name.parent_agent)) if name.agent else ""
-            return Place(parent=above or "")
+            return SessionPlace(parent=above or "")
         try:
             async with self.engine.sessions.holding(place.session) as live:
                 session, settings = live.session, live.session.settings
                 gone, turn = live.deleted or session.tapped is None, session.turn
         except NotFound:
-            return Place()
+            return SessionPlace()
         answered = turn is not None and turn.end is not None and turn.passed is not None
         if turn is not None and not fingerprint_of_turn(turn):
             answered = False  # it said nothing by which the agent's copy could be known
         if gone or (place is unanswered and answered):
-            return Place()
+            return SessionPlace()
         setup = asked.body.setup
         another = settings is not None and settings.system != setup.system
         toolless = settings is not None and not settings.tools
         if another and toolless and setup.tools and place.matched == "header":
-            return Place()  # what came first by that name was a title, say
+            return SessionPlace()  # what came first by that name was a title, say
         other = self._open.get(place.session)
         waits = other is not None and other.holds  # another client, for its answer
         beside = turn is not None and (turn.open or (turn.holds and waits))
         aside = another and not setup.tools
-        return Place(parent=place.session) if beside or aside else place
+        return SessionPlace(parent=place.session) if beside or aside else place
 
-    def _by_name(self, tap: str, name: ThreadName) -> Place | None:
+    def _by_name(self, tap: str, name: ThreadName) -> SessionPlace | None:
         session_id = self._named.get((tap, name.thread, name.agent)) if name.thread else None
-        return Place(session_id, "header") if session_id else None
+        return SessionPlace(session_id, "header") if session_id else None
 
-    def _by_history(self, tap: str, body: AgentBody) -> Place | None:
+    def _by_history(self, tap: str, body: AgentBody) -> SessionPlace | None:
         if session_id := self._by_call.get((tap, body.follows)):
-            return Place(session_id, "call")
+            return SessionPlace(session_id, "call")
         for item in reversed(body.items):
             match item:
                 case ResultMessage(call_id=id_) if session_id := self._by_call.get((tap, id_)):
-                    return Place(session_id, "call")
+                    return SessionPlace(session_id, "call")
                 case AnswerMessage(parts=parts):
                     for part in parts:
                         if session_id := self._by_call.get((tap, part.call_id)):
-                            return Place(session_id, "call")
+                            return SessionPlace(session_id, "call")
                     alike = self._by_answer.get((tap, fingerprint_of_parts(parts)), ())
-                    return Place(self._that_goes_on(alike, body), "message") if alike else None
+                    return (
+                        SessionPlace(self._that_goes_on(alike, body), "message") if alike else None
+                    )
         return None
 
     def _that_goes_on(self, alike: Sequence[str], body: AgentBody) -> str:
@@ -323,12 +325,12 @@ class AgentSessions:
                 return session_id
         return alike[-1]
 
-    def _unanswered(self, tap: str, body: AgentBody) -> Place | None:
+    def _unanswered(self, tap: str, body: AgentBody) -> SessionPlace | None:
         """A session whose last request this one repeats, or goes on from: it is the one, where
         that has got no answer."""
         for known in reversed(prefixes_of(body.digests)):
             if session_id := self._by_request.get((tap, known)):
-                return Place(session_id, "message")
+                return SessionPlace(session_id, "message")
         return None
 
     async def _know(self, tap: str) -> None:
@@ -363,7 +365,7 @@ class AgentSessions:
             self._threads.popitem(last=False)
         return thread
 
-    async def _create(self, asked: ReadRequest, place: Place) -> str:
+    async def _create(self, asked: ReadRequest, place: SessionPlace) -> str:
         request, name = asked.request, asked.name
         settings, _ = settings_of(asked.body.setup, request.profile)
         tapped = Tapped(request.tap.id, request.tap.agent, name.thread, place.parent)
@@ -400,7 +402,7 @@ class AgentSessions:
         return Begun(turn.holds, head=head, held=held)
 
     async def _take(
-        self, live: LiveSession, asked: ReadRequest, place: Place, exchange: AgentExchange
+        self, live: LiveSession, asked: ReadRequest, place: SessionPlace, exchange: AgentExchange
     ) -> Begun:
         """The caller holds the session."""
         session, now = live.session, self.engine.sessions.clock()
@@ -428,7 +430,9 @@ class AgentSessions:
         followed = self.engine.runner.follow(live, _prepared(asked, sent, settings), ended)
         return Begun(received.held, followed)
 
-    def _received(self, session_id: str, asked: ReadRequest, place: Place) -> RequestReceived:
+    def _received(
+        self, session_id: str, asked: ReadRequest, place: SessionPlace
+    ) -> RequestReceived:
         request, stop_at = asked.request, asked.request.tap.stop_at
         return RequestReceived(
             without_key(request.target),

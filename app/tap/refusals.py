@@ -11,7 +11,7 @@ from starlette.types import Send
 from app.protocols.registry import ENDS
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A request that does not go on. `sentence` is for the user of the agent."""
 
     def __init__(
@@ -21,7 +21,7 @@ class Refused(Exception):
         self.status, self.sentence, self.headers = status, sentence, headers
 
 
-async def refuse(send: Send, protocol: str, refused: Refused) -> None:
+async def refuse(send: Send, protocol: str, refused: RefusedRequest) -> None:
     """Answer with the error as `protocol` tells it, "" where none is known."""
     body = error_body(protocol, refused.status, refused.sentence)
     headers = [

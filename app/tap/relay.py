@@ -24,7 +24,7 @@ from app.core.settings import Profile
 from app.net.client import CODINGS, Decompressor, HttpClient, NetworkError
 from app.secrets.redaction import Redactor
 from app.tap import CONNECTION, AgentConnection
-from app.tap.refusals import Refused, refuse
+from app.tap.refusals import RefusedRequest, refuse
 from app.tap.taps import Tap
 
 logger = logging.getLogger("playground")
@@ -273,7 +273,7 @@ class _Passage:
         except errors.Refused as refused:
             await self._refuse(403, str(refused))
             return
-        except Refused as refused:
+        except RefusedRequest as refused:
             await self._refuse(refused.status, refused.sentence)
             return
         if head is not None:
@@ -319,7 +319,7 @@ class _Passage:
 
     async def _refuse(self, status: int, sentence: str) -> None:
         self.over = True
-        await refuse(self.send, self.request.profile.protocol, Refused(status, sentence))
+        await refuse(self.send, self.request.profile.protocol, RefusedRequest(status, sentence))
 
     async def _start(self, status: int, headers: RawHeaders) -> None:
         self.started = True
@@ -457,7 +457,7 @@ class _Watched:
             self._failed(error)
             if self._exchange.holds:
                 self._ended = True
-                raise Refused(503, UNHELD) from None
+                raise RefusedRequest(503, UNHELD) from None
             return None
 
     def answered(self, status: int, headers: RawHeaders) -> RawHeaders:

@@ -19,7 +19,7 @@ from app.net.keys import Keys, is_vendors_own, origin
 from app.protocols.base import join_url
 from app.protocols.registry import codec
 from app.secrets.names import names_key
-from app.tap.refusals import Refused
+from app.tap.refusals import RefusedRequest
 from app.tap.relay import CREDENTIALS, DoorName, RawHeaders, end_to_end
 
 DOORS: Mapping[DoorName, tuple[Protocol, ...]] = {
@@ -69,9 +69,9 @@ class Upstreams:
         self._keys = keys
 
     def find(self, name: str, door: DoorName, target: bytes, headers: RawHeaders) -> Upstream:
-        """Where a request at `door` for `target` goes on to by the profile `name`. Refused where
-        there is no such profile, it speaks another protocol, or has no address or no key. The
-        agent's credentials are masked from now on, wherever they turn up."""
+        """Where a request at `door` for `target` goes on to by the profile `name`. RefusedRequest
+        where there is no such profile, it speaks another protocol, or has no address or no key.
+        The agent's credentials are masked from now on, wherever they turn up."""
         for credential in credentials_of(headers, target):
             self._keys.learn(credential)
         try:
@@ -80,9 +80,9 @@ class Upstreams:
             place = origin(base_url)
             vendor = is_vendors_own(profile)
         except NotFound as error:
-            raise Refused(404, f"{error} The tap leads to it: make another tap.") from None
+            raise RefusedRequest(404, f"{error} The tap leads to it: make another tap.") from None
         except BadInput as error:
-            raise Refused(502, str(error)) from None
+            raise RefusedRequest(502, str(error)) from None
         if not vendor:
             target = _without_key(target)
             headers = self._with_own_key(profile, headers)
@@ -91,7 +91,7 @@ class Upstreams:
 
     def _with_own_key(self, profile: Profile, headers: RawHeaders) -> RawHeaders:
         if missing := self._keys.missing(profile):
-            raise Refused(401, missing)
+            raise RefusedRequest(401, missing)
         key = self._keys.key_for(profile)
         own = codec(profile.protocol).key_header(key, profile.quirks) if key else {}
         added = [
@@ -137,7 +137,7 @@ def _fitting(profile: Profile, door: DoorName, target: bytes) -> Profile:
         own = profile.protocol if profile.protocol in spoken else spoken[0]
         return _SIMULATED[protocol or own]
     if profile.protocol not in spoken:
-        raise Refused(
+        raise RefusedRequest(
             404,
             f"The upstream of this tap, {profile.name}, does not speak what is asked at this door "
             f"(/tap/{door}). Ask at the door of its protocol, or make a tap with another upstream.",

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from app.core.events import PartEnded
 from app.protocols.answer_edits import (
-    Arguments,
     BeforeCalls,
     Edit,
+    NewArguments,
     TakeOut,
     edit_answer,
     split_before_calls,
@@ -100,7 +100,7 @@ def test_new_arguments_are_everywhere_and_the_old_are_nowhere(
     old = parts_of(events_of(protocol, data))
     for nth in range(3):
         place = parts.index(CALLS[nth])
-        new = edit_answer(protocol, data, {place: Arguments(NEW)})
+        new = edit_answer(protocol, data, {place: NewArguments(NEW)})
         events = events_of(protocol, new)
         for (kind, was), (_, now) in zip(old, parts_of(events), strict=True):
             if kind == "call" and was.name == CALLS[nth].name:
@@ -143,7 +143,7 @@ def test_frames_of_what_stays_keep_their_bytes_but_for_numbers(protocol: str) ->
     parts = ANSWERS["all kinds"]
     data = body(protocol, parts)
     old = {re.sub(rb"\d+", b"0", frame) for frame in frames_of(data)}
-    for edit in (TakeOut("No."), Arguments("{}")):
+    for edit in (TakeOut("No."), NewArguments("{}")):
         new = frames_of(edit_answer(protocol, data, {parts.index(CALLS[0]): edit}))
         staying = [frame for frame in new if b"tool2" in frame and b"completed" not in frame]
         assert staying
@@ -163,7 +163,7 @@ def test_an_edit_of_what_is_no_call_is_refused(protocol: str) -> None:
 @each_row("protocol", ["anthropic", "gemini", "ollama"])
 def test_arguments_that_are_no_json_are_refused_where_they_are_a_value(protocol: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        edit_answer(protocol, body(protocol, CALLS, streamed=False), {0: Arguments('{"a": ')})
+        edit_answer(protocol, body(protocol, CALLS, streamed=False), {0: NewArguments('{"a": ')})
 
 
 # Any edits of any answer, in any state.
@@ -177,7 +177,7 @@ def answers(draw: st.DrawFn) -> tuple[list[AnswerPart], dict[int, Edit]]:
         call(nth) if kind == "call" else AnswerPart(kind, f"{kind}{nth}.")  # type: ignore[arg-type]
         for nth, kind in enumerate(kinds)
     ]
-    choices = st.sampled_from([None, TakeOut("No."), TakeOut("Not é\u2028."), Arguments(NEW)])
+    choices = st.sampled_from([None, TakeOut("No."), TakeOut("Not é\u2028."), NewArguments(NEW)])
     edits = {n: draw(choices) for n, part in enumerate(parts) if part.kind == "call"}
     return parts, {n: edit for n, edit in edits.items() if edit is not None}
 
@@ -245,7 +245,7 @@ def _check(
         match edits.get(place):
             case TakeOut():
                 assert not [word for word in calls[ended.name].words if word in new]
-            case Arguments():
+            case NewArguments():
                 assert not [word for word in calls[ended.name].words[1:] if word in new]
                 expected.append((ended.name, json.loads(NEW)))
             case _ if kind == "call":

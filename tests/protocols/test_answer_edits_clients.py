@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.answer_edits import Arguments, PassedAnswer, edit_answer, split_before_calls
+from app.protocols.answer_edits import NewArguments, PassedAnswer, edit_answer, split_before_calls
 from tests.protocols.answers import PROTOCOLS, body
 from tests.protocols.frames import spanned
 from tests.protocols.test_answer_edits import (
@@ -138,7 +138,7 @@ def test_the_official_package_sees_the_new_arguments(protocol: str) -> None:
     place = parts.index(CALLS[1])
     for streamed in (True, False):
         data = body(protocol, parts, streamed=streamed)
-        new = read(edit_answer(protocol, data, {place: Arguments(NEW)}), streamed)
+        new = read(edit_answer(protocol, data, {place: NewArguments(NEW)}), streamed)
         shown = json.dumps(new, default=str).replace("\\", "")
         assert "first2" not in shown
         assert "second2" not in shown

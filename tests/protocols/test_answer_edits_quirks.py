@@ -9,9 +9,9 @@ from typing import Any
 
 from app.core.events import PartEnded
 from app.protocols.answer_edits import (
-    Arguments,
     BeforeCalls,
     Edit,
+    NewArguments,
     PassedAnswer,
     TakeOut,
     edit_answer,
@@ -38,7 +38,7 @@ from tests.simulator.talking import Talk
 from tests.tables import each_row
 
 NO = TakeOut("No.")
-OTHER = Arguments('{"z":26}')
+OTHER = NewArguments('{"z":26}')
 
 
 def called(protocol: str, data: bytes) -> list[tuple[str, str]]:
@@ -203,7 +203,7 @@ def test_nothing_of_an_odd_call_of_chat_is_left(data: bytes, left: list[Any]) ->
 
 
 def test_the_input_of_a_free_form_tool_is_no_json() -> None:
-    assert edited("openai_chat", two(CUSTOM), {0: Arguments("DROP é")}) == [("f", "DROP é")]
+    assert edited("openai_chat", two(CUSTOM), {0: NewArguments("DROP é")}) == [("f", "DROP é")]
     item = responses.call(type="custom_tool_call", input="SELECT")
     data = sse(
         {"type": "response.created", "response": responses.body(status="in_progress")},
@@ -214,8 +214,8 @@ def test_the_input_of_a_free_form_tool_is_no_json() -> None:
         responses.done(0, item),
         responses.completed(item),
     )
-    assert edited("openai_responses", data, {0: Arguments("DROP é")}) == [("f", "DROP é")]
-    assert b"SEL" not in edit_answer("openai_responses", data, {0: Arguments("DROP é")})
+    assert edited("openai_responses", data, {0: NewArguments("DROP é")}) == [("f", "DROP é")]
+    assert b"SEL" not in edit_answer("openai_responses", data, {0: NewArguments("DROP é")})
 
 
 ITEMS = [responses.call(call_id="a"), responses.call('{"x": 1}', "b", name="g")]

@@ -18,8 +18,8 @@ from app.tap.agents import (
     BY_HAND,
     DOORS,
     DUMMY_KEY,
-    Launch,
-    Upstream,
+    AgentLaunch,
+    LaunchUpstream,
     fill_lines,
     prepare,
     prepare_command,
@@ -55,14 +55,14 @@ def launched(
     protocol: Protocol | None = None,
     model: str = "",
     **environ: str,
-) -> Launch:
+) -> AgentLaunch:
     agent = AGENTS[name]
     return prepare(
         agent,
         BASE,
         SECRET,
         {**THEIRS, **environ},
-        Upstream(protocol or agent.protocols[0], own_login, model),
+        LaunchUpstream(protocol or agent.protocols[0], own_login, model),
         home=folder / "home",
         folder=folder / "work",
         scratch=folder / "scratch",
@@ -75,11 +75,11 @@ def written(path: Path, data: object) -> None:
     path.write_text(data if isinstance(data, str) else json.dumps(data))
 
 
-def opencode_config(launch: Launch) -> Any:
+def opencode_config(launch: AgentLaunch) -> Any:
     return json.loads(launch.environment["OPENCODE_CONFIG_CONTENT"])
 
 
-def codex_options(launch: Launch) -> list[str]:
+def codex_options(launch: AgentLaunch) -> list[str]:
     words = launch.arguments[:-2]
     assert set(words[::2]) == {"-c"}
     return [word.removeprefix("model_providers.playground_tap.") for word in words[1::2]]

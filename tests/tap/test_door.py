@@ -16,7 +16,7 @@ from app.core.settings import PROTOCOLS, Profile, Protocol
 from app.net.keys import Keys
 from app.protocols.registry import CODECS
 from app.tap.door import HEADER
-from app.tap.refusals import Refused, error_body
+from app.tap.refusals import RefusedRequest, error_body
 from app.tap.relay import CREDENTIALS, DoorName, Unobserved
 from app.tap.upstream import DOORS, Upstreams
 from tests.tables import each_row
@@ -298,7 +298,7 @@ UNFIT: Sequence[tuple[str, DoorName, int]] = [
 
 @each_row("name, door, status", UNFIT)
 def test_an_upstream_that_does_not_fit_is_refused(name: str, door: DoorName, status: int) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedRequest) as refused:
         upstreams().find(name, door, b"/v1/x", OWN)
     assert refused.value.status == status
     assert json.loads(error_body(DOORS[door][0], status, refused.value.sentence))

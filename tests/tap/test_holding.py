@@ -22,7 +22,7 @@ from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.engine.runner import recover
-from app.protocols.answer_edits import Arguments
+from app.protocols.answer_edits import NewArguments
 from app.tap import recording
 from app.tap.holding import edits_of
 from app.tap.relay import Exchange
@@ -182,7 +182,7 @@ def test_a_free_form_call_that_was_edited_gets_text() -> None:
     call = Call("1.0", 1, part, None, "decided", decided=decided)
     turn = Turn(1, RequestSent(1, "openai_responses", "POST", "", {}, "", ""), SETTINGS, 1, 0)
     turn.calls.append(call)
-    assert edits_of(turn) == {0: Arguments("new")}
+    assert edits_of(turn) == {0: NewArguments("new")}
 
 
 async def test_stop_holds_before_the_agent_asks_until_it_is_let_go_on(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.core.settings import Profile
 from app.net.keys import Keys
-from app.tap.refusals import Refused
+from app.tap.refusals import RefusedRequest
 from app.tap.upstream import Upstreams, credentials_of
 from tests.tables import each_row
 
@@ -38,6 +38,6 @@ def test_they_are_masked_wherever_the_request_goes(base_url: str) -> None:
     assert KEY in keys.redactor().redact_text(f"Wrong key {KEY}.")
     try:
         upstreams.find("p", "anthropic", b"/v1/messages", [(b"x-api-key", KEY.encode())])
-    except Refused:
+    except RefusedRequest:
         assert not base_url
     assert keys.redactor().redact_text(f"Wrong key {KEY}.") == f"Wrong key {'*' * len(KEY)}."
