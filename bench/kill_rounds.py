@@ -57,7 +57,7 @@ def main() -> int:
         for violation in outcome.violations:
             broken += 1
             print(f"round {seed}: {violation[:400]}", flush=True)
-    found = ", ".join(f"{count} {what}" for what, count in sorted(caught.items()))
+    found = ", ".join(f"{count} {what}" for what, count in sorted(caught.items()) if count)
     print(
         f"{arguments.rounds} rounds, {told} events told, {broken} violations; {found};"
         f" {time.monotonic() - began:.0f} s"
