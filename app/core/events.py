@@ -139,7 +139,8 @@ class RequestReceived:
     and results, then RequestSent. `ids` are the headers by which it names its conversation;
     `matched` is how the session was found; `digest` is the keyed SHA-256 of the body as it came,
     `size` its bytes, `messages` how many messages it has. `stop_at` holds for its answer, whose
-    calls, where they are `held`, wait for decisions here before the agent gets any of them."""
+    calls, where they are `held`, wait for decisions here before the agent gets any of them. One
+    that `joins` is request number `joins` once more, whose answer nobody got: nothing follows."""
 
     path: str
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -149,6 +150,7 @@ class RequestReceived:
     messages: int = 0
     stop_at: StopAt = "nothing"
     held: bool = False
+    joins: int = 0
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,13 @@ def _apply(session: Session, logged: Logged) -> None:
                 session.retries = 0
         case RequestReceived():
             _require(session.turn is None or not session.turn.open, _UNDER_WAY)
-            session.received = event
+            if not event.joins:
+                session.received = event
+                return
+            last = session.turns[-1] if session.turns else None
+            if last is None or last.number != event.joins or last.passed is not None:
+                raise IllegalEvent("Only the last request, where its answer waits, is joined.")
+            last.client_gone, last.joined_ms = False, at_ms
         case AnswerPassed(recording=number) | ClientGone(recording=number):
             last = session.turns[-1] if session.turns else None
             if last is None or last.open or last.number != number:

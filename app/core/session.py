@@ -367,7 +367,8 @@ class Turn:
     `made`, `alike` and `repeats` are what was found of its calls (decide.doubled_ids, limits._keys,
     _made, _alike and _repeats), None before. `kept_standing` is its
     `standing`, once it was asked for. Of an agent's own request there is how it was `received`,
-    how its answer was `passed`, and whether the agent had gone before (`client_gone`).
+    how its answer was `passed`, whether the agent had gone before (`client_gone`), and when it
+    asked once more (`joined_ms`, Unix ms).
     """
 
     number: int
@@ -398,6 +399,7 @@ class Turn:
     received: RequestReceived | None = None
     passed: AnswerPassed | None = None
     client_gone: bool = False
+    joined_ms: int | None = None
 
     @property
     def open(self) -> bool:

@@ -316,8 +316,9 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
             yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
         case RetryScheduled(turn=number):
             yield from _changed(*_RUN, f"turnfoot-{number}")
-        case RequestReceived():
-            yield from _changed(*_STATE)
+        case RequestReceived(joins=joins):
+            joined = session.turns[joins - 1] if joins else None
+            yield from _changed(*_STATE, *_left_open(joined, most))
         case AnswerPassed(recording=number) | ClientGone(recording=number):
             yield from _changed(*_RUN, *_left_open(session.turns[number - 1], most))
         case TurnDropped(turn=number):

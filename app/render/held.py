@@ -52,10 +52,11 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
     when = f"all {plural(len(turn.calls), 'call')} are decided" if many else "you decide"
     line = f"Held for {view.agent}: it gets this call when {when}."
     waits_s = _waits_s(view, turn)
-    if waits_s is None or turn.closed_ms is None:
+    since_ms = turn.joined_ms or turn.closed_ms
+    if waits_s is None or since_ms is None:
         return HeldNotice(agent, line, masked=_masked(call))
     limit = f"{int(waits_s) // 60}:{int(waits_s) % 60:02}"
-    return HeldNotice(agent, line, turn.closed_ms + int(waits_s * 1000), limit, _masked(call))
+    return HeldNotice(agent, line, since_ms + int(waits_s * 1000), limit, _masked(call))
 
 
 def waiting_words(turn: Turn, call: Call) -> str:

@@ -201,7 +201,7 @@ class AgentSessions:
             async with self.engine.sessions.holding(session_id) as live:
                 if live.session.stopped:
                     raise Refused(STOPPED)
-                begun = await self._join(live, asked) or await self._take(
+                begun = await self._join(live, asked, place) or await self._take(
                     live, asked, place, exchange
                 )
                 exchange.session_id, exchange.recording = session_id, len(live.session.turns)
@@ -378,7 +378,9 @@ class AgentSessions:
 
     # What of it is new.
 
-    async def _join(self, live: LiveSession, asked: ReadRequest) -> Begun | None:
+    async def _join(
+        self, live: LiveSession, asked: ReadRequest, place: SessionPlace
+    ) -> Begun | None:
         """The answer that is here, where this is the last request once more and nobody got that.
         The caller holds the session."""
         turn, thread = live.session.turn, self._thread(live.id)
@@ -389,6 +391,8 @@ class AgentSessions:
             return None
         if self._settings(live.session, thread, asked) != live.session.settings:
             return None
+        received = replace(self._received(live.id, asked, place), joins=turn.number)
+        await self.engine.sessions.append(live, [received])
         headers = turn.response.headers
         stream = is_stream(headers)
         held = self._waiting.get(live.id)

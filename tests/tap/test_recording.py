@@ -17,9 +17,11 @@ from app.core.errors import Refused
 from app.core.events import (
     AnswerPassed,
     CallStarted,
+    ClientGone,
     RequestReceived,
     Warned,
 )
+from app.core.reducer import fold
 from app.core.rules import Rule
 from app.core.session import Prompt, Session
 from app.core.settings import Profile
@@ -428,12 +430,17 @@ async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: P
         await door.held()
         await agent.runner.stop(session_id)
         await agent.runner.retry(session_id)
-        (session,) = await door.sessions()
         await door.decide("1.1", "run", arguments='{"city": "Rome"}')
         own = await rested(agent, session_id)
         (session,) = await door.sessions()
+        log = await door.engine.log.events(session.id)
     assert [json.loads(call.written) for call in own.turns[1].calls] == [{"city": "Rome"}]
     assert len(session.turns) == 2
+    joins = [logged.seq for logged in log if getattr(logged.event, "joins", 0) == 1]
+    gone = [logged.seq for logged in log if isinstance(logged.event, ClientGone)]
+    for last, left in ((gone[0], True), (joins[0], False)):
+        then = fold("then", (logged for logged in log if logged.seq <= last))
+        assert then.turns[0].client_gone == left
     assert [call.status for call in session.calls()] == ["done"]
 
 
