@@ -29,7 +29,7 @@ from tests.protocols.test_answer_edits import (
 )
 from tests.tables import each_row
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # packages load for long
 ASKED: list[Any] = [{"role": "user", "content": "Hi."}]
 SCRIPT = Path(__file__).with_name("answer_edits.mjs")
 STREAMS = {"openai_chat", "openai_responses", "anthropic", "gemini"}

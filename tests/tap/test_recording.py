@@ -41,6 +41,11 @@ from tests.loopback import listening
 pytestmark = pytest.mark.anyio
 
 PROTOCOLS = ("anthropic", "openai_chat", "openai_responses", "gemini", "ollama")
+MOST_SLOWLY = [
+    protocol if protocol == "anthropic" else pytest.param(protocol, marks=pytest.mark.slow)
+    for protocol in PROTOCOLS
+]
+"""One in the quick line, where what differs by protocol is looked at by itself elsewhere."""
 
 
 class Tapping:
@@ -360,7 +365,7 @@ async def test_deltas_pass_without_a_wait_but_never_past_what_goes_before_them(
         await exchange.leave()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", MOST_SLOWLY)
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
     tmp_path: Path, protocol: str, stream: bool
@@ -485,7 +490,7 @@ async def test_stop_denies_what_is_held(tmp_path: Path) -> None:
     assert [call.result and call.result.kind for call in session.calls()] == ["denied"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", MOST_SLOWLY)
 async def test_a_client_that_waits_is_told_that_it_goes_on(tmp_path: Path, protocol: str) -> None:
     """By what changes nothing of what it reads."""
     async with both(tmp_path, protocol) as (agent, door):
