@@ -140,7 +140,8 @@ class RequestReceived:
     `matched` is how the session was found; `digest` is the keyed SHA-256 of the body as it came,
     `size` its bytes, `messages` how many messages it has. `stop_at` holds for its answer, whose
     calls, where they are `held`, wait for decisions here before the agent gets any of them. One
-    that `joins` is request number `joins` once more, whose answer nobody got: nothing follows."""
+    that `joins` repeats the request of that number, whose answer the agent never got: it waits for
+    the same answer, and no new request follows."""
 
     path: str
     ids: Mapping[str, str] = field(default_factory=dict)

@@ -7,12 +7,11 @@ and where its calls are is said by its decoder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from app.core.events import PartStarted
 from app.protocols.answer_frames import Edit, EditableAnswer, NewArguments, TakeOut
-from app.protocols.base import Spanned
 from app.protocols.framing import Framer
 from app.protocols.raw_json import parse_json
 from app.protocols.registry import EDITORS, codec
@@ -24,7 +23,6 @@ __all__ = [
     "PassedAnswer",
     "TakeOut",
     "edit_answer",
-    "split_before_calls",
 ]
 
 
@@ -53,20 +51,9 @@ def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed
     return answer.bytes()
 
 
-def split_before_calls(events: Iterable[Spanned], settled: int) -> int:
-    """How many bytes of an answer may leave before its calls are decided: up to the frame that
-    bears the first of a call, or, where `events` have none so far, all that the decoder has
-    `settled`."""
-    calls = (start for start, _, event in events if _is_call(event))
-    return min(next(calls, settled), settled)
-
-
-def _is_call(event: object) -> bool:
-    return isinstance(event, PartStarted) and event.part_kind == "call"
-
-
 class BeforeCalls:
-    """The same of an answer as it comes, and closer: it holds what may yet be a piece of a call."""
+    """How much of an answer may leave, as it comes, before its calls are decided: all up to the
+    frame that bears the first of a call, or what may yet be a piece of one."""
 
     def __init__(self, protocol: str, status: int = 200) -> None:
         self._decoder = codec(protocol).decoder(status)

@@ -19,11 +19,10 @@ from app.protocols.answer_edits import (
     NewArguments,
     TakeOut,
     edit_answer,
-    split_before_calls,
 )
 from app.protocols.framing import Framer
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body, call, text, thinking
-from tests.protocols.frames import UNHURRIED, end_of, events_of, parts_of, spanned
+from tests.protocols.frames import UNHURRIED, end_of, events_of, parts_of
 from tests.tables import each_row
 
 CALLS = [call(1), call(2), call(3)]
@@ -123,14 +122,12 @@ def test_without_edits_it_is_the_very_same(protocol: str, name: str, streamed: b
 def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
     parts = ANSWERS["all kinds"]
     data = body(protocol, parts)
-    events = spanned(protocol, data)
-    split = split_before_calls(events, len(data))
+    split = BeforeCalls(protocol).add(data)
     assert not [word for one in CALLS for word in one.words if word in data[:split]]
     assert b"Hello." in data[:split]
     assert data[:split].endswith(b"\n")
     for taken in sets_of_calls():
         assert edit_answer(protocol, data, edits_of(parts, taken))[:split] == data[:split]
-    assert split_before_calls(events[:2], 7) == 7
     watched = BeforeCalls(protocol)
     left = [watched.add(data[nth : nth + 50]) for nth in range(0, len(data), 50)]
     assert left == sorted(left)

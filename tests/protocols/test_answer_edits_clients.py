@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.answer_edits import NewArguments, PassedAnswer, edit_answer, split_before_calls
+from app.protocols.answer_edits import BeforeCalls, NewArguments, PassedAnswer, edit_answer
 from tests.protocols.answers import PROTOCOLS, body
 from tests.protocols.frames import spanned
 from tests.protocols.test_answer_edits import (
@@ -151,7 +151,7 @@ def test_the_official_package_ignores_what_keeps_it_waiting(protocol: str) -> No
     parts, read = ANSWERS["all kinds"], CLIENTS[protocol]
     data = body(protocol, parts)
     events = spanned(protocol, data)
-    split = split_before_calls(events, len(data))
+    split = BeforeCalls(protocol).add(data)
     for end in sorted({0, *(start for start, *_ in events if start <= split)}):
         state = PassedAnswer(protocol)
         state.add(data)
@@ -176,7 +176,7 @@ def cases() -> Iterator[dict[str, Any]]:
                 yield {**about, "name": f"{protocol} {taken}", "edited": edited, "plain": plain}
         data = body(protocol, parts)
         events = spanned(protocol, data)
-        split = split_before_calls(events, len(data))
+        split = BeforeCalls(protocol).add(data)
         for end in sorted({0, *(start for start, *_ in events if start <= split)}):
             state = PassedAnswer(protocol)
             state.add(data)
