@@ -41,9 +41,9 @@ from app.core.events import (
 )
 from app.core.tools import Content, ToolResult
 from app.protocols.registry import codec
-from app.store.batch import Chunk, Summary, WriteBatch
 from app.store.database import Database
 from app.store.log import Log
+from app.store.writes import Chunk, Summary, WriteBatch
 
 MOST = 3.0
 """How many times the new bytes a file may grow."""

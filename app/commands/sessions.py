@@ -11,11 +11,11 @@ from pathlib import Path
 
 from app import config
 from app.core.errors import NotFound
-from app.store.batch import Summary
 from app.store.database import Database, readable_database
 from app.store.log import Log
 from app.store.search import parse_query
 from app.store.search import search as find
+from app.store.writes import Summary
 
 MOST = 10_000
 """Sessions that a search tells of."""

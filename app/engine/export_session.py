@@ -18,8 +18,8 @@ from app.exchange.session_redaction import RedactedBundle, omit, redact_session
 from app.render.environment import environment, join_styles
 from app.secrets.names import may_name_secret
 from app.secrets.redaction import SHORTEST
-from app.store.batch import Closed
 from app.store.log import Log
+from app.store.writes import Closed
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine  # not for `playground export`, which starts none

@@ -32,7 +32,7 @@ from app.exchange.session_json import read_session
 from app.exchange.session_redaction import redact_session
 from app.protocols.parameters import THINKING
 from app.protocols.request import text_of
-from app.store.batch import Chunk, Closed, WriteBatch
+from app.store.writes import Chunk, Closed, WriteBatch
 
 WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "

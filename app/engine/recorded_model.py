@@ -13,8 +13,8 @@ from app.core.settings import RECORDING_URL, Profile
 from app.engine.engine import Engine
 from app.engine.import_session import harmless
 from app.simulator.recorded import Take, Tape
-from app.store.batch import Chunk
 from app.store.log import Log
+from app.store.writes import Chunk
 
 PACES = {"0.25": "×4", "1": "as recorded", "4": "×0.25", "0": "at once"}
 """What the pauses are multiplied by, and what a user reads of it."""

@@ -71,7 +71,7 @@ from app.protocols.frame_spans import (
 from app.secrets.forms import merge_spans, replace_with_stars
 from app.secrets.names import may_name_secret
 from app.secrets.redaction import SHORTEST, PartRedactor, Redactor
-from app.store.batch import Chunk
+from app.store.writes import Chunk
 
 # Events, and what is typed ----------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ from app.protocols.registry import FACTS, codec
 from app.schema.incremental import IncrementalValidator
 from app.secrets.forms import merge_spans
 from app.secrets.redaction import Redactor
-from app.store.batch import Chunk, Closed
+from app.store.writes import Chunk, Closed
 
 AHEAD = 2048
 """How many pieces the reader may be ahead of the writer before it waits."""

@@ -52,9 +52,9 @@ from app.engine.recent_events import RecentEvents
 from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
-from app.store.batch import Chunk, Closed, Copied, Summary, WriteBatch, called_tools
 from app.store.log import Log
 from app.store.maintenance import purge
+from app.store.writes import Chunk, Closed, Copied, Summary, WriteBatch, called_tools
 
 T = TypeVar("T")
 

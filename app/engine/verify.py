@@ -39,10 +39,10 @@ from app.protocols.base import Spanned, rate_limits
 from app.protocols.errors import Advice, asked_wait
 from app.protocols.raw_json import end_of
 from app.protocols.registry import codec
-from app.store.batch import Chunk, Closed, called_tools
 from app.store.database import Database, Statement
 from app.store.log import Log
 from app.store.maintenance import Stale, find_stale, repair, search_differs
+from app.store.writes import Chunk, Closed, called_tools
 
 SEARCH = "search"
 """Stands for a session where the index for search differs."""

@@ -16,7 +16,10 @@ from app.core.errors import StoreError, StoreUnwritable
 from app.core.events import CallDecided, Event, Logged, PartEnded, SessionForked
 from app.core.serialization import from_row, kind_of
 from app.core.session import SessionState
-from app.store.batch import (
+from app.store.database import Database, Statement
+from app.store.requests import SliceMemory, slices_of, with_slices
+from app.store.slices import Runs, decoded, hash_of, numbers_of, spans_over
+from app.store.writes import (
     CHUNK_COLUMNS,
     DELTA,
     DELTAS,
@@ -34,9 +37,6 @@ from app.store.batch import (
     storable,
     with_text,
 )
-from app.store.database import Database, Statement
-from app.store.requests import SliceMemory, slices_of, with_slices
-from app.store.slices import Runs, decoded, hash_of, numbers_of, spans_over
 
 _NO_DELTA = f"kind NOT IN ('{DELTA}', '{DELTAS}')"
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.store.batch import Summary, WriteBatch, statements, storable
 from app.store.database import Database, Statement
+from app.store.writes import Summary, WriteBatch, statements, storable
 
 PAGES = 500
 """Pages that are given back at once, so that no other write waits long."""

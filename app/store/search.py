@@ -21,10 +21,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.store.batch import Summary, storable
 from app.store.database import store_error
 from app.store.log import SUMMARY, summary_of_row
 from app.store.schema import TOKENS
+from app.store.writes import Summary, storable
 
 # What the user wrote into the search box --------------------------------------------------------
 

@@ -20,8 +20,8 @@ from app.engine.preview import WIRES, profile_on
 from app.engine.rules import parse_rule
 from app.engine.settings import settings_from
 from app.render.view import SessionRow
-from app.store.batch import Summary
 from app.store.search import SearchResult, parse_query, search
+from app.store.writes import Summary
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.session.wire_view import SHORT_NAMES
 from app.web.site import Site, search_row, site_of

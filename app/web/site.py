@@ -23,9 +23,9 @@ from app.render.replay import Fixed, Player
 from app.render.replay_timeline import reel
 from app.render.view import SessionRow, View
 from app.render.wire_rows import WireRows
-from app.store.batch import Summary
 from app.store.library import Version
 from app.store.search import SearchHit
+from app.store.writes import Summary
 from app.tap.taps import Taps
 from app.web.imports.view import ChoicePage
 from app.web.rules.view import lets_through

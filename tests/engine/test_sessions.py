@@ -44,9 +44,9 @@ from app.engine import sessions as stores
 from app.engine.memory import give_back_free_memory
 from app.engine.runner import recover
 from app.engine.sessions import SessionStore
-from app.store.batch import Chunk, Closed
 from app.store.database import Database, Statement
 from app.store.log import Log
+from app.store.writes import Chunk, Closed
 from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
 
 pytestmark = pytest.mark.anyio

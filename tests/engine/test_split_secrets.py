@@ -38,7 +38,7 @@ from app.engine.verify import check_session
 from app.net.client import NetworkError
 from app.protocols.registry import codec
 from app.secrets.redaction import Redactor
-from app.store.batch import Chunk, Closed
+from app.store.writes import Chunk, Closed
 from tests.factories import Log, settings
 from tests.protocols import gemini, responses
 from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, spanned, sse

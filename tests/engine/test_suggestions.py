@@ -14,8 +14,8 @@ from app.core.session import Call
 from app.core.tools import Tool, text_result
 from app.engine.suggestions import past_result, suggest_result
 from app.schema.validate import schema_problems
-from app.store.batch import WriteBatch
 from app.store.log import Log
+from app.store.writes import WriteBatch
 from tests.factories import ADD_EVENT
 from tests.factories import Log as Events
 from tests.store.test_database import opened

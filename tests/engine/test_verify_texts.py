@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.core.events import Logged, PartDelta, PartStarted, Source
 from app.engine.verify import alike, check_session
-from app.store.batch import Chunk
+from app.store.writes import Chunk
 from tests.factories import Log
 from tests.tables import each_row
 

@@ -12,13 +12,13 @@ import pytest
 from app.core.events import CallDecided, CallEnded, PartDelta, PartEnded, RequestSent, Source
 from app.core.serialization import to_row
 from app.core.tools import Content, ToolResult
-from app.store import batch
 from app.store import log as log_module
-from app.store.batch import Copied, Summary, WriteBatch, long_text, statements
+from app.store import writes
 from app.store.database import APPLICATION_ID, Database
 from app.store.log import Log
 from app.store.maintenance import REBUILD, purge, search_differs
 from app.store.schema import INDEXED, MIGRATIONS
+from app.store.writes import Copied, Summary, WriteBatch, long_text, statements
 from tests.playbook import begun, call, checked, logged, part, turn
 from tests.store.test_database import opened
 
@@ -59,9 +59,9 @@ async def words(database: Database) -> set[tuple[object, object]]:
 
 
 def shortened(monkeypatch: pytest.MonkeyPatch, large: int, piece: int) -> None:
-    for module in (batch, log_module):
+    for module in (writes, log_module):
         monkeypatch.setattr(module, "LARGE", large)
-    monkeypatch.setattr(batch, "PIECE", piece)
+    monkeypatch.setattr(writes, "PIECE", piece)
 
 
 async def test_large_texts_are_read_as_they_were_written(
@@ -102,7 +102,7 @@ async def test_what_is_shorter_once_read_is_read_to_its_end(
 @pytest.mark.slow
 async def test_the_beginning_of_a_long_text_is_indexed(tmp_path: Path) -> None:
     """What one text adds to the index is held in memory until it is written."""
-    text = "early " * 10 + "middle " * (INDEXED // 7) + "漢" * batch.LARGE + " late"
+    text = "early " * 10 + "middle " * (INDEXED // 7) + "漢" * writes.LARGE + " late"
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(

@@ -20,9 +20,9 @@ from app.core.events import (
 from app.core.reducer import fold
 from app.core.session import session_data
 from app.core.tools import text_result
-from app.store.batch import Chunk, Closed, Summary, WriteBatch
 from app.store.database import Statement
 from app.store.log import Log
+from app.store.writes import Chunk, Closed, Summary, WriteBatch
 from tests import factories
 from tests.playbook import begun, call, checked, failed, logged, part, run, turn
 from tests.store.test_database import opened

@@ -10,10 +10,10 @@ import pytest
 
 from app.core.events import Event, PromptAdded
 from app.store import log as marks
-from app.store.batch import Copied, Summary, WriteBatch
 from app.store.database import Database
 from app.store.log import Log
 from app.store.search import SearchResult, _inside, choices, parse_query, search, search_in_thread
+from app.store.writes import Copied, Summary, WriteBatch
 from tests.playbook import begun, call, checked, logged, part, ran, run, turn
 from tests.store.test_database import opened
 

@@ -21,12 +21,12 @@ from app.core.events import (
 )
 from app.core.fork_copy import cut
 from app.core.serialization import to_row
-from app.store import batch
 from app.store import log as log_module
-from app.store.batch import Chunk, Copied, Summary, WriteBatch
+from app.store import writes
 from app.store.database import Database, Statement
 from app.store.log import Log
 from app.store.maintenance import purge, search_differs
+from app.store.writes import Chunk, Copied, Summary, WriteBatch
 from tests.playbook import begun, call, checked, failed, logged, part, turn
 from tests.store.test_database import opened
 
@@ -117,8 +117,8 @@ async def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.Monk
         log = await Log.open(database)
         for seed in range(6):
             session = f"session {seed}"
-            monkeypatch.setattr(batch, "MOST", (2, 4, 256)[seed % 3])
-            monkeypatch.setattr(batch, "SIZE", (30, 65_536)[seed % 2])
+            monkeypatch.setattr(writes, "MOST", (2, 4, 256)[seed % 3])
+            monkeypatch.setattr(writes, "SIZE", (30, 65_536)[seed % 2])
             events, chunks = await write(log, session, seed)
             for after in range(-1, 62):
                 later = [one for one in events if one.seq > after]

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from app.core.errors import StoreError
 from app.core.events import Logged, RequestSent
 from app.core.serialization import to_row
-from app.store import batch, slices
-from app.store.batch import Copied, Summary, WriteBatch, long_text, with_text
+from app.store import slices, writes
 from app.store.database import APPLICATION_ID, Database, Statement
 from app.store.log import Log
 from app.store.maintenance import purge
 from app.store.schema import MIGRATIONS
 from app.store.slices import LONG, SMALL, cut, numbers_of, runs_of, spans_over
+from app.store.writes import Copied, Summary, WriteBatch, long_text, with_text
 from tests.store.test_database import opened
 from tests.store.test_large_texts import shortened
 from tests.tables import each_row
@@ -287,9 +287,9 @@ async def test_requests_of_an_older_file_are_read_beside_new_ones(
     shortened(monkeypatch, 20_000, 4096)
     path = tmp_path / "old.db"
     whole = json.dumps(TOOLS, indent=1)
-    old, long, new = requests([whole, whole * (3 * batch.LARGE // len(whole)), whole])
-    rest = long_text(long.event)[batch.LARGE :]
-    kept = with_text(long.event, long_text(long.event)[: batch.LARGE])
+    old, long, new = requests([whole, whole * (3 * writes.LARGE // len(whole)), whole])
+    rest = long_text(long.event)[writes.LARGE :]
+    kept = with_text(long.event, long_text(long.event)[: writes.LARGE])
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("".join(MIGRATIONS[:10]))
         connection.execute("INSERT INTO sessions (id, created_ms, updated_ms) VALUES ('s', 1, 1)")

@@ -17,7 +17,7 @@ from app.engine.sessions import Bell, _follow
 from app.render.blocks import PageFrame
 from app.render.view import View
 from app.render.wire_rows import WireRows
-from app.store.batch import Chunk
+from app.store.writes import Chunk
 from app.web.site import Site
 from app.web.stream import Cursor, _frames, _next, events_stream, message
 from tests.engine.running import asked, begun, running, until

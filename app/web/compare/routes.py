@@ -25,8 +25,8 @@ from app.engine.preview import WIRES
 from app.engine.settings import settings_from
 from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow
-from app.store.batch import Summary
 from app.store.log import Relative, family
+from app.store.writes import Summary
 from app.web.compare.side_by_side import MOST, address, chosen, decided_here, live
 from app.web.compare.view import (
     MOST_ROWS,

@@ -26,7 +26,7 @@ from app.render.filters import clip, duration, one_line, plural
 from app.render.fragments import partial, store_banner, toast
 from app.render.limits import money
 from app.render.view import View, busy_words, model_names, state_words
-from app.store.batch import Summary
+from app.store.writes import Summary
 from app.web.forms import Body, answer, body_of, wants
 from app.web.guard import FRAMES, as_text
 from app.web.site import Site, site_of

@@ -17,8 +17,8 @@ from app.core.settings import Settings
 from app.engine.decisions import DecisionRequest
 from app.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
 from app.engine.suggestions import past_result
-from app.store.batch import storable
 from app.store.log import Relative, family, forks_of
+from app.store.writes import storable
 from app.web.forks.view import (
     GONE,
     ForkForm,

@@ -26,8 +26,8 @@ from app.engine.recorded_model import recorded_prompt
 from app.engine.sessions import LiveSession
 from app.render.blocks import Touch, block, frame_html
 from app.render.paging import Shown, Upto, shown_from, upto_from
-from app.store.batch import Chunk
 from app.store.log import forks_of
+from app.store.writes import Chunk
 from app.web.forms import as_json, wants
 from app.web.guard import FRAMED, as_text
 from app.web.replay import block_at, cards_at, page_at, place
