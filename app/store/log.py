@@ -17,7 +17,6 @@ from app.core.events import CallDecided, Event, Logged, PartEnded, SessionForked
 from app.core.serialization import from_row, kind_of
 from app.core.session import SessionState
 from app.store.database import Database, Statement
-from app.store.requests import SliceMemory, slices_of, with_slices
 from app.store.slices import Runs, decoded, hash_of, numbers_of, spans_over
 from app.store.writes import (
     CHUNK_COLUMNS,
@@ -27,14 +26,17 @@ from app.store.writes import (
     LARGE,
     Chunk,
     Closed,
+    SliceMemory,
     Summary,
     WriteBatch,
     chunks_of,
     events_of,
     joined,
     long_text,
+    slices_of,
     statements,
     storable,
+    with_slices,
     with_text,
 )
 
