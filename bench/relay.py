@@ -43,7 +43,7 @@ from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.engine.memory import look_for_garbage_less
 from app.tap.door import HEADER, Door
-from app.tap.recording import AgentSessions
+from app.tap.exchange import observing
 from app.tap.relay import Observe, Relay, unobserved
 from app.tap.upstream import Upstreams
 from app.web.app import make_app
@@ -102,7 +102,7 @@ async def ours(kind: str, folder: Path, provider: str, port: int) -> tuple[ASGIA
     _, secret = await site.taps.create("paced")
     observe: Observe = unobserved
     if kind == "recording":
-        observe = AgentSessions(engine, site.taps, b"key").observe
+        observe = observing(engine, site.taps, b"key")
     door = Door(
         app,
         taps=site.taps,

@@ -330,7 +330,7 @@ def warm() -> None:
     """Import all pages, so that none waits for it when it is first asked for."""
     for route in _routes():
         import_module(route.endpoint.__module__)
-    import_module("app.tap.recording")
+    import_module("app.tap.exchange")
 
 
 def make_app(
@@ -379,11 +379,11 @@ def _observing(engine: Engine, taps: Taps, token: str | None) -> Observe:
     key = hashlib.sha256(b"bodies " + (token or secrets.token_hex()).encode()).digest()
 
     @cache
-    def sessions() -> Any:
-        return import_module("app.tap.recording").AgentSessions(engine, taps, key)
+    def observing() -> Any:
+        return import_module("app.tap.exchange").observing(engine, taps, key)
 
     def observe(request: AgentRequest) -> Exchange:
-        exchange: Exchange = sessions().observe(request)
+        exchange: Exchange = observing()(request)
         return exchange
 
     return observe

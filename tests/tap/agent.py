@@ -11,6 +11,7 @@ from typing import Any
 from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.net.client import NetworkError
+from app.tap.exchange import AgentExchange
 from app.tap.recording import AgentSessions
 from app.tap.relay import AgentRequest, Exchange
 from app.tap.taps import Tap, Taps
@@ -62,7 +63,8 @@ class FakeAgent:
             "tools": list(self.tools),
             "messages": self.messages,
         }
-        return self.sessions.observe(
+        return AgentExchange(
+            self.sessions,
             AgentRequest(
                 self.tap,
                 "anthropic",
@@ -73,7 +75,7 @@ class FakeAgent:
                 "https://api.anthropic.com/v1/messages?beta=true",
                 UPSTREAM,
                 self.sessions.engine.sessions.clock(),
-            )
+            ),
         )
 
     async def answer(self, exchange: Exchange, *content: Any, reason: str = "") -> None:

@@ -23,7 +23,7 @@ from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.engine.runner import recover
 from app.protocols.answer_edits import NewArguments
-from app.tap import recording
+from app.tap import places
 from app.tap.holding import edits_of
 from app.tap.relay import Exchange
 from tests.engine.running import events_of, running
@@ -238,7 +238,7 @@ async def test_of_many_sessions_little_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is forgotten is read again: both go on where they were."""
-    monkeypatch.setattr(recording, "MOST_THREADS", 1)
+    monkeypatch.setattr(places, "MOST_THREADS", 1)
     async with stopping(tmp_path, "nothing") as (engine, agent):
         other = FakeAgent(agent.sessions, agent.tap, answered=100)
         for asking, prompt in ((agent, "List a."), (other, "List b.")) * 2:
@@ -247,7 +247,7 @@ async def test_of_many_sessions_little_is_remembered(
             await asking.answer(asking_again, f"{prompt} Done.")
         sessions = await engine.log.tapped(agent.tap.id, 10)
         assert len(sessions) == 2
-        assert len(agent.sessions._threads) == 1
+        assert len(agent.sessions.places._threads) == 1
         for session_id in sessions:
             assert not events_of(await engine.log.events(session_id), Warned)
 

@@ -12,6 +12,7 @@ from app.core.events import Warned
 from app.core.session import Prompt, Session
 from app.core.settings import Profile
 from app.engine.engine import Engine
+from app.tap.exchange import AgentExchange
 from app.tap.relay import AgentRequest, Exchange
 from tests.engine.running import events_of, running
 from tests.tap.agent import KIND, FakeAgent, end, made
@@ -92,7 +93,8 @@ def responses_exchange(agent: FakeAgent, text: str, follows: str) -> Exchange:
     if follows:
         body["previous_response_id"] = follows
     url = "https://api.openai.com/v1/responses"
-    return agent.sessions.observe(
+    return AgentExchange(
+        agent.sessions,
         AgentRequest(
             agent.tap,
             "openai",
@@ -103,5 +105,5 @@ def responses_exchange(agent: FakeAgent, text: str, follows: str) -> Exchange:
             url,
             Profile("openai", "openai_responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
             0,
-        )
+        ),
     )

@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
 from app.engine.rules import ALWAYS
 from app.tap.door import Door
-from app.tap.recording import AgentExchange, AgentSessions
+from app.tap.exchange import AgentExchange
+from app.tap.recording import AgentSessions
 from app.tap.relay import STOPPED, AgentRequest, Relay
 from app.tap.taps import Tap, Taps
 from app.tap.upstream import DOORS, Upstreams
@@ -78,7 +80,7 @@ class Tapping:
             not_there,
             taps=taps,
             upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
-            relay=Relay(engine.net, self._sessions.observe),
+            relay=Relay(engine.net, partial(AgentExchange, self._sessions)),
             is_own_host=lambda scope: True,
             clock=clock,
         )
@@ -126,8 +128,9 @@ class Tapping:
         upstream = Profile("simulator", self.protocol, "http://127.0.0.1:1")
         url, target = "http://127.0.0.1:1/v1/messages", b"/v1/messages"
         names = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-        return self._sessions.observe(
-            AgentRequest(self.tap, "anthropic", "POST", target, names, body, url, upstream, 0)
+        return AgentExchange(
+            self._sessions,
+            AgentRequest(self.tap, "anthropic", "POST", target, names, body, url, upstream, 0),
         )
 
     @asynccontextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.core.session import Session
-from app.tap.recording import AgentExchange
+from app.tap.exchange import AgentExchange
 from app.web.agents.view import STOP_CHOICES
 from tests.engine.running import running
 from tests.tap.agent import FakeAgent, made

@@ -1,0 +1,262 @@
+"""One request of an agent and its answer, as the relay tells of them: what goes to the agent is in
+the log before, and where calls are held the rest of the answer waits for the user."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+
+from app.core.errors import StoreUnwritable
+from app.core.events import AnswerPassed, CallStarted, ClientGone, ResponseStarted
+from app.engine.engine import Engine
+from app.engine.responses import Received
+from app.engine.runner import FollowedAnswer
+from app.engine.sessions import uncancelled
+from app.exchange.requests_import import protocol_of
+from app.net.client import CODINGS, Decompressor, NetworkError, request_id
+from app.tap.holding import HeldAnswer, denials, is_stream
+from app.tap.recording import AgentSessions
+from app.tap.relay import AgentRequest, AnswerHead, Observe, RawHeaders
+from app.tap.taps import Taps
+
+LEFT = "The agent closed the connection before the answer was complete."
+
+_SAVED_S = 0.5
+"""How often whoever waits for an answer to be saved looks whether it can be saved at all."""
+
+
+def observing(engine: Engine, taps: Taps, key: bytes) -> Observe:
+    """What the relay tells of each request; `key` as in AgentSessions."""
+    return partial(AgentExchange, AgentSessions(engine, taps, key))
+
+
+class AgentExchange:
+    """One request and its answer, as the relay tells of them."""
+
+    def __init__(self, sessions: AgentSessions, request: AgentRequest) -> None:
+        self.request = request
+        self.session_id = ""
+        self.recording = 0
+        self.holds = False
+        self.stopped = asyncio.Event()
+        self._sessions = sessions
+        self._clock = sessions.engine.sessions.clock
+        self._followed: FollowedAnswer | None = None
+        self._held: HeldAnswer | None = None
+        self._unpack: Decompressor | None = None
+        self._kept = b""  # the newest bytes of an answer that is no stream
+        self._keeps = False
+        self._status = 0
+        self._size = 0
+        self._hash = hashlib.sha256()
+        self._finishing = asyncio.Lock()
+        self._finished = False
+        self._left = False
+        self._owes = False  # whether its last bytes are on their way
+        self._changed = False
+
+    async def begin(self) -> AnswerHead | None:
+        self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
+        # To its end, also where the client leaves meanwhile: what was begun in the log is ended.
+        return await uncancelled(asyncio.create_task(self._begin()))
+
+    async def _begin(self) -> AnswerHead | None:
+        begun = await self._sessions.begin(self)
+        if begun is None:
+            return None
+        self.holds, self._held, self._followed = begun.holds, begun.held, begun.followed
+        if self._followed is not None:
+            self._followed.request.reader = asyncio.create_task(self._until_stop())
+        return begun.head
+
+    async def _until_stop(self) -> None:
+        """Cancelled by Stop, as the reader of any answer is; and by the end of this one."""
+        assert self._followed is not None
+        try:
+            await asyncio.wait({self._followed.task})
+        finally:
+            if not self._followed.task.done():
+                gone = NetworkError("interrupted", LEFT, began=True)
+                self._followed.request.put(Received(self._clock(), trouble=gone, ended=True))
+                self.stopped.set()
+
+    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+        """Where calls are held the length is not that of upstream's answer, and it is unpacked."""
+        self._status = status
+        if self._followed is None:
+            return headers
+        named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
+        stream = is_stream(named)
+        self._keeps = not stream
+        coding = named.get("content-encoding", "").strip().lower()
+        if coding in CODINGS:
+            self._unpack = Decompressor()
+        elif coding not in ("", "identity"):
+            self.holds = False  # what cannot be read passes as it is
+        started = ResponseStarted(status, named, request_id(named))
+        self._followed.request.put(Received(self._clock(), started=started))
+        if not self.holds or not 200 <= status < 300:
+            return headers
+        protocol = protocol_of(self.request.url, None)
+        self._held = HeldAnswer(str(protocol), status, stream=stream)
+        own = (b"content-length", b"content-encoding")
+        return [pair for pair in headers if pair[0].lower() not in own]
+
+    async def pass_on(self, data: bytes) -> bytes:
+        """What is passed on is in the log, deltas but for the last 40 ms. Of an answer that is no
+        stream the newest bytes are kept until it is known that they are the last: a call in it is
+        in the log before the agent has it, too."""
+        if self._followed is None:
+            return data
+        plain = self._unpacked(data)
+        await self._log(Received(self._clock(), plain))
+        if self._held is not None:
+            data = self._held.add(plain)
+        elif self._keeps:
+            data, self._kept = self._kept, data
+        return self._counted(data)
+
+    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+        if self._followed is None and self._held is None:
+            self._note()
+            return
+        if self._followed is not None:
+            await self._log(Received(self._clock(), trouble=trouble, ended=True))
+        try:
+            if self._held is not None:
+                async for keepalive in self._until_decided(self._held, trouble is None):
+                    yield keepalive
+            last, self._kept = self._counted(self._kept), b""
+            if last:
+                self._owes = True
+                yield last
+                self._owes = False
+        except Exception:
+            self._left = True  # it gets no more, and may ask again
+            await self._give_up()
+            raise
+        with suppress(StoreUnwritable):  # the agent has it all the same
+            await self._give_up()
+
+    async def _give_up(self) -> None:
+        try:
+            await self.finish()
+        finally:
+            self._sessions.over(self)
+
+    async def _until_decided(self, held: HeldAnswer, clean: bool) -> AsyncIterator[bytes]:
+        """While the calls wait for decisions, what keeps the client waiting; then the rest of the
+        answer is `_kept`. While nothing can be saved nothing is decided, either."""
+        engine = self._sessions.engine
+        with engine.sessions.listen(self.session_id) as bell:
+            while True:
+                bell.clear()
+                with suppress(StoreUnwritable):
+                    await engine.runner.advance(self.session_id)
+                    if await self._take_decisions(held, clean):
+                        return
+                if not await bell.wait(self._sessions.keepalive_s):
+                    yield held.keepalive()
+
+    async def _take_decisions(self, held: HeldAnswer, clean: bool) -> bool:
+        """Whether nothing of the answer waits any more. That the agent runs calls is in the log
+        before it gets them."""
+        engine = self._sessions.engine
+        async with engine.sessions.holding(self.session_id) as live:
+            turn = live.session.turns[self.recording - 1]
+            if turn.open:
+                return False  # its end is not saved yet
+            if turn.holds:
+                if live.session.stopped:
+                    await engine.sessions.append(live, denials(live.session, turn))
+                if any(call.status in ("proposed", "waiting") for call in turn.calls):
+                    return False
+            rest, changed = held.rest(turn, clean=clean)
+            if turn.holds:
+                started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
+                await engine.sessions.append(live, started)
+            self._kept, self._changed = rest, changed
+        self.holds = False
+        return True
+
+    async def leave(self) -> None:
+        """Where all of an answer had come, and the agent does not wait for the connection's end,
+        it was passed on."""
+        self._left = True
+        if self._followed is None and self._held is None:
+            self._note()
+            return
+        if self._followed is not None:
+            gone = NetworkError("interrupted", LEFT, began=True)
+            await self._log(Received(self._clock(), trouble=gone, ended=True))
+        await self.finish()
+
+    async def finish(self) -> None:
+        """Once the answer is over: log that the agent has it."""
+        async with self._finishing:
+            if self._finished or not self.session_id:
+                return
+            engine = self._sessions.engine
+            async with engine.sessions.holding(self.session_id) as live:
+                turn = live.session.turns[self.recording - 1]
+                waits = self.holds and turn.holds
+                if turn.open or (waits and not self._left):
+                    return
+                self._finished = True
+                says = self._held.says() if self._held is not None and self._changed else ""
+                passed = AnswerPassed(
+                    self.recording, self._size, self._hash.hexdigest(), self._changed, says
+                )
+                lost = self._left and (waits or self._owes)
+                gone = lost or (self._left and turn.end is None)
+                event = ClientGone(self.recording) if gone else passed
+                try:
+                    await engine.sessions.append(live, [event])
+                    self._sessions.places.learn(self.request.tap.id, self.session_id, turn)
+                finally:
+                    if lost and self._held is not None:
+                        self._sessions.wait(self, self._held)
+                    else:
+                        self._sessions.over(self)
+
+    def _note(self) -> None:
+        """It was no conversation."""
+        request = self.request
+        self._sessions.taps.note_other(
+            request.tap.id, request.method, request.target, self._status, request.at_ms
+        )
+
+    def _counted(self, data: bytes) -> bytes:
+        self._size += len(data)
+        self._hash.update(data)
+        return data
+
+    def _unpacked(self, data: bytes) -> bytes:
+        if self._unpack is None:
+            return data
+        try:
+            return b"".join(self._unpack.feed(data))
+        except ValueError:
+            if self._held is not None:
+                raise
+            self._unpack = None
+            return data
+
+    async def _log(self, item: Received) -> None:
+        """Until it is in the log, or nothing can be saved now: then the agent does not wait."""
+        followed = self._followed
+        assert followed is not None
+        if followed.task.done() or followed.request.take_now(item):
+            return
+        health = self._sessions.engine.sessions.health
+        item.saved = asyncio.get_running_loop().create_future()
+        followed.request.put(item)
+        while not item.saved.done() and not followed.task.done() and health.trouble is None:
+            await asyncio.wait(
+                {item.saved, followed.task},
+                timeout=_SAVED_S,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
