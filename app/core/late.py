@@ -25,7 +25,9 @@ class Late:
         NAMES.append(name)
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        value = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, value)  # from now on it is found without this function
+        return value
 
 
 def load_all() -> None:
