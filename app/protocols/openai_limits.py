@@ -31,8 +31,7 @@ from app.protocols.limits import (
     odd_format,
     too_many_tools,
 )
-from app.protocols.server import BadRequest, Citation
-from app.protocols.shapes import Phrases, Rule, Shape
+from app.protocols.server import BadRequest, Citation, Phrases, Rule, Shape
 
 _TOP = Citation("https://github.com/langchain-ai/langchainjs/issues/9804")
 _GUIDE = Citation("OpenAI guide to function calling")

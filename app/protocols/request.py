@@ -3,7 +3,7 @@
 The inverse of the encoders, one reader for each protocol (`NAME/request.py`), and lenient: of any
 JSON object as much is read as can be, and nothing raises. What has no word of ours is carried
 along, to go back as it came, or a note says that it is not there. To refuse what a provider
-refuses is another pass, of the servers' ends (`shapes`, `limits`), which then read with these
+refuses is another pass, of the servers' ends (`server`, `limits`), which then read with these
 (`model_request`).
 """
 

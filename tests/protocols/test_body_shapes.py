@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.server import BadRequest, Citation
-from app.protocols.shapes import ANY, Phrases, Shape, check_shape, must
+from app.protocols.server import ANY, BadRequest, Citation, Phrases, Shape, check_shape, must
 from tests.tables import each_row
 
 SOURCE = Citation("the test")

@@ -18,8 +18,7 @@ from typing import Any
 from app.protocols.anthropic import limits
 from app.protocols.limits import SentTool
 from app.protocols.request import dicts, member, placed
-from app.protocols.server import BadRequest, Citation
-from app.protocols.shapes import ANY, Phrases, Shape, check_shape, must
+from app.protocols.server import ANY, BadRequest, Citation, Phrases, Shape, check_shape, must
 
 _TOOLS = limits.REFERENCE
 _REFERENCE = Citation("Anthropic API reference: Messages")

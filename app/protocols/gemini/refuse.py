@@ -17,8 +17,7 @@ from app.protocols.facts import words_of
 from app.protocols.gemini import limits
 from app.protocols.limits import SentTool
 from app.protocols.request import Body, dicts, member
-from app.protocols.server import BadRequest, compact
-from app.protocols.shapes import ANY, Phrases, Shape, check_shape
+from app.protocols.server import ANY, BadRequest, Phrases, Shape, check_shape, compact
 
 SIGNED_BY = b"simulator:"
 """How every signature of the simulator begins, which is how it knows its own."""

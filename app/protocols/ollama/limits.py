@@ -26,8 +26,7 @@ from app.protocols.limits import (
     lacks_strict,
     walk_nodes,
 )
-from app.protocols.server import BadRequest, Citation, compact
-from app.protocols.shapes import Phrases, Shape, check_shape, must
+from app.protocols.server import BadRequest, Citation, Phrases, Shape, check_shape, compact, must
 from app.schema.schema_checks import Place
 
 ROUTES = Citation("https://github.com/ollama/ollama/blob/main/server/routes.go (ChatHandler)")

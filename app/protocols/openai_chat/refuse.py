@@ -27,8 +27,7 @@ from app.protocols.openai_limits import (
     tool_name,
     typed,
 )
-from app.protocols.server import BadRequest, Citation, compact
-from app.protocols.shapes import ANY, Shape, check_shape
+from app.protocols.server import ANY, BadRequest, Citation, Shape, check_shape, compact
 
 # The shape of a body.
 

@@ -33,8 +33,7 @@ from app.protocols.openai_limits import (
 )
 from app.protocols.openai_responses import limits
 from app.protocols.openai_responses.limits import NAMES, REFERENCE, SHORT_NAME
-from app.protocols.server import BadRequest, Citation, compact
-from app.protocols.shapes import ANY, Shape, check_shape
+from app.protocols.server import ANY, BadRequest, Citation, Shape, check_shape, compact
 
 # The shape of a body.
 
