@@ -23,16 +23,18 @@ FLOORS: Mapping[str, int] = {
     "core": 0,
     **dict.fromkeys(("schema", "secrets"), 1),
     **dict.fromkeys(("protocols", "store", "net", "config"), 2),
-    **dict.fromkeys(("render", "exchange", "executors", "simulator"), 3),
+    **dict.fromkeys(("render", "exchange", "executors", "simulator", "evaluation"), 3),
     "engine": 4,
     "tap": 5,
     "web": 6,
     **dict.fromkeys(("commands", "cli"), 7),
 }
-SIDEWAYS = {("exchange", "render"), ("cli", "commands"), ("schema", "secrets")}
+SIDEWAYS = {("exchange", "render"), ("cli", "commands"), ("schema", "secrets")} | {
+    ("evaluation", "exchange"),
+}
 """Arrows between rooms of one floor that are drawn on purpose."""
 
-PURE = ("core", "schema", "secrets", "protocols", "render", "exchange")
+PURE = ("core", "schema", "secrets", "protocols", "render", "exchange", "evaluation")
 VIEW = re.compile(r"app/web/\w+/(?:\w+_)?view\.py")
 SEEDED = {("protocols", "random")}
 """The servers' ends shape a stream by a `Random` with a seed, which is as pure as a number."""

@@ -1,0 +1,1 @@
+"""What a batch is, and what its results mean: pure, no clock, no database."""

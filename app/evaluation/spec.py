@@ -1,0 +1,321 @@
+"""What a batch is: cases x models x variants x repetitions, as values and as canonical JSON.
+
+    Spec.cases   Case    a prompt and what is expected of the calls that it leads to
+    Spec.models  ModelChoice
+    Spec.variants Variant   the first is the baseline that the others are compared with
+
+`spec_reader` reads one from a text, `spec_tools` looks up the tools that it names; docs/batch.md is
+the form for people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import Any, Literal, NamedTuple, get_args
+
+from app.core.serialization import to_data
+from app.core.tools import Tool
+
+VERSION = 1
+"""The value of `playground_batch`."""
+
+SETTINGS = (
+    *("tool_choice", "parallel", "stream", "params", "extra", "max_turns"),
+    *("max_calls_per_turn", "max_calls_per_answer", "max_parallel", "max_run_tokens"),
+    *("max_cost", "max_minutes"),
+    *("max_repeats", "continue_on_error", "max_retries", "connect_s", "first_byte_s", "idle_s"),
+)
+"""The settings of a session that a SPEC may name; model, system and tools have places of their
+own. `engine/settings` judges their values."""
+
+ExpectationKind = Literal[
+    "called",
+    "never",
+    "first",
+    "order",
+    "count",
+    "no_call",
+    "text_contains",
+    "finish_reason",
+    "max_tokens",
+    "max_seconds",
+    "max_cost",
+]
+EXPECTATIONS: tuple[ExpectationKind, ...] = get_args(ExpectationKind)
+
+MatchKind = Literal["exact", "subset", "any_of", "schema"]
+MATCHES: tuple[MatchKind, ...] = get_args(MatchKind)
+
+
+@dataclass(frozen=True)
+class ArgumentMatch:
+    """What the arguments of a call must be, by `kind`.
+
+    `exact`: `value` and nothing else. `subset`: at least what `value` holds, at any depth.
+    `any_of`: one of the objects of a list, or of an object of lists one value for each parameter,
+    where those of `optional` may be missing and no others may be there. `schema`: a JSON Schema.
+    `loose`: letters of texts are compared without case, and `,./-_*^` and blanks not at all.
+    """
+
+    kind: MatchKind
+    value: Any
+    optional: tuple[str, ...] = ()
+    loose: bool = False
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One thing that a run must show.
+
+    `value` is a tool's name (`called`, `never`, `first`), names (`order`), a number (`count`,
+    `max_tokens`, `max_seconds`, `max_cost` in US dollars), a text (`text_contains`,
+    `finish_reason`) or True (`no_call`). `arguments` belongs to `called`, `of` (a tool, "" for
+    any) to `count`, `ignore_case` to `text_contains`.
+    """
+
+    kind: ExpectationKind
+    value: Any
+    arguments: ArgumentMatch | None = None
+    of: str = ""
+    ignore_case: bool = False
+
+
+ToolEntry = str | Tool
+"""A tool of a SPEC: a definition, or a word that names a tool, a group or a file."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A prompt, and what is expected of a run that begins with it.
+
+    `{{ NAME }}` in `prompt` and `system` stands for the value in `vars`, where there are any.
+    `system` and `tools` replace those of variant and batch unless None; `settings` go over both.
+    `answers` are results by tool: the config of a mock. `category` groups cases in a report.
+    `min_pass` is the share of repetitions that must pass, None for the batch's.
+    """
+
+    id: str
+    prompt: str
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    expect: tuple[Expectation, ...] = ()
+    system: str | None = None
+    tools: tuple[ToolEntry, ...] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    category: str = ""
+    min_pass: float | None = None
+
+    def fill(self, text: str) -> str:
+        """`text` with the values of `vars` in their places; a value that is no text as JSON."""
+        return PLACE.sub(lambda place: self._value(place[0], place[1]), text) if self.vars else text
+
+    def _value(self, place: str, name: str) -> str:
+        value = self.vars.get(name, place)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+PLACE = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
+"""A place for a value of `vars` in a prompt."""
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """Who is asked: a profile's name, a model of it ("" for the profile's own), and what the pair
+    is called in keys and reports."""
+
+    profile: str
+    model: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is changed for a comparison; None and {} leave what the batch says. `descriptions` are
+    by tool."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    system: str | None = None
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[ToolEntry, ...] | None = None
+
+
+class RunKey(NamedTuple):
+    """One run of a batch; `model` is a label, `repetition` counts from 1."""
+
+    case: str
+    variant: str
+    model: str
+    repetition: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A batch. `min_pass` is the share of a case's repetitions that must pass, `max_cost` the US
+    dollars that all runs together may cost (0: no limit). `allow` names tools that run by their
+    own executors though the library has not accepted them: the command line says it, no file.
+    """
+
+    cases: tuple[Case, ...]
+    name: str = ""
+    seed: int = 0
+    repetitions: int = 1
+    min_pass: float = 1.0
+    system: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    tools: tuple[ToolEntry, ...] = ()
+    models: tuple[ModelChoice, ...] = (ModelChoice("simulator", label="simulator"),)
+    variants: tuple[Variant, ...] = (Variant("default"),)
+    max_cost: float = 0.0
+    allow: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """How many runs it has."""
+        return len(self.cases) * len(self.models) * len(self.variants) * self.repetitions
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Case]:
+        """The cases by their ids."""
+        return {case.id: case for case in self.cases}
+
+    def digest(self) -> str:
+        """SHA-256 (hex digits) of the canonical JSON: equal for what asks the same in the same
+        words, whatever the form of the file, and whoever is allowed what."""
+        body = json.dumps(spec_data(self))
+        return hashlib.sha256(body.encode()).hexdigest()
+
+    def case_order(self) -> tuple[Case, ...]:
+        """The cases in the order fixed by the seed, in which verdicts are fed."""
+
+        def place(case: Case) -> bytes:
+            return hashlib.sha256(f"{self.seed}:{case.id}".encode()).digest()
+
+        return tuple(sorted(self.cases, key=place))
+
+    def keys(self) -> Iterator[RunKey]:
+        """Every run, case by case in `case_order`."""
+        for case in self.case_order():
+            rounds = product(range(1, self.repetitions + 1), self.models, self.variants)
+            for repetition, model, variant in rounds:
+                yield RunKey(case.id, variant.name, model.label, repetition)
+
+
+# What a run is made of ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What one run asks for: `settings` by their names in a session's settings; `tools` with the
+    variant's descriptions and the case's answers. A word among them is not looked up yet."""
+
+    prompt: str
+    system: str
+    settings: Mapping[str, Any]
+    tools: tuple[ToolEntry, ...]
+    model: ModelChoice
+
+
+def plan_run(spec: Spec, key: RunKey) -> RunPlan:
+    """What the run `key` of `spec` asks for: the case's word before the variant's before the
+    batch's. `params` and `extra` are joined member by member."""
+    case = spec.by_id[key.case]
+    variant = next(variant for variant in spec.variants if variant.name == key.variant)
+    model = next(model for model in spec.models if model.label == key.model)
+    settings: dict[str, Any] = {}
+    for named in (spec.settings, variant.settings, case.settings):
+        for name, value in named.items():
+            joined = name in ("params", "extra") and name in settings
+            settings[name] = {**settings[name], **value} if joined else value
+    systems = (text for text in (case.system, variant.system) if text is not None)
+    tools = next((some for some in (case.tools, variant.tools) if some is not None), spec.tools)
+    return RunPlan(
+        case.fill(case.prompt),
+        case.fill(next(systems, spec.system)),
+        settings,
+        tuple(_equipped(tool, variant, case) for tool in tools),
+        model,
+    )
+
+
+def _equipped(tool: ToolEntry, variant: Variant, case: Case) -> ToolEntry:
+    if isinstance(tool, str):
+        return tool
+    description = variant.descriptions.get(tool.name, tool.description)
+    answer = case.answers.get(tool.name)
+    if answer is None:
+        return replace(tool, description=description)
+    return replace(tool, description=description, answered_by="mock", config=answer)
+
+
+# As JSON ------------------------------------------------------------------------------------------
+
+
+def spec_data(spec: Spec) -> dict[str, Any]:
+    """The SPEC as JSON data in the form of docs/batch.md, which `spec_from_data` reads again.
+
+    What is allowed is no part of it; what has its default is left out, so that a field added later
+    changes no digest."""
+    defaults: dict[str, Any] = {"repetitions": spec.repetitions, "min_pass": spec.min_pass}
+    if spec.system:
+        defaults["system"] = spec.system
+    defaults.update(to_data(spec.settings))
+    return {
+        "playground_batch": VERSION,
+        **_set(name=spec.name, seed=spec.seed, max_cost=spec.max_cost),
+        "defaults": defaults,
+        **_set(tools=_tools_data(spec.tools)),
+        "models": [_set(**to_data(model)) for model in spec.models],
+        "variants": [_variant_data(variant) for variant in spec.variants],
+        "cases": [_case_data(case) for case in spec.cases],
+    }
+
+
+def _set(**members: Any) -> dict[str, Any]:
+    """Those that hold something."""
+    empty: tuple[Any, ...] = ("", 0, [], {}, None)
+    return {name: value for name, value in members.items() if value not in empty}
+
+
+def _tools_data(tools: tuple[ToolEntry, ...] | None) -> list[Any] | None:
+    return None if tools is None else [to_data(tool) for tool in tools]
+
+
+def _variant_data(variant: Variant) -> dict[str, Any]:
+    system = {} if variant.system is None else {"system": variant.system}
+    tools = {} if variant.tools is None else {"tools": _tools_data(variant.tools)}
+    descriptions = _set(descriptions=dict(variant.descriptions))
+    return {"name": variant.name, **to_data(variant.settings), **system, **descriptions, **tools}
+
+
+def _case_data(case: Case) -> dict[str, Any]:
+    system = {} if case.system is None else {"system": case.system}
+    tools = {} if case.tools is None else {"tools": _tools_data(case.tools)}
+    share = {} if case.min_pass is None else {"min_pass": case.min_pass}
+    return {
+        "id": case.id,
+        **_set(category=case.category),
+        "prompt": case.prompt,
+        **_set(vars=to_data(case.vars)),
+        **system,
+        **tools,
+        **_set(settings=to_data(case.settings), answers=to_data(case.answers)),
+        **share,
+        "expect": [expectation_data(expectation) for expectation in case.expect],
+    }
+
+
+def expectation_data(expectation: Expectation) -> dict[str, Any]:
+    """The expectation as a SPEC has it: `{"called": "f", "arguments": {"subset": {...}}}`."""
+    data: dict[str, Any] = {expectation.kind: to_data(expectation.value)}
+    match = expectation.arguments
+    if match is not None:
+        beside = _set(optional=list(match.optional), loose=match.loose)
+        data["arguments"] = {match.kind: to_data(match.value), **beside}
+    return data | _set(of=expectation.of, ignore_case=expectation.ignore_case)

@@ -1,0 +1,211 @@
+"""A SPEC is read from YAML or JSON, refused with the place of what is wrong, and written again."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput
+from app.engine.settings import KNOWN
+from app.evaluation.results import CallMade, CheckResult, RunResult, result_data, result_from_data
+from app.evaluation.spec import (
+    SETTINGS,
+    ArgumentMatch,
+    Expectation,
+    ModelChoice,
+    RunKey,
+    Spec,
+    plan_run,
+    spec_data,
+)
+from app.evaluation.spec_reader import read_spec, spec_from_data
+from tests.tables import each_row
+
+YAML = """
+playground_batch: 1
+name: weather   # a comment
+defaults:
+  repetitions: 3
+  min_pass: 0.6
+  system: "Be brief, {{ user }}."
+  max_turns: 4
+  params: {temperature: 0, max_tokens: 50}
+tools:
+  - examples
+  - {name: get_weather, description: The weather., config: {result: sun}}
+models: [simulator, {profile: openai, model: gpt}, {profile: azure, model: gpt}]
+variants:
+  old:
+  new:
+    descriptions: {get_weather: The weather of a city.}
+    params: {temperature: 1}
+cases:
+  - id: oslo
+    prompt: "What is the weather in {{ city }}?"
+    vars: {city: Oslo, user: 7}
+    answers: {get_weather: "rain"}
+    expect:
+      - {called: get_weather, arguments: {any_of: {city: [Oslo], unit: [C]}, optional: [unit]}}
+      - {count: 1, of: get_weather}
+      - {text_contains: RAIN, ignore_case: true}
+  - {id: none, prompt: Hello, expect: [{no_call: true}, {max_cost: 0.01}], min_pass: 1}
+"""
+
+SMALL: dict[str, Any] = {"playground_batch": 1, "cases": [{"id": "a", "prompt": "Hi"}]}
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    return copy.deepcopy(SMALL) | changes
+
+
+def case(**changes: Any) -> dict[str, Any]:
+    return small(cases=[{"id": "a", "prompt": "Hi"} | changes])
+
+
+def test_a_spec_is_the_same_from_yaml_json_and_its_own_data() -> None:
+    spec = read_spec(YAML)
+    assert [model.label for model in spec.models] == ["simulator", "openai/gpt", "azure/gpt"]
+    assert [variant.name for variant in spec.variants] == ["old", "new"]
+    assert spec.cases[0].expect == (
+        Expectation(
+            "called",
+            "get_weather",
+            ArgumentMatch("any_of", {"city": ["Oslo"], "unit": ["C"]}, optional=("unit",)),
+        ),
+        Expectation("count", 1, of="get_weather"),
+        Expectation("text_contains", "RAIN", ignore_case=True),
+    )
+    again = read_spec(json.dumps(spec_data(spec)))
+    assert again == spec
+    assert again.digest() == spec.digest()
+    assert read_spec(YAML.replace("Oslo,", "Rome,")).digest() != spec.digest()
+    assert spec_from_data(spec_data(spec), allow=["x"]).digest() == spec.digest()
+
+
+def test_a_run_has_the_words_of_its_case_before_its_variants_before_the_batchs() -> None:
+    spec = read_spec(YAML)
+    plan = plan_run(spec, RunKey("oslo", "new", "azure/gpt", 1))
+    assert plan.prompt == "What is the weather in Oslo?"
+    assert plan.system == "Be brief, 7."
+    assert plan.settings == {"max_turns": 4, "params": {"temperature": 1, "max_tokens": 50}}
+    assert plan.model == ModelChoice("azure", "gpt", "azure/gpt")
+    words, weather = plan.tools
+    assert words == "examples"
+    assert not isinstance(weather, str)
+    assert (weather.description, weather.config) == ("The weather of a city.", {"result": "rain"})
+
+
+def test_the_order_of_runs_hangs_on_the_seed_alone() -> None:
+    cases = [{"id": str(n), "prompt": "Hi"} for n in range(30)]
+    orders = []
+    for seed, order in ((1, cases), (1, cases[::-1]), (2, cases)):
+        spec = spec_from_data(small(cases=order, seed=seed, defaults={"repetitions": 2}))
+        keys = list(spec.keys())
+        assert len(keys) == len(set(keys)) == spec.runs == 60
+        orders.append([key.case for key in keys])
+    assert orders[0] == orders[1] != orders[2]
+    assert all(a == b for a, b in zip(orders[0][::2], orders[0][1::2], strict=True))
+
+
+def test_a_spec_names_the_settings_of_a_session() -> None:
+    elsewhere = {"profile", "protocol", "base_url", "key_name", "model", "system", "tools"}
+    assert set(SETTINGS) == set(KNOWN) - elsewhere
+
+
+@each_row(
+    ("data", "words"),
+    [
+        ([], "a SPEC must be an object, not an array"),
+        ({"cases": []}, "/: this is no SPEC of a batch: it begins with playground_batch: 1"),
+        (small(playground_batch=2), "/playground_batch: this version reads 1 alone"),
+        (small(case=[]), "/case: there is no such word here; use playground_batch, name"),
+        (small(allow=["rm"]), "/allow: a file cannot allow its own tools; say --allow NAME"),
+        (small(cases=[]), "/cases: there is no case"),
+        (small(cases=SMALL["cases"] * 2), "/cases: the id 'a' is there twice"),
+        (small(cases=[{"id": "a"}]), "/cases/0: a case needs 'prompt'"),
+        (case(prompt=" "), "/cases/0/prompt: the prompt is empty"),
+        (case(promt="x"), "/cases/0/promt: there is no such word here; use id, prompt"),
+        (case(prompt="{{ b }}", vars={"c": 1}), "/cases/0/prompt: {{ b }} is not in vars"),
+        (case(min_pass=0), "/cases/0/min_pass: this must be a share"),
+        (case(answers={"f": 3}), '/cases/0/answers/f: an answer is a text, or an object as a mock'),
+        (case(answers={"f": {"sequence": []}}), "/cases/0/answers/f/sequence: config.sequence is"),
+        (case(settings={"model": "x"}), "/cases/0/settings/model: there is no such word here"),
+        (case(expect=[{"calls": "f"}]), "/cases/0/expect/0: this expectation says nothing that is"),
+        (case(expect=[{"called": "f", "never": "g"}]), "says called and never at once"),
+        (case(expect=[{"never": "f", "arguments": {}}]), "/cases/0/expect/0/arguments: there is"),
+        (case(expect=[{"called": "f", "arguments": {}}]), "arguments are tested by one of exact"),
+        (
+            case(expect=[{"called": "f", "arguments": {"schema": {"type": "text"}}}]),
+            "/cases/0/expect/0/arguments/schema/type: ",
+        ),
+        (
+            case(expect=[{"called": "f", "arguments": {"any_of": {"a": 1}}}]),
+            "/cases/0/expect/0/arguments/any_of/a: any_of is a list of objects, or an object of",
+        ),
+        (
+            case(expect=[{"called": "f", "arguments": {"any_of": [{}], "optional": ["a"]}}]),
+            "/cases/0/expect/0/arguments/optional: any_of names no parameter 'a'",
+        ),
+        (case(expect=[{"order": ["f"]}]), "/cases/0/expect/0/order: an order has at least two"),
+        (case(expect=[{"count": True}]), "/cases/0/expect/0/count: this must be a whole number"),
+        (case(expect=[{"no_call": False}]), "/cases/0/expect/0/no_call: no_call is true"),
+        (case(expect=[{"text_contains": ""}]), "/text_contains: every text holds the empty text"),
+        (small(defaults={"repetitions": 0}), "/defaults/repetitions: this must be a whole number"),
+        (small(defaults={"temperature": 0}), "/defaults/temperature: there is no such word here"),
+        (small(models=["a", "a"]), "/models: the label 'a' is there twice"),
+        (small(models=[{"model": "x"}]), "/models/0: a model needs a profile"),
+        (small(variants=[{"tools": []}]), "/variants/0: a variant in a list needs a name"),
+        (small(variants={}), "/variants: a batch has 1 to 64 variants, not 0"),
+        (small(tools=[{"name": "f", "parameters": {"type": 1}}]), "/tools/0/parameters/type"),
+        (small(tools=[3]), "/tools/0: a tool is a name or a definition"),
+        (small(max_cost=float("nan")), "/max_cost: this must be a number from 0"),
+        (small(defaults={"repetitions": 10_000}, models=[str(n) for n in range(64)],
+               variants={str(n): {} for n in range(64)}), "these are 40,960,000 runs"),
+        (case(prompt="Use sk-ant-api03-" + "Ab3dEf9h" * 6), "/cases/0/prompt: this looks like a"),
+        (small(defaults={"extra": {"api_key": "a8f3k2l9d7s6"}}), "/defaults/extra/api_key: this"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_with_its_place(data: Any, words: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        spec_from_data(data)
+    assert words in str(refusal.value)
+    assert "Ab3d" not in str(refusal.value)
+
+
+@each_row(
+    ("text", "words"),
+    [
+        ("", "The SPEC cannot be read. The YAML is empty."),
+        ("{", "The SPEC cannot be read. This is not valid JSON. Line 1, column 2"),
+        ("a: b: c", "The SPEC cannot be read. This is not valid YAML. Line 1"),
+        ('{"a": 1, "a": 2}', 'Line 1, column 10: duplicate key "a"'),
+    ],
+)
+def test_a_text_that_is_none_is_refused_with_its_line(text: str, words: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        read_spec(text)
+    assert words in str(refusal.value)
+
+
+def test_a_result_is_read_as_it_was_written() -> None:
+    expected = read_spec(YAML).cases[0].expect[0]
+    result = RunResult(
+        RunKey("oslo", "new", "simulator", 2),
+        "failed",
+        (CheckResult(expected, False, "get_weather was called with Rome."),),
+        (CallMade("get_weather", '{"city": 123456789012345678901}', valid=False),),
+        tokens_in=4,
+        to_first_call_s=0.5,
+        session="abc",
+    )
+    assert result_from_data(json.loads(json.dumps(result_data(result)))) == result
+    assert result.counts
+    assert not RunResult(result.key, "needs_person").counts
+
+
+def test_the_least_spec_is_one_run_on_the_simulator() -> None:
+    assert list(spec_from_data(SMALL).keys()) == [RunKey("a", "default", "simulator", 1)]
+    assert isinstance(spec_from_data(SMALL), Spec)
