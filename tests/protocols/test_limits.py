@@ -106,6 +106,13 @@ def told(protocol: str, tool: Tool, construct: Construct) -> list[bool]:
     ]
 
 
+def plant(monkeypatch: pytest.MonkeyPatch, protocol: str, table: LimitTable) -> None:
+    """In the protocol's module, and where the registry has looked it up before."""
+    late = vars(LIMITS)["_modules"][protocol]
+    for place in (MODULES[protocol], late):
+        monkeypatch.setattr(place, "LIMITS", table)
+
+
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_new_row_changes_all_who_speak_of_limits(
@@ -116,7 +123,7 @@ def test_a_new_row_changes_all_who_speak_of_limits(
     table = LIMITS[protocol]
     changes: dict[str, Any] = {kind: (*getattr(table, kind), ROWS[kind])}
     grown = replace(table, **changes)
-    monkeypatch.setattr(MODULES[protocol], "LIMITS", grown)
+    plant(monkeypatch, protocol, grown)
     assert told(protocol, tool, CONSTRUCT) == [True] * 5
 
 
@@ -130,7 +137,7 @@ def test_so_does_one_about_several_tools(protocol: str, monkeypatch: pytest.Monk
     row: Limit[Any] = Limit("takes 2 tools, not {count}", find, NEW, "{count} are too many.")
     table = LIMITS[protocol]
     grown = replace(table, of_request=(*table.of_request, row))
-    monkeypatch.setattr(MODULES[protocol], "LIMITS", grown)
+    plant(monkeypatch, protocol, grown)
     found = [one for one in of_group(tools, protocol) if one.source == NEW.words]
     assert [one.message for one in found] == [f"{table.who} takes 2 tools, not 3."]
     assert any(found[0].message in note for note in sent(protocol, *tools).notes)
