@@ -2,6 +2,7 @@
 // the whole card has been on screen, unchanged, for half a second: nobody runs what was not read.
 
 import { loadBetween } from "./later.js";
+import { isPresenting, present, showPanel, togglePanel } from "./panels.js";
 
 const LOOKED_AT_MS = 500;
 
@@ -129,10 +130,13 @@ const plain = {
   n: () => press("[data-do=new]"),
   "/": () => {
     const search = document.getElementById("search");
-    if (document.body.dataset.drawer !== "side" && search?.offsetParent === null) document.body.dataset.drawer = "side";
+    if (search?.offsetParent === null) showPanel("side");
     search?.focus();
     return Boolean(search);
   },
+  s: () => togglePanel("side"),
+  i: () => togglePanel("inspector"),
+  p: () => present(),
   j: () => (move(1), true),
   k: () => (move(-1), true),
   "?": () => (document.getElementById("keys").showModal(), true),
@@ -155,9 +159,11 @@ function escape(event) {
     return true;
   }
   if (document.body.dataset.drawer) {
-    delete document.body.dataset.drawer;
+    showPanel(document.body.dataset.drawer, false);
     return true;
   }
+  // To leave it is never to stop a run.
+  if (isPresenting()) return present(false);
   if (typing(event.target) && event.target.id !== "prompt") {
     event.target.blur();
     return true;

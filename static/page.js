@@ -1,5 +1,8 @@
 // What the page does by itself: buttons with data-do, drafts, scrolling, marks, times.
 
+import { openPalette } from "./palette.js";
+import { present, showPanel, togglePanel } from "./panels.js";
+
 const $ = (id) => document.getElementById(id);
 
 // Buttons -------------------------------------------------------------------------------------
@@ -15,6 +18,9 @@ const actions = {
   keys() {
     $("keys").showModal();
   },
+  palette() {
+    openPalette();
+  },
   async copy(button) {
     await navigator.clipboard.writeText(button.dataset.copy);
     button.dataset.ui = "done";
@@ -24,13 +30,14 @@ const actions = {
     button.closest(".toast").remove();
   },
   drawer(button) {
-    const open = document.body.dataset.drawer === button.dataset.drawer;
-    if (open) delete document.body.dataset.drawer;
-    else document.body.dataset.drawer = button.dataset.drawer;
+    togglePanel(button.dataset.drawer);
+  },
+  present() {
+    present();
   },
   rules() {
     actions.tab($("tab-setup"));
-    document.body.dataset.drawer = "inspector";
+    showPanel("inspector");
     $("session-rules").scrollIntoView({ block: "start" });
   },
   latest() {

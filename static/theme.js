@@ -1,7 +1,14 @@
-// Runs before the first paint, so that neither a remembered theme nor the platform's keys flash.
+// Runs before the first paint, so that neither a remembered theme or panel nor the platform's keys flash.
 {
-  const kept = localStorage.getItem("theme");
-  if (kept) document.documentElement.dataset.theme = kept;
-  document.documentElement.classList.add("js");
-  if (/Mac|iP/.test(navigator.platform)) document.documentElement.classList.add("mac");
+  const root = document.documentElement;
+  const theme = localStorage.getItem("theme");
+  if (theme) root.dataset.theme = theme;
+  for (const panel of ["side", "inspector"]) {
+    const width = Number(localStorage.getItem(`${panel}-width`));
+    if (width) root.style.setProperty(`--${panel}-width`, `${width}px`);
+  }
+  root.dataset.folded = localStorage.getItem("folded") ?? "";
+  if (sessionStorage.getItem("presenting")) root.dataset.presenting = "";
+  root.classList.add("js");
+  if (/Mac|iP/.test(navigator.platform)) root.classList.add("mac");
 }

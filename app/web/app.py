@@ -110,6 +110,7 @@ files = Later("app.web.files")
 find = Later("app.web.find")
 forks = Later("app.web.forks.routes")
 imports = Later("app.web.imports.routes")
+palette = Later("app.web.palette")
 providers = Later("app.web.providers.routes")
 replay = Later("app.web.replay")
 requests = Later("app.web.session.requests")
@@ -196,6 +197,7 @@ def _routes() -> list[Route]:
         Route("/welcome", session_list.welcome),
         Route("/sessions", session_list.sessions),
         Route("/sessions", session_list.create, methods=["POST"]),
+        Route("/palette", palette.palette),
         Route("/find", find.find),
         Route("/find/size", find.database_size),
         Route("/find/marks", find.mark_several, methods=["POST"]),
