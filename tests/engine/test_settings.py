@@ -15,7 +15,7 @@ from app.core.providers import SIMULATOR
 from app.core.settings import Limits
 from app.core.tools import Content, ToolChoice
 from app.engine.settings import KNOWN, settings_from, sound_params
-from app.protocols.openai_chat.encode import encode
+from app.protocols.openai_chat.request import encode
 from tests.engine.running import running
 
 pytestmark = pytest.mark.anyio

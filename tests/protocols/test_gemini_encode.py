@@ -13,8 +13,8 @@ from app.core.reducer import fold
 from app.core.settings import Profile
 from app.core.tools import FREEFORM, Tool, ToolChoice
 from app.protocols.base import join_url
-from app.protocols.gemini.encode import key_header
 from app.protocols.gemini.limits import SKIP_VALIDATOR
+from app.protocols.gemini.request import key_header
 from app.protocols.registry import codec
 from tests.factories import Log, settings
 from tests.protocols import gemini

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.protocols.openai_chat.encode import QUIRKS
+from app.protocols.openai_chat.request import QUIRKS
 from tests.protocols.requests import encoded, request
 from tests.tables import each_row
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
-from app.protocols.anthropic.encode import QUIRKS, encode
+from app.protocols.anthropic.request import QUIRKS, encode
 from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.raw_json import Quoted

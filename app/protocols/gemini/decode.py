@@ -16,7 +16,7 @@ from app.core.events import EndReason, PartKind, Usage
 from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.errors import error_sentence
-from app.protocols.gemini.encode import MODELS_PATH, QUIRKS, encode, key_header
+from app.protocols.gemini.request import MODELS_PATH, QUIRKS, encode, key_header
 from app.protocols.raw_json import MOST_DEEP, Quoted
 
 _KNOWN = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})

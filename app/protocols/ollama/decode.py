@@ -13,7 +13,7 @@ from typing import Any, Literal
 from app.core.events import EndReason, Usage
 from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
-from app.protocols.ollama.encode import QUIRKS, encode
+from app.protocols.ollama.request import QUIRKS, encode
 from app.protocols.raw_json import Quoted
 
 DONE = "done"

@@ -1,11 +1,35 @@
-"""Reads bodies of Ollama chat."""
+"""Encodes a neutral request for Ollama's own chat API, and reads one back.
+
+It has no tool choice, no strict mode and no failed results: what it cannot say is narrowed or left
+out, and noted. Spec: https://docs.ollama.com/api/chat
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from app.core.messages import MessagePart
-from app.core.tools import Content
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import Content, Tool
+from app.protocols.base import WireRequest
+from app.protocols.encoder import (
+    Ids,
+    Names,
+    Notes,
+    error_text,
+    foretell,
+    freeform_note,
+    input_object,
+    message_members,
+    no_tools_note,
+    note_foreign,
+    stop_words,
+    tool_extra,
+    wire_request,
+)
+from app.protocols.ollama import FACTS, limits
+from app.protocols.parameters import in_own_words
 from app.protocols.request import (
     AnswerMessage,
     Body,
@@ -24,6 +48,177 @@ from app.protocols.request import (
     placed,
     rest_of,
 )
+
+PROTOCOL = "ollama"
+NDJSON = "application/x-ndjson"
+QUIRKS: Mapping[str, str] = {}
+OPTIONS = {"max_tokens": "num_predict", "temperature": "temperature", "top_p": "top_p"}
+"""Our settings by the names of Ollama's options."""
+
+_ID = re.compile(r".{1,512}", re.DOTALL)
+_MOST_NAME = 128
+_EFFORTS = ("low", "medium", "high")
+
+
+def encode(request: ModelRequest) -> WireRequest:
+    """The request as POST /api/chat."""
+    notes, request = Notes(), in_own_words(PROTOCOL, request)
+    body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
+    if tools := _tools_for_choice(request, notes):
+        body["tools"] = [_tool(tool, notes) for tool in tools]
+        foretell(tools, limits.LIMITS, notes, request.model)
+        if request.stream:
+            notes.add("Ollama sends the arguments of a call whole: they are not seen growing.")
+    _add_params(body, request.params, notes)
+    body["stream"] = request.stream  # left out, it would mean true
+    return wire_request(request, FACTS.path, {}, body, notes, NDJSON)
+
+
+def _tools_for_choice(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:
+    """The tools to send, so that they come as near to the tool choice as can be."""
+    choice, tools = request.choice, request.offered
+    if not tools:
+        no_tools_note(request, notes)
+        return ()
+    ignores = "Ollama ignores tool_choice:"
+    match choice.mode:
+        case "none":
+            notes.add(f"{ignores} the tools were left out, so that none can be called.")
+            return ()
+        case "required":
+            notes.add(f"{ignores} the tools were sent, but nothing makes the model call one.")
+        case "tool":
+            tools = tuple(tool for tool in tools if tool.name == choice.name)
+            notes.add(f"{ignores} only {choice.name} was sent, and the model may not call it.")
+        case "auto" if len(tools) < len(request.tools):
+            notes.add(f"{ignores} only the allowed tools were sent.")
+        case "auto":
+            pass
+    if not choice.parallel:
+        notes.add("Ollama has no word for one call at a time: there may be several.")
+    return tools
+
+
+def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
+    if tool.strict:
+        notes.add("Ollama has no strict mode: arguments may not fit their schema.")
+    freeform_note(tool, "Ollama", notes)
+    extra = tool_extra(tool, PROTOCOL, notes)
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = dict(tool.parameters)
+    return {**extra, "type": "function", "function": function}
+
+
+def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -> None:
+    options = {own: params[name] for name, own in OPTIONS.items() if params.get(name) is not None}
+    if stop := stop_words(params.get("stop")):
+        options["stop"] = stop
+    if options:
+        body["options"] = options
+    match params.get("thinking"):
+        case None | "":
+            pass
+        case False | "none" | "disabled":
+            body["think"] = False  # a model that can think does so unasked
+        case True:
+            body["think"] = True
+        case str(effort) if effort in _EFFORTS:
+            body["think"] = effort
+        case int() | "adaptive":
+            body["think"] = True
+            notes.add(
+                "Ollama does not accept a thinking budget: thinking was switched on without one."
+            )
+        case _:
+            notes.add("The setting thinking was left out: give true, false, low, medium or high.")
+
+
+def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
+    ids, names = Ids(_ID, "Ollama", notes), Names(_MOST_NAME, request.tools, notes)
+    messages: list[dict[str, Any]] = []
+    if request.system:
+        messages.append({"role": "system", "content": request.system})
+    for message in request.messages:
+        match message.role:
+            case "user" | "system" as role:
+                messages += _user(message, role, notes)
+            case "assistant":
+                entry = _assistant(message, ids, names, notes)
+                if len(entry) > 2 or entry["content"]:
+                    messages.append(entry)
+            case "results":
+                messages += _results(message, ids, names, notes)
+    return messages
+
+
+def _user(message: Message, role: str, notes: Notes) -> list[dict[str, Any]]:
+    message_members(message, PROTOCOL, notes)
+    for part in message.parts:
+        note_foreign(part, PROTOCOL, notes)
+    text = "\n\n".join(part.text for part in message.parts if part.text.strip())
+    images = [piece for part in message.parts if part.kind == "image" for piece in part.content]
+    return [_shown(text, images, role)] if text or images else []
+
+
+def _shown(text: str, images: list[Content], role: str = "user") -> dict[str, Any]:
+    """A message of the user, or the system; images go beside the text, as bare base64."""
+    entry: dict[str, Any] = {"role": role, "content": text}
+    return {**entry, "images": [image.data for image in images]} if images else entry
+
+
+def _assistant(message: Message, ids: Ids, names: Names, notes: Notes) -> dict[str, Any]:
+    entry: dict[str, Any] = {"role": "assistant", "content": ""}
+    for part in message.parts:
+        match part.kind:
+            case "text" | "refusal":
+                entry["content"] += part.text
+            case "thinking" if part.protocol == PROTOCOL or part.origin == "model":
+                # Bare text, which no server signs: any model there may read it.
+                entry["thinking"] = entry.get("thinking", "") + part.text
+            case "call":
+                entry.setdefault("tool_calls", []).append(_call(part, ids, names, notes))
+            case _:
+                notes.foreign(part)
+    return entry
+
+
+def _call(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, Any]:
+    """The call with its id: servers that know none skip it, newer ones pair the result by it."""
+    own = part.meta if part.protocol == PROTOCOL else {}
+    function = {
+        **(own.get("function") or {}),
+        "name": names.of(part.name),
+        "arguments": input_object(part, notes),
+    }
+    return {**(own.get("extra") or {}), "id": ids.of_call(part.call_id), "function": function}
+
+
+def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dict[str, Any]]:
+    """One message a result, then one of the user with the images, which `tool` cannot carry."""
+    messages: list[dict[str, Any]] = []
+    images: list[Content] = []
+    for part in message.parts:
+        pieces = [piece for piece in part.content if piece.type == "image"]
+        note_foreign(part, PROTOCOL, notes)
+        text = error_text(part, "Ollama", notes)
+        messages.append(
+            {
+                "role": "tool",
+                "tool_name": names.of(part.name),
+                "tool_call_id": ids.of_result(part.call_id),
+                "content": text or ("The image follows in the next message." if pieces else ""),
+            }
+        )
+        images += pieces
+    if images:
+        notes.add("Images of tool results were sent in a message of the user.")
+        messages.append(_shown("The images that the tools returned:", images))
+    return messages
+
+
+# Reading a body back ------------------------------------------------------------------------------
 
 
 def _setup(body: Body, notes: RequestNotes) -> RequestSetup:

@@ -13,7 +13,7 @@ from app.core.events import EndReason, Usage
 from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.errors import MAX_WORDS, error_sentence, read_error
-from app.protocols.openai_chat.encode import QUIRKS, encode
+from app.protocols.openai_chat.request import QUIRKS, encode
 from app.protocols.raw_json import Quoted, alike, joined
 
 REASONS: Mapping[str, EndReason] = {

@@ -9,7 +9,7 @@ from app.core.events import EndReason
 from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 
-from .encode import encode
+from .request import encode
 
 
 class _Reader:
