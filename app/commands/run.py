@@ -38,7 +38,6 @@ from app.core.events import (
     SettingsChanged,
     Warned,
 )
-from app.core.providers import is_loopback
 from app.core.rules import Rule, rules_from_flags
 from app.core.serialization import EVENTS, from_data, logged_data, to_data
 from app.core.session import session_data
@@ -47,7 +46,7 @@ from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
 from app.exchange.tool_import import import_tools
 from app.net.client import HttpClient, NetworkError
-from app.net.keys import harden_process, origin
+from app.net.keys import harden_process, is_loopback, origin
 from app.protocols.framing import Framer
 from app.schema import strict_json
 from app.simulator.app import simulator_app

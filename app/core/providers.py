@@ -11,7 +11,6 @@ checks no key: which address a key may go to is decided in `net.keys`.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -67,18 +66,6 @@ class Provider:
 
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
-
-
-def is_loopback(url: str) -> bool:
-    """Whether `url` is sure to stay on this machine; False for what is no address."""
-    try:
-        host = urlsplit(url).hostname or ""
-        if host == "localhost" or host.endswith(".localhost"):
-            return True
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
 
 
 def simulated(name: str, protocol: Protocol, title: str) -> Provider:

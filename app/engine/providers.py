@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from app.core.errors import BadInput
 from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
 from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.providers import SHIPPED, is_loopback
+from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
 from app.engine.responses import join_headers
 from app.net.client import HttpClient, NetworkError, ProviderResponse
-from app.net.keys import Keys
+from app.net.keys import Keys, is_loopback
 from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest, join_url
 from app.protocols.errors import Advice
 from app.protocols.registry import FACTS, codec

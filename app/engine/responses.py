@@ -37,14 +37,13 @@ from app.core.events import (
 )
 from app.core.limits import written
 from app.core.messages import model_request
-from app.core.providers import is_loopback
 from app.core.session import Session
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool, ToolChoice
 from app.engine.redaction import StreamRedactor
 from app.engine.sessions import LiveSession, SessionStore
 from app.net.client import HttpClient, NetworkError
-from app.net.keys import Keys
+from app.net.keys import Keys, is_loopback
 from app.protocols.base import (
     Codec,
     Decoder,

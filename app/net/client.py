@@ -24,10 +24,9 @@ from app import __version__
 from app.core.errors import BadInput, PlaygroundError
 from app.core.events import FailKind
 from app.core.late import Late
-from app.core.providers import is_loopback
 from app.core.settings import Limits
 from app.net.connections import Arrived, Connections, close_response, next_piece, start_listening
-from app.net.keys import DEFAULT_PORTS, origin
+from app.net.keys import DEFAULT_PORTS, is_loopback, origin
 
 if TYPE_CHECKING:
     import urllib.request as urllib_request

@@ -126,6 +126,18 @@ def is_vendors_own(profile: Profile) -> bool:
     )
 
 
+def is_loopback(url: str) -> bool:
+    """Whether `url` is sure to stay on this machine; False for what is no address."""
+    try:
+        host = urlsplit(url).hostname or ""
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
 LOCAL_NAME = re.compile(
     r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa|lan|home|corp|intranet)"
 )

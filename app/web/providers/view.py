@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 from jinja2 import Environment
 
-from app.core.providers import SHIPPED, Hint, is_loopback
+from app.core.providers import SHIPPED, Hint
 from app.core.settings import PROTOCOLS, Profile
+from app.net.keys import is_loopback
 from app.web.session.wire_view import NAMES
 
 GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
