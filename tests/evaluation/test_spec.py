@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app.core.errors import BadInput
+from app.core.serialization import to_data
+from app.core.tools import Tool
 from app.engine.settings import KNOWN
 from app.evaluation.results import CallMade, CheckResult, RunResult, result_data, result_from_data
 from app.evaluation.spec import (
@@ -22,6 +25,7 @@ from app.evaluation.spec import (
     spec_data,
 )
 from app.evaluation.spec_reader import read_spec, spec_from_data
+from app.evaluation.spec_tools import with_tools, words_of
 from tests.tables import each_row
 
 YAML = """
@@ -209,3 +213,48 @@ def test_a_result_is_read_as_it_was_written() -> None:
 def test_the_least_spec_is_one_run_on_the_simulator() -> None:
     assert list(spec_from_data(SMALL).keys()) == [RunKey("a", "default", "simulator", 1)]
     assert isinstance(spec_from_data(SMALL), Spec)
+
+
+# The tools that a SPEC names ----------------------------------------------------------------------
+
+LOOK = Tool("look", "Looks.", answered_by="http", config={"url": "https://example.com"})
+SEND = Tool("send", "Sends.", answered_by="python", config={"file": "/x.py", "function": "send"})
+SAFE = Tool("safe", config={"result": "ok"})
+
+
+def test_only_tools_that_are_accepted_or_allowed_run_by_their_own_executor() -> None:
+    data = small(tools=["files", to_data(SEND), to_data(LOOK)], variants={"a": {"tools": ["more"]}})
+    for allow, kinds in ((), ["mock", "mock", "http"]), (["send"], ["mock", "python", "http"]):
+        spec = spec_from_data(data, allow=allow)
+        assert words_of(spec) == ("files", "more")
+        spec, notes = with_tools(spec, {"files": [SAFE], "more": [SEND]}, accepted=[LOOK])
+        assert [tool.answered_by for tool in spec.tools if not isinstance(tool, str)] == kinds
+        assert words_of(spec) == ()
+        note = "send would be answered by python, which the library has not accepted: it is a mock"
+        assert [text.startswith(note) for text in notes] == [True] * (not allow)
+        assert spec_from_data(spec_data(spec), allow=allow) == spec
+
+
+def test_a_library_tool_that_a_spec_words_otherwise_is_not_accepted() -> None:
+    spec = spec_from_data(small(tools=[to_data(replace(LOOK, description="Better."))]))
+    spec, notes = with_tools(spec, {}, accepted=[LOOK])
+    assert len(notes) == 1
+
+
+@each_row(
+    ("data", "words"),
+    [
+        (small(tools=["files", to_data(SAFE)]), "The tool 'safe' is there twice"),
+        (case(expect=[{"called": "saef"}]), "The case 'a' expects something of the tool 'saef', "
+         "which it does not have; there is safe."),
+        (case(tools=[], expect=[{"never": "safe"}]), "which it does not have; there is none."),
+        (case(expect=[{"order": ["safe", "x"]}]), "of the tool 'x'"),
+        (case(expect=[{"count": 0, "of": "x"}]), "of the tool 'x'"),
+        (case(answers={"x": "y"}), "The case 'a' has an answer of the tool 'x'"),
+        (small(variants={"b": {"descriptions": {"x": "y"}}}), "The variant 'b' describes the tool"),
+    ],
+)  # fmt: skip
+def test_a_tool_that_is_named_and_not_there_is_refused(data: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        with_tools(spec_from_data({"tools": ["files"]} | data), {"files": [SAFE]})
+    assert words in str(refusal.value)
