@@ -16,10 +16,10 @@ from app.core.settings import Settings, model_of
 from app.engine import manage_sessions
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
-from app.engine.sessions import title_of
 from app.engine.settings import settings_from
 from app.render.filters import clip
 from app.render.view import model_names
+from app.store.writes import title_of
 
 Row = Mapping[str, Any]
 """What of the settings is another for one of the sessions, in the words of docs/contract.md."""

@@ -17,7 +17,7 @@ from app.core.session import Prompt, Session
 from app.core.settings import Limits, Profile, Settings, with_waits
 from app.engine.engine import Engine
 from app.engine.interruption import cut_off
-from app.engine.sessions import new_id, summary_of, title_of
+from app.engine.sessions import new_id
 from app.engine.settings import sound_params, unnamed_profile
 from app.exchange import html
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
@@ -32,7 +32,7 @@ from app.exchange.session_json import read_session
 from app.exchange.session_redaction import redact_session
 from app.protocols.parameters import THINKING
 from app.protocols.request import text_of
-from app.store.writes import Chunk, Closed, WriteBatch
+from app.store.writes import Chunk, Closed, WriteBatch, summary_of, title_of
 
 WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "

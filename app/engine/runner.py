@@ -73,8 +73,8 @@ from app.engine.decisions import (
 from app.engine.interruption import closing_events, left_events, over_events
 from app.engine.responses import STOPPED, OnEnd, OpenRequest, PreparedRequest, ProviderClient
 from app.engine.rules import Policy
-from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
-from app.engine.tool_runs import ToolRuns
+from app.engine.sessions import LiveSession, SessionStore
+from app.engine.tool_runs import GroupedWrites, ToolRuns
 from app.executors.executor import CallCheck
 from app.executors.run_with_limits import Executors
 

@@ -12,11 +12,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from array import array
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from itertools import islice, takewhile
+from typing import TypeVar
 
 from app.core.errors import (
     Conflict,
@@ -38,6 +41,7 @@ from app.core.events import (
     PartDelta,
     PartEnded,
     PromptAdded,
+    RequestSent,
     SessionStarted,
     Source,
     Tapped,
@@ -48,13 +52,12 @@ from app.core.session import Session
 from app.core.settings import Settings
 from app.engine.interruption import cut_off
 from app.engine.memory import LARGE_TEXT, give_back_free_memory
-from app.engine.recent_events import RecentEvents
 from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows
 from app.secrets.redaction import Redactor
 from app.store.log import Log
 from app.store.maintenance import purge
-from app.store.writes import Chunk, Closed, Copied, Summary, WriteBatch, called_tools
+from app.store.writes import Chunk, Closed, Copied, WriteBatch, called_tools, summary_of, title_of
 
 T = TypeVar("T")
 
@@ -656,92 +659,73 @@ class Bell:
             self._waiting.set_result(True)
 
 
-def summary_of(session: Session, title: str, created_ms: int, *, own: bool = True) -> Summary:
-    """What is folded is written at each change; `own` and the parent as the session is made."""
-    assert session.settings is not None
-    fork = session.forks[-1][1] if session.forks else None
-    tapped = session.tapped
-    return Summary(
-        session.id,
-        title,
-        created_ms,
-        session.updated_ms,
-        session.state,
-        session.settings.model or session.settings.profile.model,
-        len(session.by_call),
-        session.waits,
-        tasks=len(session.open_tasks),
-        profile=session.settings.profile.name,
-        parent=fork.parent if fork is not None else "",
-        parent_seq=fork.parent_seq if fork is not None else 0,
-        own=own,
-        tap=tapped.tap if tapped is not None else "",
-        agent=tapped.agent if tapped is not None else "",
-        above=tapped.parent if tapped is not None else "",
-    )
+# The last events of a session, which streams of pages catch up from -------------------------------
+
+RECENT = 4096
+"""How many events of a session are kept in memory for streams to catch up from; beyond it they
+start again."""
+
+RECENT_CHARACTERS = 1024 * 1024
+"""... and how many characters of text."""
+
+FEW = 64
+RECENT_MS = 5_000
+"""Beyond the last FEW, events that came so long before the last one are not kept either."""
 
 
-def title_of(prompt: str) -> str:
-    """A title from the first prompt, for a session that has none."""
-    line = " ".join(prompt.split())
-    return line if len(line) <= 60 else line[:59].rstrip() + "…"
+class RecentEvents:
+    """The last events of a session with their positions, oldest first: always the very last,
+    however large that is. Without the spans of their bytes, which no stream shows: of a fast
+    answer these are hundreds, and with what they are made of the most of its memory."""
+
+    def __init__(self, start: int) -> None:
+        self._events: deque[Logged] = deque()
+        self._positions = array("Q")  # those of `_events` are the last ones
+        self._start = start  # the position after which all events are there
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def append(self, position: int, logged: Logged) -> None:
+        events, positions = self._events, self._positions
+        events.append(Logged(logged.seq, logged.at_ms, logged.event))
+        positions.append(position)
+        self._characters += _characters(logged)
+        while len(events) > 1 and (
+            len(events) > RECENT
+            or self._characters > RECENT_CHARACTERS
+            or (len(events) > FEW and events[0].at_ms < logged.at_ms - RECENT_MS)
+        ):
+            self._start = positions[-len(events)]
+            self._characters -= _characters(events.popleft())
+        if len(positions) > 2 * len(events) + FEW:
+            del positions[: -len(events)]
+
+    def since(self, position: int) -> list[Logged] | None:
+        """Those after `position`, or None where not all of them are there."""
+        if position < self._start:
+            return None
+        older = len(self._positions) - len(self._events)
+        return self._last(len(self._positions) - bisect_right(self._positions, position, older))
+
+    def since_seq(self, seq: int) -> list[Logged]:
+        """Those after event `seq` of the session that are there."""
+        later = takewhile(lambda logged: logged.seq > seq, reversed(self._events))
+        return self._last(sum(1 for _ in later))
+
+    def _last(self, count: int) -> list[Logged]:
+        last = list(islice(reversed(self._events), count))
+        last.reverse()
+        return last
 
 
-class GroupedWrites(Generic[T]):
-    """`write` writes several items of a session, at most `most`, in one hold, and says of each why
-    it could not, or None; what it raises is said of all of them."""
-
-    def __init__(
-        self, write: Callable[[str, Sequence[T]], Awaitable[Sequence[Exception | None]]], most: int
-    ) -> None:
-        self._write = write
-        self._most = most
-        self._waiting: dict[str, deque[tuple[T, asyncio.Future[None]]]] = {}
-        self._writers: set[asyncio.Task[None]] = set()
-
-    async def write(self, session_id: str, item: T) -> None:
-        """Until `item` is written; raises why it could not be. Who leaves before its turn has
-        come takes it back."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if (waiting := self._waiting.get(session_id)) is not None:
-            waiting.append((item, done))
-        else:
-            self._waiting[session_id] = deque([(item, done)])
-            writer = asyncio.create_task(self._write_all(session_id))
-            self._writers.add(writer)
-            writer.add_done_callback(self._writers.discard)
-        await done
-
-    async def close(self) -> None:
-        """Until nothing is being written any more."""
-        if self._writers:
-            await asyncio.wait(self._writers)
-
-    async def _write_all(self, session_id: str) -> None:
-        waiting = self._waiting[session_id]
-        while waiting:
-            asked = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
-            asked = [entry for entry in asked if not entry[1].done()]
-            for (_, done), error in zip(asked, await self._tried(session_id, asked), strict=True):
-                if done.done():
-                    continue
-                if error is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(error)
-        del self._waiting[session_id]
-
-    async def _tried(
-        self, session_id: str, asked: Sequence[tuple[T, asyncio.Future[None]]]
-    ) -> Sequence[Exception | None]:
-        if not asked:
-            return []
-        try:
-            return await self._write(session_id, [item for item, _ in asked])
-        except IllegalEvent as error:
-            if len(asked) == 1:
-                return [error]
-            # All or none is written of several: one that cannot follow takes no other with it.
-            return [(await self._tried(session_id, [entry]))[0] for entry in asked]
-        except Exception as error:
-            return [error] * len(asked)
+def _characters(logged: Logged) -> int:
+    match logged.event:
+        case PartDelta(text=text) | PartEnded(text=text):
+            return len(text)
+        case RequestSent(body=body):
+            return len(body)
+        case PromptAdded(text=text, images=images):
+            return len(text) + sum(len(image.data) for image in images)
+    return 0

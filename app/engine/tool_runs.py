@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from app.core.arguments import canonical
 from app.core.errors import Conflict, IllegalEvent, NotFound, StoreError
@@ -33,7 +35,7 @@ from app.core.faults import SLOW_S, scene, staged
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
 from app.engine.redaction import redact_event
-from app.engine.sessions import GroupedWrites, LiveSession, SessionStore
+from app.engine.sessions import LiveSession, SessionStore
 from app.executors.executor import LONGEST_S, Deadline, Invocation, Report
 from app.executors.run_with_limits import Executors
 from app.executors.workspace.shell import Tell
@@ -468,3 +470,68 @@ def task_writer(sessions: SessionStore) -> Tell:
             log.warning("A task of session %s was not written down: %s", session, error)
 
     return tell
+
+
+# What several ask to be written of one session -------------------------------------------------
+
+T = TypeVar("T")
+
+
+class GroupedWrites(Generic[T]):
+    """`write` writes several items of a session, at most `most`, in one hold, and says of each why
+    it could not, or None; what it raises is said of all of them."""
+
+    def __init__(
+        self, write: Callable[[str, Sequence[T]], Awaitable[Sequence[Exception | None]]], most: int
+    ) -> None:
+        self._write = write
+        self._most = most
+        self._waiting: dict[str, deque[tuple[T, asyncio.Future[None]]]] = {}
+        self._writers: set[asyncio.Task[None]] = set()
+
+    async def write(self, session_id: str, item: T) -> None:
+        """Until `item` is written; raises why it could not be. Who leaves before its turn has
+        come takes it back."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if (waiting := self._waiting.get(session_id)) is not None:
+            waiting.append((item, done))
+        else:
+            self._waiting[session_id] = deque([(item, done)])
+            writer = asyncio.create_task(self._write_all(session_id))
+            self._writers.add(writer)
+            writer.add_done_callback(self._writers.discard)
+        await done
+
+    async def close(self) -> None:
+        """Until nothing is being written any more."""
+        if self._writers:
+            await asyncio.wait(self._writers)
+
+    async def _write_all(self, session_id: str) -> None:
+        waiting = self._waiting[session_id]
+        while waiting:
+            asked = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
+            asked = [entry for entry in asked if not entry[1].done()]
+            for (_, done), error in zip(asked, await self._tried(session_id, asked), strict=True):
+                if done.done():
+                    continue
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
+        del self._waiting[session_id]
+
+    async def _tried(
+        self, session_id: str, asked: Sequence[tuple[T, asyncio.Future[None]]]
+    ) -> Sequence[Exception | None]:
+        if not asked:
+            return []
+        try:
+            return await self._write(session_id, [item for item, _ in asked])
+        except IllegalEvent as error:
+            if len(asked) == 1:
+                return [error]
+            # All or none is written of several: one that cannot follow takes no other with it.
+            return [(await self._tried(session_id, [entry]))[0] for entry in asked]
+        except Exception as error:
+            return [error] * len(asked)

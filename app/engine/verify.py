@@ -34,7 +34,6 @@ from app.core.serialization import to_row
 from app.core.session import Session
 from app.core.settings import Limits, Settings
 from app.engine.interruption import cut_off
-from app.engine.sessions import summary_of
 from app.protocols.base import Spanned, rate_limits
 from app.protocols.errors import Advice, asked_wait
 from app.protocols.raw_json import end_of
@@ -42,7 +41,7 @@ from app.protocols.registry import codec
 from app.store.database import Database, Statement
 from app.store.log import Log
 from app.store.maintenance import Stale, find_stale, repair, search_differs
-from app.store.writes import Chunk, Closed, called_tools
+from app.store.writes import Chunk, Closed, called_tools, summary_of
 
 SEARCH = "search"
 """Stands for a session where the index for search differs."""

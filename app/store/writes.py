@@ -29,7 +29,7 @@ from app.core.events import (
     Source,
 )
 from app.core.serialization import from_row, kind_of, to_row
-from app.core.session import SessionState
+from app.core.session import Session, SessionState
 from app.store.database import Statement
 from app.store.schema import INDEXED
 from app.store.slices import SMALL, CutBody, Runs, cut, encoded, runs_of
@@ -54,7 +54,7 @@ class Summary:
     the same agent that it stands below, "" for none. `tasks` is not read back. What stands after
     `profile` is no projection: `parent` is the session that it was forked from after event
     `parent_seq`, "" for none; one that is not `own` came from somebody else and is only read.
-    The last three are what a user marked it with; they are read, and written by marks.py.
+    The last three are what a user marked it with; they are read, and written by `store/log`.
     """
 
     id: str
@@ -77,6 +77,37 @@ class Summary:
     tap: str = ""
     agent: str = ""
     above: str = ""
+
+
+def summary_of(session: Session, title: str, created_ms: int, *, own: bool = True) -> Summary:
+    """What is folded is written at each change; `own` and the parent as the session is made."""
+    assert session.settings is not None
+    fork = session.forks[-1][1] if session.forks else None
+    tapped = session.tapped
+    return Summary(
+        session.id,
+        title,
+        created_ms,
+        session.updated_ms,
+        session.state,
+        session.settings.model or session.settings.profile.model,
+        len(session.by_call),
+        session.waits,
+        tasks=len(session.open_tasks),
+        profile=session.settings.profile.name,
+        parent=fork.parent if fork is not None else "",
+        parent_seq=fork.parent_seq if fork is not None else 0,
+        own=own,
+        tap=tapped.tap if tapped is not None else "",
+        agent=tapped.agent if tapped is not None else "",
+        above=tapped.parent if tapped is not None else "",
+    )
+
+
+def title_of(prompt: str) -> str:
+    """A title from the first prompt, for a session that has none."""
+    line = " ".join(prompt.split())
+    return line if len(line) <= 60 else line[:59].rstrip() + "…"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from app.core.events import PartEnded, PartStarted
 from app.core.messages import MessagePart
 from app.core.serialization import to_data
 from app.core.session import Session, Turn
-from app.engine.sessions import title_of
 from app.protocols.registry import REQUEST_READERS
 from app.protocols.request import (
     AnswerMessage,
@@ -27,6 +26,7 @@ from app.protocols.request import (
     RequestSetup,
     ResultMessage,
 )
+from app.store.writes import title_of
 
 THREAD_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id")
 """By which agents name the conversation that a request belongs to: Claude Code, Codex, opencode."""

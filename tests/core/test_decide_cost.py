@@ -25,7 +25,7 @@ from app.core.rules import Rule
 from app.core.session import Call, Session, Turn
 from app.core.settings import Limits
 from app.core.tools import text_result
-from app.engine.sessions import summary_of
+from app.store.writes import summary_of
 from tests import counted
 from tests.playbook import begun, call, checked, session, settings, turn
 from tests.tables import each_row

@@ -17,7 +17,8 @@ from app.core.tools import Tool
 from app.engine import decisions, tool_runs
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
-from app.engine.sessions import GroupedWrites, LiveSession
+from app.engine.sessions import LiveSession
+from app.engine.tool_runs import GroupedWrites
 from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 

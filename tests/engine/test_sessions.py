@@ -39,7 +39,6 @@ from app.core.limits import busy_ms
 from app.core.reducer import fold
 from app.core.session import session_data
 from app.core.tools import text_result
-from app.engine import recent_events
 from app.engine import sessions as stores
 from app.engine.memory import give_back_free_memory
 from app.engine.runner import recover
@@ -348,7 +347,7 @@ async def test_streams_catch_up_from_what_is_known(
         async with sessions.holding(second) as live:
             for seq in range(len(log) + 1):
                 assert sessions.since_seq(live, seq) == log[seq:]
-            monkeypatch.setattr(recent_events, "RECENT", 3)
+            monkeypatch.setattr(stores, "RECENT", 3)
             await sessions.append(live, [SettingsChanged(settings())])
             assert sessions.since_seq(live, 1) is None
         assert await since(sessions, second, cursors[0]) is None
@@ -563,7 +562,7 @@ async def test_what_streams_catch_up_from_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the characters of the texts, too; the last event is known however large it is."""
-    monkeypatch.setattr(recent_events, "RECENT_CHARACTERS", 1000)
+    monkeypatch.setattr(stores, "RECENT_CHARACTERS", 1000)
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id = await sessions.create(settings())
         await fill(sessions, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
@@ -581,7 +580,7 @@ async def test_what_streams_catch_up_from_is_bounded(
 
 def test_an_event_that_streams_catch_up_from_takes_little_memory() -> None:
     """Hundreds of deltas are kept for each answer that streams."""
-    recent, count = recent_events.RecentEvents(0), 2_000
+    recent, count = stores.RecentEvents(0), 2_000
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
