@@ -40,6 +40,10 @@ const actions = {
     showPanel("inspector");
     $("session-rules").scrollIntoView({ block: "start" });
   },
+  wire() {
+    actions.tab($("tab-wire"));
+    document.body.dataset.drawer = "inspector";
+  },
   latest() {
     opened = null;
     flow.pinned = true;

@@ -293,6 +293,20 @@ def written(protocol: str, usage: Usage) -> int | None:
     return (written_tokens or 0) + thought
 
 
+LEAST_CACHED = 1024
+"""Tokens of a prompt below which no provider caches it."""
+
+
+def cache_missed(before: Turn, turn: Turn) -> bool:
+    """Whether `turn` got less than half of its prompt's beginning from the provider's cache that
+    the request `before` it had read from there or written there."""
+    if before.end is None or turn.end is None or turn.request.model != before.request.model:
+        return False
+    was, now = before.end.usage, turn.end.usage
+    there = (was.cached_tokens or 0) + (was.cache_write_tokens or 0)
+    return there >= LEAST_CACHED and now.cached_tokens is not None and 2 * now.cached_tokens < there
+
+
 def writing_speed(turns: Iterable[Turn]) -> float | None:
     """Output tokens per second, from the first part of each answer to its end; None where nothing
     was counted, or where all came in one piece."""

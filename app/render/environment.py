@@ -21,7 +21,7 @@ from jinja2.bccache import Bucket
 from jinja2.ext import Extension
 from markupsafe import Markup
 
-from app.core.limits import writing_speed, written
+from app.core.limits import cache_missed, writing_speed, written
 from app.render import filters
 from app.render.paging import beginning, beyond, closed, first_seq, portion
 from app.render.view import fold_agents
@@ -153,6 +153,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
     env.globals |= {"closed": closed, "first_seq": first_seq}
     env.globals["told"] = TOLD
     env.globals |= {"written": written, "writing_speed": writing_speed}
+    env.globals["cache_missed"] = cache_missed
     env.globals["priced"] = find_spec("genai_prices") is not None
     return env
 

@@ -232,6 +232,7 @@ def _routes() -> list[Route]:
         Route(here + "/recordings/{number}/rows", session.more_rows),
         Route(here + "/requests/{number}", session.request_sent),
         Route(here + "/requests/{number}/body", session.request_body),
+        Route(here + "/requests/{number}/changes", session.request_changed),
         Route(here + "/code", requests.code),
         Route(here + "/request", requests.next_request, methods=["GET", "POST"]),
         Route(here + "/images/{number}/{place}", requests.prompt_image),

@@ -10,10 +10,10 @@ from typing import Any
 from app.core.session_diff import Side, align, side
 from app.core.value_diff import JsonChange, text_changes
 from app.render.paging import CARDS, Shown
+from app.render.text_pieces import SHOWN_TEXT, in_sight
 from app.render.view import SessionRow
 from app.web.compare.view import (
     MOST_CHANGES,
-    SHOWN_TEXT,
     CallCell,
     CompareChoice,
     ComparePage,
@@ -22,7 +22,6 @@ from app.web.compare.view import (
     common_group,
     compare_page,
     groups,
-    in_sight,
 )
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log, settings

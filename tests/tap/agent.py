@@ -44,6 +44,9 @@ class FakeAgent:
     tools: Sequence[Mapping[str, Any]] = TOOLS
     ids: Mapping[str, str] = field(default_factory=dict)
     answered: int = 0
+    usage: Mapping[str, int] = field(
+        default_factory=lambda: {"input_tokens": 1200, "output_tokens": 80}
+    )
 
     async def ask(self, *content: Any) -> Exchange:
         """Its history goes out, with a message of `content` (blocks, or texts) behind it."""
@@ -89,7 +92,7 @@ class FakeAgent:
             "model": "claude-opus-4",
             "content": blocks,
             "stop_reason": reason or ("tool_use" if calls else "end_turn"),
-            "usage": {"input_tokens": 1200, "output_tokens": 80},
+            "usage": dict(self.usage),
         }
         exchange.answered(200, KIND)
         await exchange.pass_on(json.dumps(answer).encode())

@@ -31,6 +31,7 @@ from app.render.call_status import call_block
 from app.render.filters import clip, duration, one_line, plural
 from app.render.filters import number as grouped_number
 from app.render.paging import CARDS, Shown, query_of, spelled, with_more
+from app.render.text_pieces import SHOWN_TEXT, in_sight
 from app.render.view import SessionRow
 
 MOST_ROWS = 100
@@ -307,13 +308,10 @@ def place_of(session_id: str, item: Item) -> tuple[str, str]:
 
 
 MOST_CHANGES = 12
-MOST_PIECES = 100
-"""Changes of one call, and pieces of one text, in sight."""
+"""Changes of one call in sight."""
 
-SHOWN_TEXT = 1_200
 SHOWN_VALUE = 240
-AROUND = 60
-"""Characters in sight of a text, of a value, and of what is the same around a difference."""
+"""Characters of a value in sight."""
 
 
 @dataclass(frozen=True)
@@ -426,30 +424,6 @@ def _result_text(result: ToolResult) -> str:
 
 def cut(text: str) -> tuple[str, int]:
     return text[:SHOWN_TEXT], max(len(text) - SHOWN_TEXT, 0)
-
-
-def in_sight(pieces: Sequence[TextPiece]) -> list[TextPiece]:
-    """What is the same is cut in its middle, what differs after SHOWN_TEXT characters, and the
-    whole after MOST_PIECES pieces; each cut says how much is left out."""
-    cut: list[TextPiece] = []
-    for place, piece in enumerate(pieces[:MOST_PIECES]):
-        if piece.how != "same":
-            cut.append(TextPiece(piece.how, _short(piece.text, SHOWN_TEXT, 0)))
-            continue
-        head = AROUND if place else 0
-        tail = AROUND if place + 1 < len(pieces) else 0
-        cut.append(TextPiece("same", _short(piece.text, head, tail)))
-    if len(pieces) > MOST_PIECES:
-        left = len(pieces) - MOST_PIECES
-        cut.append(TextPiece("same", f" … {plural(left, 'more piece')} …"))
-    return cut
-
-
-def _short(text: str, head: int, tail: int) -> str:
-    left = len(text) - head - tail
-    if left <= 40:
-        return text
-    return f"{text[:head]} … {plural(left, 'character')} … {text[len(text) - tail :]}"
 
 
 # A comparison in words: how a session differs, and what it took more or less.

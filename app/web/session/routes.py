@@ -24,6 +24,7 @@ from app.core.session import session_data
 from app.engine.preview import preview
 from app.engine.recorded_model import recorded_prompt
 from app.engine.sessions import LiveSession
+from app.protocols.request_changes import request_changes
 from app.render.blocks import Touch, block, frame_html
 from app.render.paging import Shown, Upto, shown_from, upto_from
 from app.store.log import forks_of
@@ -32,6 +33,7 @@ from app.web.forms import as_json, wants
 from app.web.guard import FRAMED, as_text
 from app.web.replay import block_at, cards_at, page_at, place
 from app.web.rules.routes import rules_drawn
+from app.web.session.changes_view import ShownChanges, changes_fragment
 from app.web.session.requests import drawable, shown_code
 from app.web.session.setup import surroundings
 from app.web.session.view import (
@@ -347,6 +349,24 @@ async def request_body(request: Request) -> Response:
     number = _number(request)
     sent, title = await _sent(request, number, "request")
     return download(sent.body.encode("utf-8", "replace"), f"{title} request {number}.json")
+
+
+async def request_changed(request: Request) -> Response:
+    """GET /sessions/ID/requests/N/changes: what request N says otherwise than the one before it."""
+    site, session_id, number = site_of(request), request.path_params["id"], _number(request)
+    if number == 1:
+        raise NotFound("This is the first request of its session; there is none before it.")
+    async with site.engine.sessions.holding(session_id) as live:
+        turns = live.session.turns
+        if not 1 < number <= len(turns):
+            raise NotFound(f"This session has no request {number}.")
+        before, now = turns[number - 2], turns[number - 1]
+    # In a thread, for bodies of megabytes.
+    changes = await asyncio.to_thread(request_changes, before.request, now.request)
+    shown = ShownChanges(session_id, before, now, changes)
+    if wants(request) == "json":
+        return as_json(shown.data())
+    return await _below(request, changes_fragment(site.env, shown))
 
 
 async def _below(request: Request, html: str) -> Response:

@@ -362,3 +362,42 @@ async def test_as_code_a_request_is_sent_again_with_our_key(tmp_path: Path) -> N
         assert "ANTHROPIC_API_KEY" in code["notes"][0]
         request = await here.json(path + "/request")
         assert request["headers"]["x-api-key"] == "(the agent's own)"
+
+
+async def test_what_a_request_changed_is_shown_with_what_its_cache_says(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        agent.usage = {
+            "input_tokens": 10,
+            "cache_read_input_tokens": 9000,
+            "cache_creation_input_tokens": 500,
+            "output_tokens": 80,
+        }
+        await agent.answer(await agent.ask("List the files."), "Which ones?")
+        agent.usage = {**agent.usage, "cache_read_input_tokens": 0}
+        agent.system, agent.tools = "You are the other agent.", agent.tools[:1]
+        await agent.answer(await agent.ask("All of them."), "There are none.")
+        (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+        path = f"/sessions/{session_id}"
+        told = await here.json(f"{path}/requests/2/changes")
+        assert told["missed"] is True
+        assert told["tools"] == {"came": [], "went": ["Read"], "changed": []}
+        assert (told["first"]["kind"], told["first"]["name"]) == ("tool", "Read")
+        assert told["messages"] == {"before": 1, "now": 3, "same": 1}
+        assert told["tokens"]["before"] | {"bytes": 0} == {
+            **{"read": 9510, "cached": 9000, "cache_written": 500, "written": 80},
+            "bytes": 0,
+        }
+        shown = words(await here.page(f"{path}/requests/2/changes"))
+        for part in (
+            "request 2 against request 1",
+            "The cache was missed: what it had ends before tool Read",
+            "Tools that went Read",
+            "of these from the cache 9 000 0 −9 000",
+            "cache missed",
+            "what changed",
+        ):
+            assert part in shown, part
+        for number in (0, 1, 3):
+            assert (await here.get(f"{path}/requests/{number}/changes", JSON)).status == 404
