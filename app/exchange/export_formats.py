@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.exchange import (
+    batch_export,
     har_export,
     html,
     markdown,
@@ -60,6 +61,9 @@ EXPORTS: Mapping[str, ExportFormat] = {
     ),
     "pytest": ExportFormat(
         "pytest", "A test with its recording: names, order, required arguments.", replay_test.write
+    ),
+    "batch": ExportFormat(
+        "Test for a batch", "Its prompt, its calls as expected, its results.", batch_export.write
     ),
     "otlp": ExportFormat("OTLP/JSON", "One trace, for OpenTelemetry's tools.", otlp.write),
 }

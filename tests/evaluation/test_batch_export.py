@@ -1,0 +1,150 @@
+"""A session saved as a test is a SPEC that the same calls pass and others fail."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.core.events import CallDecided, Event, PromptAdded, SettingsChanged
+from app.core.session import Session
+from app.core.settings import Limits
+from app.core.tools import Content, Tool, ToolChoice
+from app.evaluation.expectations import judge
+from app.evaluation.spec import RunKey, Spec, plan_run
+from app.evaluation.spec_reader import read_spec
+from app.evaluation.spec_tools import with_tools
+from app.exchange.batch_export import write
+from app.exchange.bundle import SessionBundle
+from tests import playbook as play
+from tests.tables import each_row
+
+SHELL = Tool("shell", "Runs.", config={"tool": "run_shell"}, answered_by="workspace", strict=True)
+
+
+def saved(session: Session) -> tuple[Spec, tuple[str, ...]]:
+    """The SPEC that a session makes, with its tools, and the notes."""
+    file = write(SessionBundle(session, "My first test!", ()))
+    assert file.file_name == "my-first-test.batch.json"
+    spec, notes = with_tools(read_spec(file.data.decode()), {})
+    assert notes == ()
+    return spec, tuple(file.notes)
+
+
+def ran(*calls: tuple[str, str, str], turns: bool = False) -> list[Event]:
+    """Calls (name, arguments, result), in one turn or in one turn each, and an answer."""
+    events, number = play.begun(play.WEATHER, SHELL), 0
+    groups = [[call] for call in calls] if turns else [calls] if calls else []
+    for number, group in enumerate(groups, 1):
+        parts = [play.call(n, name, text) for n, (name, text, _) in enumerate(group)]
+        events += play.turn(number, *parts)
+        for place, (_, _, result) in enumerate(group):
+            call_id = f"{number}.{place}"
+            events += [play.checked(call_id), play.run(call_id), *play.ran(call_id, result)]
+    return [*events, *play.turn(number + 1)]
+
+
+OSLO = ("get_weather", '{"city": "Oslo"}', "rain")
+ROME = ("get_weather", '{"city": "Rome", "day": 12345678901234567890}', "sun")
+ROOT = ("shell", '{"command": ["ls", null, 1.5]}', "etc")
+
+
+@each_row(
+    ("calls", "turns", "others"),
+    [
+        ([], False, [OSLO]),
+        ([OSLO], False, []),
+        ([OSLO], False, [ROME]),
+        ([OSLO, ROME, ROOT], False, [OSLO, ROME]),
+        ([ROOT, OSLO], True, [OSLO, ROOT]),
+        ([OSLO, OSLO], False, [OSLO]),
+    ],
+)
+def test_a_saved_session_passes_and_another_fails(
+    calls: list[Any], turns: bool, others: list[Any]
+) -> None:
+    session = play.session(*ran(*calls, turns=turns))
+    spec, notes = saved(session)
+    assert notes == ()
+    assert all(check.passed for check in judge(session, spec.cases[0].expect))
+    other = play.session(*ran(*others, turns=turns))
+    assert not all(check.passed for check in judge(other, spec.cases[0].expect))
+
+
+def test_it_asks_as_the_session_did() -> None:
+    changed = play.settings(
+        *(play.WEATHER, SHELL),
+        system="Be brief.",
+        model="sim-2",
+        params={"temperature": 0},
+        choice=ToolChoice("tool", "get_weather", ("get_weather",), parallel=False),
+        max_turns=3,
+    )
+    session = play.session(*play.begun(), SettingsChanged(changed), *play.turn(1))
+    spec, _ = saved(session)
+    plan = plan_run(spec, RunKey("my-first-test", "default", "sim-2", 1))
+    assert (plan.prompt, plan.system, plan.model.profile) == ("hello", "Be brief.", "simulator")
+    assert plan.settings == {
+        "tool_choice": {"mode": "tool", "name": "get_weather", "allowed": ["get_weather"]},
+        "parallel": False,
+        "params": {"temperature": 0},
+        "max_turns": 3,
+    }
+    assert Limits().max_turns != 3
+    weather, shell = (tool for tool in plan.tools if not isinstance(tool, str))
+    assert weather.parameters == play.SCHEMA
+    assert (shell.answered_by, shell.strict) == ("mock", True)
+
+
+@each_row(
+    ("calls", "answer"),
+    [
+        ([OSLO, OSLO], {"result": "rain"}),
+        ([OSLO, (*OSLO[:2], "sun")], {"sequence": [{"result": "rain"}, {"result": "sun"}]}),
+        (
+            [OSLO, ROME],
+            {
+                "cases": [
+                    {
+                        "when": {
+                            "/city": {"equals": "Rome"},
+                            "/day": {"equals": 12345678901234567890},
+                        },
+                        "result": "sun",
+                    },
+                    {"when": {"/city": {"equals": "Oslo"}}, "result": "rain"},
+                ]
+            },
+        ),
+        ([("get_weather", "{}", "a"), OSLO], {"sequence": [{"result": "a"}, {"result": "rain"}]}),
+    ],
+)
+def test_recorded_results_become_answers(calls: list[Any], answer: dict[str, Any]) -> None:
+    spec, _ = saved(play.session(*ran(*calls)))
+    assert spec.cases[0].answers == {"get_weather": answer}
+
+
+def test_what_a_test_cannot_hold_is_noted() -> None:
+    picture = Content("image", media_type="image/png", data="AAAA")
+    precise = play.call(2, "shell", '{"a": 0.10000000000000000001}')
+    calls = [play.call(0, "gone", "{}"), play.call(1, "shell", '{"a"'), precise]
+    events = [play.begun(SHELL)[0], PromptAdded("Look.", (picture,)), *play.turn(1, *calls)]
+    events += [play.checked(f"1.{n}") for n in range(3)]
+    events += [CallDecided(f"1.{n}", "deny", digest="digest") for n in range(3)]
+    events += [*play.turn(2), PromptAdded("More.")]
+    spec, notes = saved(play.session(*events))
+    assert spec.cases[0].prompt == "Look."
+    assert [expectation.kind for expectation in spec.cases[0].expect] == ["called"] * 2 + ["count"]
+    assert notes == (
+        "The test is of the first prompt alone; the session has 2.",
+        "The images of the prompt are left out.",
+        "A call of gone, which is none of the tools, is not expected.",
+        "shell was denied, and is expected all the same: change that.",
+        "A call of shell had arguments that are no sound JSON.",
+        "A number in the arguments of shell is rounded here.",
+    )
+
+
+def test_a_session_without_a_prompt_says_what_is_missing() -> None:
+    file = write(SessionBundle(play.session(), "", ()))
+    assert file.notes == ("The session has no prompt: write one before you run this.",)
+    assert json.loads(file.data)["cases"][0]["prompt"] == ""
