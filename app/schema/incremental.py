@@ -17,8 +17,8 @@ import jsonschema_rs
 from app.core.events import Problem
 from app.core.tools import Same
 from app.schema import schema_checks
-from app.schema.incremental_text import IncrementalReader
 from app.schema.schema_checks import Place, Schema, is_local, pointer, resolve, subschemas
+from app.schema.strict_json import IncrementalReader
 from app.schema.validate import form, problems_of, unexpected
 
 # Which schemas surely apply to a place in the arguments, and what they say of a value there.
