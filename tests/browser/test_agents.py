@@ -65,4 +65,4 @@ def whole_links(tab: Tab) -> bool:
     heights = tab.page.evaluate(
         "[...document.querySelectorAll('#sections a')].map((link) => link.clientHeight)"
     )
-    return min(heights) > 0 and max(heights) < 48
+    return bool(min(heights) > 0 and max(heights) < 48)
