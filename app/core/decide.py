@@ -7,21 +7,27 @@ returns nothing. A closed tab or a killed server therefore loses nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from app.core.arguments import canonical
 from app.core.events import (
+    ENDED_WITH_PROGRAM,
     CallChecked,
     CallDecided,
     CallEnded,
+    CallInterrupted,
     CallReturned,
     EndReason,
     Event,
+    Logged,
+    PartEnded,
+    ResponseFailed,
     RunPaused,
     RunResumed,
     RunStopped,
+    TaskEnded,
 )
 from app.core.faults import scene, staged, unstageable
 from app.core.limits import (
@@ -32,6 +38,7 @@ from app.core.limits import (
     repeats_no_more,
 )
 from app.core.messages import cannot_go_back
+from app.core.reducer import apply
 from app.core.rules import Rule, first_match, unbound
 from app.core.session import Call, Prompt, Session, Standing, Turn
 from app.core.tools import ToolChoice, ToolResult, text_result
@@ -478,3 +485,56 @@ def _of_mode(choice: ToolChoice, calls: Sequence[str], server_calls: int) -> lis
 def _names(names: Iterable[str]) -> str:
     """Each once, in order; a call without a name has one to be read."""
     return ", ".join(dict.fromkeys(name or "(no name)" for name in names))
+
+
+# What makes a thing of the past of an answer and of calls that were under way ---------------------
+
+
+def closing_events(
+    session: Session, message: str, *, stopped: bool = False, alive: Collection[str] = ()
+) -> list[Event]:
+    """What makes an answer or a call under way a thing of the past, but calls in `alive` and those
+    that an agent of somebody else runs."""
+    events: list[Event] = []
+    turn = session.turn
+    if turn is not None and turn.open:
+        events += [
+            PartEnded(part.index, part.text, part.name, part.provider_id, complete=False)
+            for part in turn.parts
+            if not part.ended
+        ]
+        events.append(ResponseFailed("stopped" if stopped else "interrupted", message))
+    events += [
+        CallInterrupted(call.id)
+        if call.real is None
+        else CallEnded(call.id, replace(call.real, staged=True), real=call.real)  # held back
+        for call in session.current_calls
+        if call.status == "running" and call.id not in alive and session.tapped is None
+    ]
+    return events
+
+
+def over_events(session: Session, message: str) -> list[Event]:
+    """What makes everything of a session a thing of the past, its tasks in the background too."""
+    tasks = [TaskEnded(task.id, ENDED_WITH_PROGRAM) for task in session.open_tasks]
+    return [*closing_events(session, message), *tasks]
+
+
+def left_events(session: Session) -> list[Event]:
+    """What says of the calls at an agent that no result of them will come."""
+    if session.tapped is None:
+        return []
+    running = (call for call in session.current_calls if call.status == "running")
+    return [CallInterrupted(call.id) for call in running]
+
+
+_EXPORTED = "The session was exported while this answer was arriving."
+
+
+def cut_off(session: Session) -> None:
+    """Bring an imported session to rest: it may have been exported in mid-run, and nothing of it
+    goes on here. Its log stays as it came, only what is folded from it is closed."""
+    running, seq = session.state == "running", session.seq
+    for event in (*left_events(session), *over_events(session, _EXPORTED)):
+        apply(session, Logged(session.seq + 1, session.updated_ms, event))
+    session.seq, session.cut_off = seq, running

@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from app.core.decide import cut_off
 from app.core.errors import BadInput
 from app.core.session import Prompt, Session
 from app.core.settings import Limits, Profile, Settings, with_waits
 from app.engine.engine import Engine
-from app.engine.interruption import cut_off
 from app.engine.sessions import new_id
 from app.engine.settings import sound_params, unnamed_profile
 from app.exchange import html

@@ -34,7 +34,10 @@ from app.core.decide import (
     Retry,
     RunCall,
     SendRequest,
+    closing_events,
+    left_events,
     next_commands,
+    over_events,
     settled,
 )
 from app.core.errors import (
@@ -70,7 +73,6 @@ from app.engine.decisions import (
     decision_event,
     outcome,
 )
-from app.engine.interruption import closing_events, left_events, over_events
 from app.engine.responses import STOPPED, OnEnd, OpenRequest, PreparedRequest, ProviderClient
 from app.engine.rules import Policy
 from app.engine.sessions import LiveSession, SessionStore

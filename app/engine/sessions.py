@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import TypeVar
 
+from app.core.decide import cut_off
 from app.core.errors import (
     Conflict,
     IllegalEvent,
@@ -50,7 +51,6 @@ from app.core.fork_copy import Cut
 from app.core.reducer import apply, fold
 from app.core.session import Session
 from app.core.settings import Settings
-from app.engine.interruption import cut_off
 from app.engine.memory import LARGE_TEXT, give_back_free_memory
 from app.engine.redaction import redact_event
 from app.render.wire_rows import WireRows

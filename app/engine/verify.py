@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
+from app.core.decide import cut_off
 from app.core.errors import BadInput, IllegalEvent, StoreError
 from app.core.events import (
     CallDoubted,
@@ -33,7 +34,6 @@ from app.core.reducer import fold
 from app.core.serialization import to_row
 from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.engine.interruption import cut_off
 from app.protocols.base import Spanned, rate_limits
 from app.protocols.errors import Advice, asked_wait
 from app.protocols.raw_json import end_of

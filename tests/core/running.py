@@ -17,6 +17,7 @@ from app.core.decide import (
     RunCall,
     SendRequest,
     asks,
+    closing_events,
     may_run,
     next_commands,
     settled,
@@ -51,7 +52,6 @@ from app.core.rules import Rule, first_match
 from app.core.session import Call, Group, Prompt, Session, Turn, held
 from app.core.settings import Limits, Settings
 from app.core.tools import ToolChoice, text_result
-from app.engine.interruption import closing_events
 from tests import playbook
 
 STANDS: Mapping[Group, Callable[[Call], bool]] = {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from app.core.decide import closing_events
 from app.core.errors import IllegalEvent
 from app.core.events import (
     CallChecked,
@@ -33,7 +34,6 @@ from app.core.limits import busy_ms
 from app.core.reducer import apply, fold
 from app.core.session import Session, session_data
 from app.core.tools import text_result
-from app.engine.interruption import closing_events
 from app.render.replay_timeline import clock
 from tests.playbook import (
     begun,
