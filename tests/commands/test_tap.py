@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from app.commands import tap as command
-from app.commands.idle import Idle
+from app.commands.serve import Idle
 from app.commands.tap import find_or_start
 from app.core.providers import OWN_PROTOCOLS, SIMULATORS
 from app.core.serialization import to_data

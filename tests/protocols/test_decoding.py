@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from app.commands.decode import decode
 from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
-from app.protocols.summary import decode
 from tests.protocols.frames import (
     DONE,
     calls,

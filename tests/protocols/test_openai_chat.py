@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from app.commands.decode import decode
 from app.core.events import ResponseEnded, ResponseFailed, Warned
 from app.protocols.openai_chat.decode import label, merge_details
-from app.protocols.summary import decode
 from tests.protocols.frames import (
     DONE,
     calls,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from app.protocols.summary import decode
+from app.commands.decode import decode
 from tests import counted
 from tests.protocols.frames import DONE, calls, chunk, codes_of, events_of, fragment, parts_of, sse
 from tests.tables import each_row

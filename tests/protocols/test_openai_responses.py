@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from app.commands.decode import decode
 from app.core.events import ResponseEnded, ResponseFailed
 from app.protocols.openai_responses.decode import key_header, label, models
-from app.protocols.summary import decode
 from tests.protocols.frames import DONE, codes_of, end_of, events_of, parts_of, sse
 from tests.protocols.responses import (
     added,
