@@ -28,8 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app import config
 from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, PlaygroundError, StoreError
 from app.engine.engine import Engine
-from app.render.environment import environment
-from app.render.fragments import error_page, toast
+from app.render.environment import environment, error_page, toast
 from app.tap.door import Door
 from app.tap.relay import AgentRequest, Exchange, Observe, Relay
 from app.tap.taps import Taps

@@ -28,7 +28,7 @@ from app.core.events import Logged, SettingsChanged
 from app.core.serialization import logged_data
 from app.engine.sessions import LiveSession, SessionStore
 from app.render.blocks import PageFrame, Touch, frame, frame_html, text_growth
-from app.render.fragments import partial, store_banner
+from app.render.environment import partial, store_banner
 from app.render.paging import Shown, most_of, shown_from
 from app.render.view import SessionRow, View
 from app.web.rules.routes import drawn_rules

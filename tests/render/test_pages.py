@@ -8,7 +8,7 @@ from functools import cache, partial
 from app.core.events import Logged
 from app.exchange.tool_export import OnWire
 from app.protocols.lint import Assessment, Finding, ToolAcceptance
-from app.render.fragments import error_page, toast
+from app.render.environment import error_page, toast
 from app.render.view import SessionRow
 from app.schema.outline import outline
 from app.store.library import LibraryEntry, Version

@@ -22,8 +22,8 @@ from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from app.core.limits import turn_cost, turn_tokens, writing_speed
 from app.core.session import Call, Session, Turn
 from app.render.blocks import PageFrame, Touch, frame, frame_html
+from app.render.environment import partial, store_banner, toast
 from app.render.filters import clip, duration, one_line, plural
-from app.render.fragments import partial, store_banner, toast
 from app.render.limits import money
 from app.render.view import View, busy_words, model_names, state_words
 from app.store.writes import Summary

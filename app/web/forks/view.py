@@ -13,8 +13,8 @@ from markupsafe import Markup
 from app.core.fork_copy import Spot
 from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
+from app.render.environment import partial
 from app.render.filters import plural, shown
-from app.render.fragments import partial
 from app.web.session.answers_view import PastResultRow
 
 FIELDS = 6

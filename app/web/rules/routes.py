@@ -24,7 +24,7 @@ from app.engine.engine import Engine
 from app.engine.redaction import check_rule
 from app.engine.rules import ALWAYS, MOST_WORDS, RuleStore, parse_rule
 from app.engine.sessions import LiveSession
-from app.render.fragments import partial, toast
+from app.render.environment import partial, toast
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.rules.view import (
     TEMPLATES,

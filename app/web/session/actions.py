@@ -16,7 +16,7 @@ from app.core.errors import BadInput, Conflict, PlaygroundError
 from app.engine.decisions import DecisionRequest
 from app.engine.settings import settings_from
 from app.protocols.raw_json import Quoted
-from app.render.fragments import toast
+from app.render.environment import toast
 from app.render.view import SHOWN_ARGUMENTS
 from app.web.forms import LARGE, Body, answer, body_of, images_of, json_of, wants
 from app.web.session.answers import ResultMisfit, also, at_fields, refusals, several, written

@@ -20,7 +20,7 @@ from app.core.tools import ToolResult
 from app.engine.decisions import DecisionRequest
 from app.engine.suggestions import past_result, suggest_result
 from app.render.arguments import as_typed, flat, flat_rows, indent_json, rows_of
-from app.render.fragments import partial
+from app.render.environment import partial
 from app.schema import strict_json
 from app.schema.form import Form, fields, value_of
 from app.schema.schema_checks import Place, pointer

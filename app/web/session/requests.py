@@ -29,7 +29,7 @@ from app.exchange.requests_export import (
 )
 from app.protocols.base import join_url
 from app.protocols.registry import FACTS, codec
-from app.render.fragments import partial
+from app.render.environment import partial
 from app.web.forms import as_json, body_of, images_of, media_type, wants, wants_file
 from app.web.session.wire_view import (
     CodeOption,

@@ -21,7 +21,7 @@ from app.core.tools import Tool, ToolChoice
 from app.engine.preview import WIRES, notes_alone
 from app.engine.responses import why_unknown
 from app.engine.sessions import LiveSession
-from app.render.fragments import partial
+from app.render.environment import partial
 from app.render.limits import LIFTED
 from app.render.view import View
 from app.web.forms import Body, json_of

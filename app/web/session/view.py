@@ -17,8 +17,8 @@ from app.core.events import RequestSent
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool
 from app.render.blocks import Touch, block, frame_html, part_block
+from app.render.environment import partial
 from app.render.filters import pretty, shown
-from app.render.fragments import partial
 from app.render.limits import LIFTED, bounds, limit_text
 from app.render.paging import CARDS, end_of
 from app.render.view import View

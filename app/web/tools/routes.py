@@ -17,7 +17,7 @@ from app.core.tools import Tool
 from app.engine.redaction import check_tools
 from app.engine.rules import ALWAYS, parse_rule
 from app.exchange.tool_export import FORMATS, write_tools
-from app.render.fragments import toast
+from app.render.environment import toast
 from app.schema.validate import check_tool
 from app.store.library import LibraryEntry
 from app.web.forms import Body, answer, as_json, body_of, wants, wants_file

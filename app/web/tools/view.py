@@ -23,8 +23,8 @@ from app.exchange.tool_export import OnWire
 from app.protocols.lint import Finding, ToolAcceptance
 from app.render.arguments import LAYOUT_LIMIT, FieldRow, LayoutToken, flat_rows, lay_out
 from app.render.card import Tone
+from app.render.environment import partial
 from app.render.filters import duration, plural, pretty, size
-from app.render.fragments import partial
 from app.schema.outline import TYPES, OutlineRow
 from app.store.library import LibraryEntry, Version
 from app.web.session.wire_view import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
