@@ -31,7 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.commands.tap import LocalServer, find_or_start
-from app.store.lock import owner_of
+from app.store.database import owner_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, TEXT = "notes.txt", "The colour of the sky.\nSecond line.\n"

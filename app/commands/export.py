@@ -17,8 +17,7 @@ from app.exchange.bundle import DEFAULT_BASE, ExportFile, SessionBundle
 from app.exchange.export_formats import EXPORTS
 from app.exchange.session_redaction import Redaction
 from app.net.keys import Keys
-from app.store.database import Database, readable_database
-from app.store.lock import owner_of
+from app.store.database import Database, owner_of, readable_database
 from app.store.log import Log
 
 

@@ -15,8 +15,7 @@ from app.engine.engine import Engine
 from app.engine.import_session import import_session
 from app.exchange.session_json import MAX_BYTES
 from app.net.client import HttpClient
-from app.store.database import database_path
-from app.store.lock import owner_of
+from app.store.database import database_path, owner_of
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -50,8 +50,7 @@ from app.net.keys import harden_process, is_loopback, origin
 from app.protocols.framing import Framer
 from app.schema import strict_json
 from app.simulator.app import simulator_app
-from app.store.database import database_path
-from app.store.lock import owner_of
+from app.store.database import database_path, owner_of
 
 STOPPED = "stopped"
 """What a run comes to that is ended by Ctrl-C; no state of a session."""

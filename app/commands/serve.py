@@ -38,8 +38,7 @@ from app.core.providers import LOOPBACK_NAMES
 from app.engine.engine import Engine
 from app.engine.memory import give_back_large_blocks, look_for_garbage_less
 from app.net.keys import harden_process
-from app.store.database import database_path
-from app.store.lock import busy_error, owner_of
+from app.store.database import busy_error, database_path, owner_of
 from app.web.app import make_app, warm
 
 OPENED_S = 30.0

@@ -30,8 +30,7 @@ from urllib.parse import quote, urlsplit
 from app import config
 from app.core.errors import BadInput, PlaygroundError
 from app.core.providers import OWN_PROTOCOLS
-from app.store.database import database_path
-from app.store.lock import busy_error, owner_of
+from app.store.database import busy_error, database_path, owner_of
 from app.tap.agents import AGENTS, Agent, AgentLaunch, LaunchUpstream, prepare, prepare_command
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127

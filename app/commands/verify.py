@@ -13,8 +13,7 @@ from app import config
 from app.core.errors import StoreBusy
 from app.engine.verify import Difference, OnDifference, Verified, verify
 from app.render.filters import plural
-from app.store.database import Database, readable_database
-from app.store.lock import OwnerLock
+from app.store.database import Database, OwnerLock, readable_database
 
 
 def main(arguments: argparse.Namespace) -> int:

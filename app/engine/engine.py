@@ -32,9 +32,8 @@ from app.executors.workspace.shell import Tasks
 from app.executors.workspace.tools import WORKSPACE
 from app.net.client import HttpClient
 from app.net.keys import DEFAULT_ORIGINS, Keys, origin
-from app.store.database import Database, database_path
+from app.store.database import Database, OwnerLock, database_path
 from app.store.library import Library
-from app.store.lock import OwnerLock
 from app.store.log import Log
 
 

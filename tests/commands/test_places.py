@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.lock import OwnerLock
+from app.store.database import OwnerLock
 from tests.commands.conftest import Typed
 
 COMMANDS = [

@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from app.store.database import APPLICATION_ID
-from app.store.lock import OwnerLock
+from app.store.database import APPLICATION_ID, OwnerLock
 from app.store.schema import MIGRATIONS
 from tests.commands.conftest import Typed
 from tests.served import START_S, command, environment, ran

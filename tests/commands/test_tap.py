@@ -31,7 +31,7 @@ from app.commands.serve import Idle
 from app.commands.tap import find_or_start
 from app.core.providers import OWN_PROTOCOLS, SIMULATORS
 from app.core.serialization import to_data
-from app.store.lock import OwnerLock, owner_of
+from app.store.database import OwnerLock, owner_of
 from app.tap.agents import AGENTS
 from tests.bounded import until
 from tests.commands.conftest import Typed

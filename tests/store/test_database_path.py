@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StoreBusy, StoreError
-from app.store.database import database_path
-from app.store.lock import OwnerLock, owner_of
+from app.store.database import OwnerLock, database_path, owner_of
 
 
 def by_link(folder: Path) -> Path:

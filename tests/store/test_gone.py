@@ -13,8 +13,7 @@ from app.core.errors import Conflict, StoreBusy, StoreError, StoreGone, StoreUnw
 from app.core.events import PromptAdded
 from app.engine.engine import Engine
 from app.store import database as database_module
-from app.store.database import Database
-from app.store.lock import OwnerLock, lock_path, owner_of
+from app.store.database import Database, OwnerLock, lock_path, owner_of
 from app.store.log import Log
 from tests.engine.running import asked, begun, rested, running
 from tests.engine.test_verify import found_in
