@@ -653,7 +653,8 @@ def _unreadable(path: Path, reason: str) -> StoreUnreadable:
     )
 
 
-# Who owns a database: one process, by an advisory lock on a file beside it that holds pid and URL --
+# Who owns a database ------------------------------------------------------------------------------
+# One process, by an advisory lock on a file beside it that holds its pid and URL.
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from app.executors.executor import (
 )
 from app.executors.workspace import files, shell
 from app.executors.workspace.fetch import Pages
+from app.executors.workspace.files import MAX_FILE, History
 from app.executors.workspace.folder import Folder, WorkspaceError, parts_of
-from app.executors.workspace.history import MAX_FILE, History
 from app.executors.workspace.shell import ShellCommand, Tasks, reads_only
 
 T = TypeVar("T")
