@@ -8,7 +8,7 @@ from app.core.servers import Server
 from app.core.tools import Tool
 from app.engine.servers import OfferedTool
 from app.executors.mcp.connection import ListedTool
-from app.web.servers.view import difference, hidden, server_form
+from app.web.servers import difference, hidden, server_form
 from tests.tables import each_row
 
 
