@@ -194,7 +194,7 @@ def _pairs(text: str, sign: str, sentence: str) -> dict[str, str]:
     return pairs
 
 
-# How they are drawn --------------------------------------------------------------------------------
+# How they are drawn -------------------------------------------------------------------------------
 # A value that looks like a key never comes here.
 
 STATES: Mapping[str, tuple[str, str]] = {

@@ -30,7 +30,7 @@ from app.web.agents.view import (
     version,
 )
 from app.web.forms import answer, as_json, body_of, wants
-from app.web.providers.routes import rows_of
+from app.web.providers import rows_of
 from app.web.site import Site, row_of, site_of
 
 _DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "openai"}

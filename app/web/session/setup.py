@@ -25,7 +25,7 @@ from app.render.environment import partial
 from app.render.limits import LIFTED
 from app.render.view import View
 from app.web.forms import Body, json_of
-from app.web.providers.view import in_groups, profile_group
+from app.web.providers import in_groups, profile_group
 from app.web.session.requests import drawable
 from app.web.session.view import (
     PARAMS,
