@@ -173,7 +173,10 @@ def _count(facts: RunFacts, expectation: Expectation) -> str:
 
 
 def _no_call(facts: RunFacts, expectation: Expectation) -> str:
-    return f"Nothing should be called; {facts.called_instead()}." if facts.names else ""
+    if bool(facts.names) is not expectation.value:
+        return ""
+    wanted = "Nothing" if expectation.value else "Something"
+    return f"{wanted} should be called; {facts.called_instead()}."
 
 
 def _text_contains(facts: RunFacts, expectation: Expectation) -> str:

@@ -75,8 +75,8 @@ class Expectation:
 
     `value` is a tool's name (`called`, `never`, `first`), names (`order`), a number (`count`,
     `max_tokens`, `max_seconds`, `max_cost` in US dollars), a text (`text_contains`,
-    `finish_reason`) or True (`no_call`). `arguments` belongs to `called`, `of` (a tool, "" for
-    any) to `count`, `ignore_case` to `text_contains`.
+    `finish_reason`) or a truth (`no_call`: False wants any call). `arguments` belongs to `called`,
+    `of` (a tool, "" for any) to `count`, `ignore_case` to `text_contains`.
     """
 
     kind: ExpectationKind

@@ -19,7 +19,7 @@ def test_the_example_is_read() -> None:
     label = "the same by another protocol"
     plan = plan_run(spec, RunKey("one city", "a better description", label, 1))
     assert plan.prompt == "What is the weather in Oslo?"
-    assert plan.model.profile == "simulator-openai_chat"
+    assert plan.model.profile == "simulator-openai"
 
 
 def test_every_form_of_expectation_is_described() -> None:

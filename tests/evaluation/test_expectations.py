@@ -59,6 +59,8 @@ TWO = ('f {"city": "Oslo"}', 'g {"n": 1}')
         ({"count": 2, "of": "f"}, ["f {}", "g {}", "f {}"], ["f {}"],
          "There should be 2 calls of f, not 1: called was f."),
         ({"count": 1}, ["g {}"], TWO, "There should be 1 call, not 2: called was f, then g."),
+        ({"no_call": False}, ["f {}"], [],
+         "Something should be called; nothing was called; the answer is “Done.”."),
         ({"no_call": True}, [], ["f {}"], "Nothing should be called; called was f."),
         ({"max_tokens": 15}, [], ["f {}"],
          "How many tokens it took is not known: the provider does not say."),

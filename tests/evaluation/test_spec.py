@@ -155,7 +155,7 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
         ),
         (case(expect=[{"order": ["f"]}]), "/cases/0/expect/0/order: an order has at least two"),
         (case(expect=[{"count": True}]), "/cases/0/expect/0/count: this must be a whole number"),
-        (case(expect=[{"no_call": False}]), "/cases/0/expect/0/no_call: no_call is true"),
+        (case(expect=[{"no_call": 1}]), "/cases/0/expect/0/no_call: this must be true or false"),
         (case(expect=[{"text_contains": ""}]), "/text_contains: every text holds the empty text"),
         (small(defaults={"repetitions": 0}), "/defaults/repetitions: this must be a whole number"),
         (small(defaults={"temperature": 0}), "/defaults/temperature: there is no such word here"),
