@@ -18,8 +18,7 @@ from typing import Any
 
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED, Tool
-from app.exchange import mcp_config
-from app.exchange.openapi import read
+from app.exchange import mcp_config, openapi
 from app.exchange.tool_entry import (
     ImportedServer,
     ImportedTool,
@@ -67,8 +66,8 @@ def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool |
 def _read_object(
     entry: Mapping[str, Any], file: str, depth: int
 ) -> Iterator[ImportedTool | ImportedServer]:
-    if read.is_document(entry):
-        yield from read.tools(entry)
+    if openapi.is_document(entry):
+        yield from openapi.tools(entry)
         return
     if is_case(entry):
         yield from _read_case(entry, file, depth)

@@ -16,7 +16,7 @@ from app.core.errors import BadInput, PlaygroundError
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolChoice, ToolResult
-from app.exchange.python.signature import face, python_file
+from app.exchange.python_signature import face, python_file
 from app.protocols.raw_json import Quoted, parse_json
 from app.protocols.registry import CODECS, REQUEST_READERS
 from app.protocols.request import AnswerMessage, RequestNotes

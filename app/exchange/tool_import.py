@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from app.exchange.openapi import read as openapi
-from app.exchange.openapi.documents import Files, bundle
+from app.exchange import openapi, python_source, python_values
+from app.exchange.openapi_documents import Files, bundle
 from app.exchange.parsers import (
     MOST_BYTES,
     Unreadable,
@@ -24,8 +24,7 @@ from app.exchange.parsers import (
     toml_value,
     yaml_value,
 )
-from app.exchange.python import source, values
-from app.exchange.python.source import OpenType
+from app.exchange.python_source import OpenType
 from app.exchange.tool_dialects import CASE, read_tools
 from app.exchange.tool_entry import (
     MOST_TOOLS,
@@ -166,7 +165,7 @@ def _json(text: str, name: str, request: _ImportRequest) -> _ToolSource:
         if (was := _literal(text)) is not None:
             return was
         raise
-    if values.is_notebook(value):
+    if python_values.is_notebook(value):
         return _notebook(value)
     return _value("JSON", value, name, request, note)
 
@@ -194,7 +193,7 @@ def _literal(text: str) -> _ToolSource | None:
 
 
 def _notebook(value: Any) -> _ToolSource:
-    code, notes = values.code_of(value)
+    code, notes = python_values.code_of(value)
     was = _python(code, "")
     notes += ["To have a function of it run, save it in a .py file."] if was.items else []
     return _ToolSource("Notebook", was.items, [*notes, *was.notes])
@@ -203,8 +202,8 @@ def _notebook(value: Any) -> _ToolSource:
 def _python(text: str, name: str) -> _ToolSource:
     """The functions of a file, and the tools among its values: of one name they are one, with the
     function to run and the schema that was written for it."""
-    tree = source.parse_module(text)
-    listed = values.list_tools(tree)
+    tree = python_source.parse_module(text)
+    listed = python_values.list_tools(tree)
     from_values = [
         tool
         for _, value in listed.tools
@@ -212,7 +211,7 @@ def _python(text: str, name: str) -> _ToolSource:
         if isinstance(tool, ImportedTool)
     ]
     try:
-        functions = list(source.tools(text, name))
+        functions = list(python_source.tools(text, name))
     except Unreadable:
         if not from_values:
             raise

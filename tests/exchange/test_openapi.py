@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import Tool
-from app.exchange.openapi import documents as openapi_files
+from app.exchange import openapi_documents as openapi_files
 from app.exchange.tool_entry import ImportedTool
 from app.exchange.tool_import import import_tools
 from app.executors.http import request_of

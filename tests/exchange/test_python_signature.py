@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadTool
 from app.core.serialization import to_data
 from app.core.tools import FREEFORM, Tool
-from app.exchange.python.signature import face, tool_from
+from app.exchange.python_signature import face, tool_from
 from app.executors.examples import EXAMPLES
 from tests.bounded import within
 from tests.tables import each_row

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from app.core.tools import Tool
-from app.exchange.python.source import functions
+from app.exchange.python_source import functions
 from app.executors import run_with_limits
 from app.executors.executor import Invocation
 from app.executors.python import conversion, runner

@@ -18,8 +18,8 @@ from app.core.serialization import from_data, to_data
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, NO_PARAMETERS, Tool
 from app.core.value_diff import line_changes
-from app.exchange.python.signature import face as python_face
-from app.exchange.python.signature import tool_from
+from app.exchange.python_signature import face as python_face
+from app.exchange.python_signature import tool_from
 from app.exchange.tool_export import tool_as_sent
 from app.executors.template import unfilled
 from app.protocols.lint import acceptance_matrix, estimate_tokens, findings, merge_by_protocol

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from app.exchange.parsers import Unreadable, json_value
-from app.exchange.python.source import TooLarge, Types, is_record, last_name
+from app.exchange.python_source import TooLarge, Types, is_record, last_name
 
 MOST_VALUES = 100_000
 MOST_CHARS = 4 * 1024 * 1024

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from app.exchange.openapi.documents import (
+from app.exchange.openapi_documents import (
     FORM,
     JSON,
     Schemas,

@@ -16,7 +16,7 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.tools import Tool
 from app.exchange.parsers import Unreadable
-from app.exchange.python.source import FIELD, NAMES, Function, functions
+from app.exchange.python_source import FIELD, NAMES, Function, functions
 from app.protocols.limits import recursive_refs
 from app.schema.schema_checks import is_local, pointer, resolve
 
