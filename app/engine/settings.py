@@ -35,9 +35,9 @@ from app.schema.validate import check_tool
 from app.secrets.names import may_name_secret
 
 if TYPE_CHECKING:
-    from app.secrets import patterns
+    from app.secrets import detection
 else:
-    patterns = Late("app.secrets.patterns")
+    detection = Late("app.secrets.detection")
 
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),
@@ -435,7 +435,7 @@ def _headers(value: Any) -> Mapping[str, str]:
             raise BadInput(f"The header {name} must be one line of plain ASCII text.")
         if name.lower() in OURS:
             raise BadInput(f"The header {name} is written by this program; leave it out.")
-        if may_name_secret(name) or patterns.may_be_key(text):
+        if may_name_secret(name) or detection.may_be_key(text):
             raise BadInput(
                 f"The header {name} looks like a key, and keys are not kept: name the variable"
                 " of the key instead, and it is sent in the protocol's own header."

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count
 
+from app.secrets.detection import BEGINS, SURE_BEGINS, find_keys
 from app.secrets.names import NAME_WORDS, is_opaque, names_key, word_set
-from app.secrets.patterns import BEGINS, SURE_BEGINS, find_keys
 
 PREFIX = "it begins like a key"
 NAME = "its name is that of a key"

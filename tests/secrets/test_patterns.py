@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.secrets.detection import find_keys
 from app.secrets.names import is_opaque, is_secret
-from app.secrets.patterns import find_keys
 from tests.tables import each_row
 
 OPAQUE = "opaque0123456789abcdef"
