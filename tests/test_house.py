@@ -25,7 +25,7 @@ FLOORS: Mapping[str, int] = {
     **dict.fromkeys(("protocols", "store", "net", "config"), 2),
     **dict.fromkeys(("render", "exchange", "executors", "simulator", "evaluation"), 3),
     "engine": 4,
-    "tap": 5,
+    **dict.fromkeys(("tap", "batch"), 5),
     "web": 6,
     **dict.fromkeys(("commands", "cli"), 7),
 }

@@ -76,8 +76,12 @@ class RuleStore:
         """Those of one list: a session's own, or ALWAYS."""
         return self._lists.get(session_id, ())
 
+    def lend(self, session_id: str, rules: Sequence[Rule]) -> None:
+        """`rules` are the session's own until they are forgotten; they are not saved."""
+        self._lists[session_id] = tuple(replace(rule, here=session_id) for rule in rules)
+
     def forget(self, session_id: str) -> None:
-        """A session that was purged has none."""
+        """A session that was purged has none, and rules that were lent are over."""
         self._lists.pop(session_id, None)
 
     def check(self, rules: Sequence[Rule]) -> None:

@@ -100,6 +100,7 @@ class LiveSession:
     pinned: bool = False
     archived: bool = False
     tags: tuple[str, ...] = ()
+    batch: str = ""
     users: int = 0
     wire: WireRows | None = None
     large: bool = False
@@ -158,11 +159,18 @@ class SessionStore:
         """Sessions of which something was saved later than it came."""
 
     async def create(
-        self, settings: Settings, title: str = "", tapped: Tapped | None = None
+        self,
+        settings: Settings,
+        title: str = "",
+        tapped: Tapped | None = None,
+        *,
+        session_id: str = "",
+        batch: str = "",
     ) -> str:
-        """A new session, `tapped` where an agent of somebody else runs it; its id."""
-        title = self.redactor().redact_text(title)
-        live = LiveSession(self._new_id(), title=title, created_ms=self.clock())
+        """A new session, `tapped` where an agent of somebody else runs it, a run of `batch` where
+        that is an id; its own id, which a caller may have taken before."""
+        title, session_id = self.redactor().redact_text(title), session_id or self._new_id()
+        live = LiveSession(session_id, title=title, created_ms=self.clock(), batch=batch)
         live.folded = Session(live.id)
         async with live.lock:
             await self.append(live, [SessionStarted(settings, tapped)])
@@ -447,6 +455,7 @@ class SessionStore:
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own
         live.pinned, live.archived, live.tags = summary.pinned, summary.archived, summary.tags
+        live.batch = summary.batch
         live.lost = None
 
     async def _save(
@@ -462,7 +471,9 @@ class SessionStore:
         summary = (
             None
             if only_deltas
-            else summary_of(live.session, live.title, live.created_ms, own=live.own)
+            else summary_of(
+                live.session, live.title, live.created_ms, own=live.own, batch=live.batch
+            )
         )
         if large := any(_is_large(item.event) for item in logged):
             live.large = True

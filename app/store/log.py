@@ -384,7 +384,8 @@ class Log:
         after: tuple[int, str] | None = None,
     ) -> list[Summary]:
         """Sessions, newest first; `search` is looked for in titles. With `archived` those, too.
-        `after` is (updated_ms, id) of the last one that is known already."""
+        `after` is (updated_ms, id) of the last one that is known already. Without a search the
+        runs of batches are left out: there are thousands."""
         like = (
             "%"
             + storable(search).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -396,6 +397,7 @@ class Log:
             " AND (updated_ms < ? OR id > ?) AND (? = '%%' OR title LIKE ? ESCAPE '\\')"
             f" AND deleted_ms IS {'NOT ' if deleted else ''}NULL"
             f"{'' if archived or deleted else ' AND archived_ms IS NULL'}"
+            f"{'' if search or deleted else _NO_RUN}"
             " ORDER BY updated_ms DESC, id LIMIT ?",
             (last_ms, last_ms, last_id, like, like, limit),
         )
@@ -598,11 +600,13 @@ _OF_TAP = """
 """
 
 _LATEST_MS = 2**62
+_NO_RUN = " AND batch = ''"
 
 SUMMARY = (
     "id, title, created_ms, updated_ms, state, model, calls, waiting, deleted_ms IS NOT NULL,"
     " profile, parent, parent_seq, own, pinned_ms IS NOT NULL, archived_ms IS NOT NULL,"
-    " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id), tap, agent, above"
+    " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id), tap, agent,"
+    " above, batch"
 )
 """The columns of `summary_of_row`, of the table sessions."""
 
@@ -611,7 +615,7 @@ def summary_of_row(row: Sequence[Any]) -> Summary:
     tags = tuple(sorted(row[15].split("\x1f"))) if row[15] else ()
     marks = (bool(row[12]), bool(row[13]), bool(row[14]), tags)
     values: list[Any] = [*row[:8], bool(row[8]), 0, *row[9:12], *marks]
-    return Summary(*values, *row[16:19])
+    return Summary(*values, *row[16:20])
 
 
 # What the user marks a session with. No event: it changes no session ----------------------------

@@ -163,5 +163,20 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE sessions ADD COLUMN agent TEXT NOT NULL DEFAULT '';
     ALTER TABLE sessions ADD COLUMN above TEXT NOT NULL DEFAULT '';
     """,
+    # `session` is the run's, which may be gone; `outcome` is '' from the claim to the end.
+    """
+    CREATE TABLE batches (id TEXT PRIMARY KEY, digest TEXT NOT NULL, name TEXT NOT NULL,
+        body TEXT NOT NULL, runs INTEGER NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL);
+    CREATE INDEX batches_by_digest ON batches (digest, created_ms DESC);
+    CREATE TABLE batch_runs (batch TEXT NOT NULL REFERENCES batches (id) ON DELETE CASCADE,
+        case_id TEXT NOT NULL, variant TEXT NOT NULL, model TEXT NOT NULL,
+        repetition INTEGER NOT NULL, session TEXT NOT NULL, claimed_ms INTEGER NOT NULL,
+        outcome TEXT NOT NULL DEFAULT '', body TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (batch, case_id, variant, model, repetition)) WITHOUT ROWID;
+    ALTER TABLE sessions ADD COLUMN batch TEXT NOT NULL DEFAULT '';
+    CREATE INDEX sessions_by_batch ON sessions (batch) WHERE batch != '';
+    CREATE INDEX sessions_of_no_batch ON sessions (updated_ms DESC, id) WHERE batch = '';
+    """,
 )
 """Step n brings a file from user_version n to n + 1. Steps are only ever added."""

@@ -35,7 +35,7 @@ LONGEST = 100
 """Characters of one word."""
 
 STATES = ("idle", "running", "paused", "waiting", "failed", "interrupted")
-MARKS = ("pinned", "archived", "deleted", "fork", "foreign", "agent")
+MARKS = ("pinned", "archived", "deleted", "fork", "foreign", "agent", "batch")
 KEYS = ("tool", "model", "profile", "state", "tag", "is", "after", "before")
 _KEYED = re.compile(rf"({'|'.join(KEYS)}):(?:\"([^\"]*)\"?|(\S*))")
 
@@ -511,6 +511,7 @@ _MARKS = {
     "fork": "parent != ''",
     "foreign": "own = 0",
     "agent": "tap != '' AND own",
+    "batch": "batch != ''",
 }
 _NAMES = {"model": "sessions", "profile": "sessions", "tool": "called", "tag": "tags"}
 

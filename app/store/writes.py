@@ -51,10 +51,10 @@ class Summary:
 
     `tasks` counts those that run in the background, `tap` is the id of the tap through which an
     agent runs it, "" for none of these; `agent` is that agent's name, and `above` the session of
-    the same agent that it stands below, "" for none. `tasks` is not read back. What stands after
-    `profile` is no projection: `parent` is the session that it was forked from after event
-    `parent_seq`, "" for none; one that is not `own` came from somebody else and is only read.
-    The last three are what a user marked it with; they are read, and written by `store/log`.
+    the same agent that it stands below, "" for none. `tasks` is not read back. No projections are
+    `parent`, the session that it was forked from after event `parent_seq`, "" for none; `own`
+    (what is not came from somebody else and is only read); `batch`, the id of the batch that it
+    is a run of, "" for none; and `pinned`, `archived` and `tags`, by which a user marked it.
     """
 
     id: str
@@ -77,10 +77,14 @@ class Summary:
     tap: str = ""
     agent: str = ""
     above: str = ""
+    batch: str = ""
 
 
-def summary_of(session: Session, title: str, created_ms: int, *, own: bool = True) -> Summary:
-    """What is folded is written at each change; `own` and the parent as the session is made."""
+def summary_of(
+    session: Session, title: str, created_ms: int, *, own: bool = True, batch: str = ""
+) -> Summary:
+    """What is folded is written at each change; `own`, `batch` and the parent as the session is
+    made."""
     assert session.settings is not None
     fork = session.forks[-1][1] if session.forks else None
     tapped = session.tapped
@@ -101,6 +105,7 @@ def summary_of(session: Session, title: str, created_ms: int, *, own: bool = Tru
         tap=tapped.tap if tapped is not None else "",
         agent=tapped.agent if tapped is not None else "",
         above=tapped.parent if tapped is not None else "",
+        batch=batch,
     )
 
 
@@ -259,8 +264,8 @@ def _summarized(summary: Summary) -> Statement:
     """What is a projection is rewritten; the rest holds from when the session was made."""
     return Statement(
         "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
-        " tasks, profile, parent, parent_seq, own, tap, agent, above)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " tasks, profile, parent, parent_seq, own, tap, agent, above, batch)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET"
         " updated_ms = excluded.updated_ms, state = excluded.state, model = excluded.model,"
         " calls = excluded.calls, waiting = excluded.waiting, tasks = excluded.tasks,"
@@ -285,6 +290,7 @@ def _summarized(summary: Summary) -> Statement:
                 storable(summary.tap),
                 storable(summary.agent),
                 storable(summary.above),
+                summary.batch,
             )
         ],
     )

@@ -1,0 +1,1 @@
+"""Runs batches: one run (`run_case`), what a batch asks (`plan`), and all of it (`batches`)."""

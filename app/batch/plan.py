@@ -1,0 +1,233 @@
+"""What a batch asks, all of it, before anything is sent: the settings of each run, checked as a
+session's are, the rules that decide its calls, and how much it may take and cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from app.batch.run_case import CaseRun
+from app.core.errors import BadInput, NotFound, PlaygroundError
+from app.core.events import Usage
+from app.core.rules import Rule
+from app.core.serialization import to_data
+from app.core.settings import Profile, Settings
+from app.core.tools import Tool
+from app.engine.engine import Engine
+from app.engine.redaction import check_settings
+from app.engine.responses import cost, why_unknown
+from app.engine.settings import settings_from
+from app.evaluation.spec import RunKey, RunPlan, Spec, plan_run
+from app.evaluation.spec_tools import with_tools, words_of
+from app.net.keys import is_loopback
+
+RETRIES = 5
+"""How often a request of a batch is sent again where its SPEC does not say: many runs at once meet
+limits that one does not."""
+
+CHARACTERS_PER_TOKEN = 3.0
+"""As few as a model may take for a token: what is counted by it is rather too much."""
+
+MOST_WRITTEN = 4096
+"""Tokens that an answer is taken to have at most where no max_tokens says so."""
+
+ReadFile = Callable[[str], Sequence[Tool]]
+"""The tools of a file that a SPEC names. BadInput says why they cannot be read."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run but for its repetition. Tokens are counted at most, without what tools return;
+    `price` is theirs in US dollars, 0 where nothing is paid, None where it is not known: then
+    `unknown` says why."""
+
+    prompt: str
+    settings: Settings
+    rules: tuple[Rule, ...]
+    tokens_in: int
+    tokens_out: int
+    price: float | None
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """`spec` names definitions of tools alone; `notes` are sentences on what was changed in it."""
+
+    spec: Spec
+    notes: tuple[str, ...]
+    planned: Mapping[tuple[str, str, str], PlannedRun]
+
+    def of(self, key: RunKey) -> PlannedRun:
+        return self.planned[key.case, key.variant, key.model]
+
+    def run(self, key: RunKey, session: str, batch: str) -> CaseRun:
+        """The run `key`, whose session gets the id `session`."""
+        planned = self.of(key)
+        title = f"{key.case} · {key.variant} · {key.model} · {key.repetition}"
+        return CaseRun(session, title, planned.prompt, planned.settings, planned.rules, batch)
+
+    def lane(self, key: RunKey) -> str:
+        """Which runs share a provider's limits: the address that they ask."""
+        return self.of(key).settings.profile.base_url
+
+    @property
+    def most_tokens(self) -> tuple[int, int]:
+        """Read and written by all runs, at most."""
+        often = self.spec.repetitions
+        several = self.planned.values()
+        return (
+            often * sum(planned.tokens_in for planned in several),
+            often * sum(planned.tokens_out for planned in several),
+        )
+
+    @property
+    def most_price(self) -> float | None:
+        """Of all runs, in US dollars; None where one of them is not known."""
+        prices = [planned.price for planned in self.planned.values()]
+        known = [price for price in prices if price is not None]
+        return self.spec.repetitions * sum(known) if len(known) == len(prices) else None
+
+    @property
+    def unknown_price(self) -> str:
+        """Why a price is not known, "" where all are."""
+        sentences = (run.unknown for run in self.planned.values() if run.price is None)
+        return next(sentences, "")
+
+
+async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = None) -> BatchPlan:
+    """What `spec` asks on this engine: names of tools, groups and profiles are looked up.
+
+    BadInput where something of it is not there or not sound, or where `max_cost` is set and a
+    price is not known. `read_file` reads the files that it names; without it none may be named.
+    """
+    library = await engine.library.tools()
+    named = {word: _named(word, library, read_file) for word in words_of(spec)}
+    spec, notes = with_tools(spec, named, library)
+    planning = _Planning(engine)
+    every = spec.keys()
+    places = dict.fromkeys((key.case, key.variant, key.model) for key in every)
+    planned = {place: await planning.run(spec, RunKey(*place, 1)) for place in places}
+    plan = BatchPlan(spec, notes, planned)
+    if spec.max_cost and plan.unknown_price:
+        raise BadInput(
+            f"max_cost is set, and a price is not known. {plan.unknown_price} Leave max_cost out, "
+            "or choose a model with a known price."
+        )
+    return plan
+
+
+def _named(word: str, library: Iterable[Tool], read_file: ReadFile | None) -> Sequence[Tool]:
+    """The tools that a word of a SPEC names: one with `/` or `.` is a file."""
+    tools = [tool for tool in library if word in (tool.name, tool.group)]
+    if tools:
+        return tools
+    if "/" not in word and "." not in word:
+        raise BadInput(f"There is no tool and no group of tools {word!r}.")
+    if read_file is None:
+        raise BadInput(f"{word!r} is a file, which is not read from here; send its tools instead.")
+    return read_file(word)
+
+
+class _Planning:
+    """Equal settings, tools and rules are made and checked once: cases are thousands."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._usual = Settings(engine.profile("simulator"))
+        self._tools: dict[str, Tool] = {}
+        self._settings: dict[str, Settings] = {}
+        self._rules: dict[tuple[int, ...], tuple[Rule, ...]] = {}
+
+    async def run(self, spec: Spec, key: RunKey) -> PlannedRun:
+        plan = plan_run(spec, key)
+        tools = tuple(self._same(tool) for tool in plan.tools if isinstance(tool, Tool))
+        try:
+            settings = await self._with(plan, tools)
+        except (BadInput, NotFound) as error:
+            where = f"case {key.case!r}, variant {key.variant!r}, model {key.model!r}"
+            raise BadInput(f"{error} ({where})") from error
+        settings = replace(settings, system=plan.system)
+        rules = await self._rules_of(tools, spec.allow)
+        tokens_in, tokens_out = _most_tokens(settings, plan.prompt)
+        price, unknown = _price(settings, Usage(tokens_in, tokens_out))
+        return PlannedRun(plan.prompt, settings, rules, tokens_in, tokens_out, price, unknown)
+
+    def _same(self, tool: Tool) -> Tool:
+        """The first tool that was equal: what is known of a tool is remembered for the object."""
+        return self._tools.setdefault(json.dumps(to_data(tool), sort_keys=True), tool)
+
+    async def _with(self, plan: RunPlan, tools: tuple[Tool, ...]) -> Settings:
+        asked: dict[str, Any] = {"max_retries": RETRIES, "profile": plan.model.profile}
+        asked |= {"model": plan.model.model} if plan.model.model else {}
+        asked |= plan.settings
+        known = json.dumps([asked, [id(tool) for tool in tools]], sort_keys=True)
+        if known not in self._settings:
+            base = replace(self._usual, tools=tools)
+            settings = await settings_from(self._engine, asked, base)
+            check_settings(settings, self._engine.keys.redactor(), self._usual)
+            self._settings[known] = settings
+        return self._settings[known]
+
+    async def _rules_of(self, tools: tuple[Tool, ...], allow: Sequence[str]) -> tuple[Rule, ...]:
+        """Mocks answer, and so does what the command line allows."""
+        place = tuple(map(id, tools))
+        if place not in self._rules:
+            rules = [
+                Rule(tool.name, "run", words=_WORDS[tool.answered_by == "mock"].format(tool.name))
+                for tool in tools
+                if tool.answered_by == "mock" or tool.name in allow or "all" in allow
+            ]
+            bound = [await self._engine.rules.bound(rule, tools) for rule in rules]
+            self._rules[place] = tuple(bound)
+        return self._rules[place]
+
+
+_WORDS = {True: "a mock answers {}", False: "--allow {}"}
+
+
+def _most_tokens(settings: Settings, prompt: str) -> tuple[int, int]:
+    """Read and written by a run at most, without what its tools return: each of its turns reads
+    what came before once more."""
+    tools = json.dumps([to_data(tool.parameters) for tool in settings.tools])
+    words = "".join(tool.name + tool.description for tool in settings.tools)
+    size = len(prompt) + len(settings.system) + len(tools) + len(words)
+    first = round(size / CHARACTERS_PER_TOKEN)
+    limits, named = settings.limits, settings.params.get("max_tokens")
+    written = named if isinstance(named, int) else MOST_WRITTEN
+    turns = limits.max_turns if settings.tools else 1
+    read, wrote = turns * first + written * turns * (turns - 1) // 2, turns * written
+    most = limits.max_run_tokens
+    if most and read + wrote > most:  # the request that goes beyond it is still made
+        wrote = min(wrote, most + written)
+        read = min(read, most + first)
+    return read, wrote
+
+
+def is_free(profile: Profile) -> bool:
+    """Whether nobody sends a bill for what is asked there."""
+    return profile.simulated or is_loopback(profile.base_url)
+
+
+def _price(settings: Settings, usage: Usage) -> tuple[float | None, str]:
+    """In US dollars, or why it is not known."""
+    profile, model = settings.profile, settings.model or settings.profile.model
+    if is_free(profile):
+        return 0.0, ""
+    price = cost(profile, model, usage)
+    return price, "" if price is not None else why_unknown(profile, model)
+
+
+def file_reader(folder: Path, read: Callable[[Path], Sequence[Tool]]) -> ReadFile:
+    """Reads the files of a SPEC that stands in `folder`."""
+
+    def reading(word: str) -> Sequence[Tool]:
+        try:
+            return read(folder / word)
+        except PlaygroundError as error:
+            raise BadInput(f"The SPEC names {word!r}: {error}") from error
+
+    return reading

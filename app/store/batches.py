@@ -1,0 +1,114 @@
+"""Batches and their runs as rows. Knows nothing of what they mean: a run is named by its case,
+variant, model and repetition, and what it came to is a text of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from app.store.database import Database, Statement
+from app.store.writes import storable
+
+BatchState = Literal["running", "paused", "stopped", "ended"]
+
+RunPlace = tuple[str, str, str, int]
+"""Case, variant, model and repetition: what names a run in its batch."""
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """A batch as it is kept. `digest` is the same for batches that ask the same; `body` is its
+    SPEC as JSON; `runs` is how many there are in all. `state` is what was written last: one that
+    is `running` may have been cut; `why` is a sentence on it, or "". Times are Unix ms."""
+
+    id: str
+    digest: str
+    name: str
+    body: str
+    runs: int
+    state: BatchState
+    why: str
+    created_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run that was claimed. `session` is its session's id; `outcome` is "" until its end is
+    known, `body` what it came to, as JSON."""
+
+    place: RunPlace
+    session: str
+    claimed_ms: int
+    outcome: str = ""
+    body: str = ""
+
+
+async def add_batch(database: Database, row: BatchRow) -> None:
+    values = (row.id, row.digest, storable(row.name), row.body, row.runs, row.state)
+    insert = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    more = (storable(row.why), row.created_ms, row.updated_ms)
+    await database.write([Statement(insert, [(*values, *more)])])
+
+
+async def set_state(database: Database, row: BatchRow) -> None:
+    """Its state from now on, as `row` has it."""
+    values = (row.state, storable(row.why), row.updated_ms, row.id)
+    update = "UPDATE batches SET state = ?, why = ?, updated_ms = ? WHERE id = ?"
+    await database.write([Statement(update, [values])])
+
+
+async def batch_row(database: Database, batch: str) -> BatchRow | None:
+    rows = await database.rows(f"{_SELECT} WHERE id = ?", (batch,))
+    return BatchRow(*rows[0]) if rows else None
+
+
+async def newest_alike(database: Database, digest: str) -> BatchRow | None:
+    """The newest batch of that digest."""
+    rows = await database.rows(
+        f"{_SELECT} WHERE digest = ? ORDER BY created_ms DESC LIMIT 1", (digest,)
+    )
+    return BatchRow(*rows[0]) if rows else None
+
+
+async def batch_rows(database: Database, limit: int = 200) -> list[BatchRow]:
+    """All batches, newest first."""
+    rows = await database.rows(f"{_SELECT} ORDER BY created_ms DESC, id LIMIT ?", (limit,))
+    return [BatchRow(*row) for row in rows]
+
+
+async def claim(database: Database, batch: str, place: RunPlace, session: str, at_ms: int) -> None:
+    """The run is claimed: written before anything of it is sent. A claim before it is forgotten."""
+    insert = "INSERT OR REPLACE INTO batch_runs VALUES (?, ?, ?, ?, ?, ?, ?, '', '')"
+    await database.write([Statement(insert, [(batch, *_stored(place), session, at_ms)])])
+
+
+async def finish(database: Database, batch: str, place: RunPlace, outcome: str, body: str) -> None:
+    """How the run that was claimed ended."""
+    update = f"UPDATE batch_runs SET outcome = ?, body = ? WHERE {_PLACE}"  # noqa: S608
+    await database.write([Statement(update, [(outcome, body, batch, *_stored(place))])])
+
+
+async def unclaim(database: Database, batch: str, place: RunPlace) -> None:
+    """The claim is taken back: nothing was sent."""
+    delete = f"DELETE FROM batch_runs WHERE {_PLACE}"  # noqa: S608
+    await database.write([Statement(delete, [(batch, *_stored(place))])])
+
+
+async def run_rows(database: Database, batch: str) -> list[RunRow]:
+    """The runs that were claimed, in no order."""
+    rows = await database.rows(
+        "SELECT case_id, variant, model, repetition, session, claimed_ms, outcome, body"
+        " FROM batch_runs WHERE batch = ?",
+        (batch,),
+    )
+    return [RunRow((row[0], row[1], row[2], row[3]), *row[4:]) for row in rows]
+
+
+def _stored(place: RunPlace) -> Sequence[Any]:
+    return [storable(part) if isinstance(part, str) else part for part in place]
+
+
+_SELECT = "SELECT id, digest, name, body, runs, state, why, created_ms, updated_ms FROM batches"
+_PLACE = "batch = ? AND case_id = ? AND variant = ? AND model = ? AND repetition = ?"

@@ -1,0 +1,314 @@
+"""A batch from its start to its end, over a pause, a stop and a program that was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.batch.batches import CUT, TROUBLES, Batches
+from app.batch.plan import plan_batch
+from app.batch.run_case import ANSWERED, CaseRun, Look, perform, run_case, run_data
+from app.core.errors import BadInput, Conflict, NotFound
+from app.core.events import CallDecided
+from app.engine.engine import Engine
+from app.engine.import_session import import_session
+from app.evaluation.results import RunResult
+from app.evaluation.spec import Spec
+from app.evaluation.spec_reader import spec_from_data
+from app.exchange.session_json import read_session
+from app.store.batches import run_rows
+from tests.engine.boundary import Boundary
+from tests.engine.running import events_of, running
+
+pytestmark = pytest.mark.anyio
+
+WEATHER = {
+    "name": "get_weather",
+    "description": "The weather in a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+    "config": {"result": "12 degrees"},
+}
+ASKS_WEATHER = {"called": "get_weather", "arguments": {"subset": {"city": "Paris"}}}
+
+
+def a_case(name: str, prompt: str = "What is the weather in Paris?", **more: Any) -> dict[str, Any]:
+    return {"id": name, "prompt": f"{prompt} ({name})", "expect": [ASKS_WEATHER], **more}
+
+
+def a_spec(*cases: Mapping[str, Any], **more: Any) -> Spec:
+    defaults = {"stream": False, **more.pop("defaults", {})}
+    data = {"playground_batch": 1, "tools": [WEATHER], "defaults": defaults, **more}
+    return spec_from_data({**data, "cases": list(cases)})
+
+
+async def ended(batches: Batches, batch: str) -> dict[str, str]:
+    """The outcomes by case and repetition, once the batch rests."""
+    async with asyncio.timeout(40):
+        await batches.rested(batch)
+    return outcomes_of(await batches.results(batch))
+
+
+def outcomes_of(results: Any) -> dict[str, str]:
+    return {f"{one.key.case}{one.key.repetition}": one.outcome for one in results}
+
+
+def asked(boundary: Boundary) -> Counter[str]:
+    """How often the simulator was asked each prompt for the first time."""
+    bodies = (json.loads(one.request) for one in boundary.exchanges if one.request)
+    return Counter(json.dumps(b["messages"]) for b in bodies if len(b["messages"]) == 1)
+
+
+class Holding:
+    """Makes runs, of which `most` go on and later ones wait for ever at their claim."""
+
+    def __init__(self, engine: Engine, most: int) -> None:
+        self._engine = engine
+        self._left = most
+        self.holds = asyncio.Event()
+
+    async def __call__(self, run: CaseRun, look: Look) -> None:
+        self._left -= 1
+        if self._left < 0:
+            self.holds.set()
+            await asyncio.Event().wait()
+        await perform(self._engine, run, look)
+
+
+async def test_every_run_is_made_and_its_session_is_kept(tmp_path: Path) -> None:
+    boundary = Boundary()
+    spec = a_spec(a_case("a"), a_case("b", "Good morning"), defaults={"repetitions": 2})
+    async with running(tmp_path, boundary=boundary) as engine:
+        batches = Batches(engine)
+        batch = await batches.start(await batches.plan(spec))
+        with batches.listen(batch) as bell:
+            outcomes = await ended(batches, batch)
+            assert await bell.wait(1)
+        assert outcomes == {"a1": "passed", "a2": "passed", "b1": "failed", "b2": "failed"}
+        progress = await batches.progress(batch)
+        assert (progress.state, progress.done, progress.under_way) == ("ended", 4, 0)
+        assert [one.id for one in await batches.list()] == [batch]
+        result: RunResult = (await batches.results(batch))[0]
+        assert result.session is not None
+        summary = await engine.log.summary(result.session)
+        assert summary is not None
+        assert (summary.batch, summary.own, summary.title) == (
+            batch,
+            True,
+            f"{result.key.case} · default · simulator · 1",
+        )
+        assert await engine.log.summaries() == []
+        assert engine.rules.of(result.session) == ()
+        assert outcomes_of(await Batches(engine).results(batch)) == outcomes
+        with pytest.raises(Conflict):
+            await batches.pause(batch)
+        with pytest.raises(NotFound):
+            await batches.resume("nowhere")
+    assert sorted(asked(boundary).values()) == [2, 2]
+
+
+async def test_what_the_model_writes_wrong_is_answered_and_what_asks_needs_a_person(
+    tmp_path: Path,
+) -> None:
+    person = {**WEATHER, "answered_by": "person", "config": {}}
+    spec = a_spec(
+        a_case("wrong", "What is the weather in Paris? [[fault:args-wrong-types]]"),
+        a_case("person", tools=[person]),
+        a_case("answered", tools=[person], answers={"get_weather": {"result": "mild"}}),
+    )
+    async with running(tmp_path) as engine:
+        batches = Batches(engine)
+        batch = await batches.start(await batches.plan(spec))
+        results = {one.key.case: one for one in await _results(batches, batch)}
+        assert {name: one.outcome for name, one in results.items()} == {
+            "wrong": "failed",
+            "person": "passed",  # accepted by nobody, so it is a mock
+            "answered": "passed",
+        }
+        decided = events_of(await engine.log.events(str(results["wrong"].session)), CallDecided)
+        assert decided[0].by == "rule"
+        assert decided[0].rule == ANSWERED
+        assert decided[0].is_error
+        spec = replace(spec, allow=("get_weather",), cases=spec.cases[1:2])
+        batch = await batches.start(await batches.plan(spec))
+        assert await ended(batches, batch) == {"person1": "needs_person"}
+
+
+async def _results(batches: Batches, batch: str) -> list[RunResult]:
+    await ended(batches, batch)
+    return list(await batches.results(batch))
+
+
+async def test_a_pause_lets_what_runs_end_and_a_stopped_run_is_made_again(tmp_path: Path) -> None:
+    spec = a_spec(*(a_case(name) for name in "abcd"))
+    boundary = Boundary()
+    async with running(tmp_path, boundary=boundary) as engine:
+        holding = Holding(engine, 2)
+        batches = Batches(engine, make=holding, at_once=1)
+        batch = await batches.start(await batches.plan(spec))
+        async with asyncio.timeout(30):
+            await holding.holds.wait()
+        await batches.pause(batch, "Wait.")
+        progress = await batches.progress(batch)
+        assert (progress.state, progress.why, progress.under_way) == ("paused", "Wait.", 1)
+        assert progress.outcomes == {"passed": 2}
+        await batches.stop(batch)
+        assert (await batches.progress(batch)).state == "stopped"
+        other = Batches(engine)
+        same = await other.plan(replace(spec, max_cost=3.0))
+        assert await other.newest(same.spec) == batch
+        await other.resume(batch)
+        assert set((await ended(other, batch)).values()) == {"passed"}
+        assert (await other.progress(batch)).state == "ended"
+    assert sorted(asked(boundary).values()) == [1, 1, 1, 1]
+
+
+async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice(
+    tmp_path: Path,
+) -> None:
+    """Cut at three places: before anything of the run was saved, before its first request, and
+    within its answer."""
+    silent = "What is the weather in Paris? [[fault:stall-headers]]"
+    spec = a_spec(a_case("claimed"), a_case("whole"), a_case("cut", silent))
+    boundary = Boundary()
+    async with running(tmp_path, boundary=boundary) as engine:
+        sent, wait = asyncio.Event(), asyncio.Event()
+
+        async def make(run: CaseRun, look: Look) -> None:
+            def looked(session: Any) -> None:
+                if session.turns and "cut" in run.title:
+                    sent.set()
+
+            if run.title.startswith("claimed"):
+                await wait.wait()
+            await perform(engine, run, looked)
+
+        batches = Batches(engine, make=make)
+        batch = await batches.start(await batches.plan(spec))
+        async with asyncio.timeout(30):
+            await sent.wait()
+            with batches.listen(batch) as bell:
+                while not (await batches.progress(batch)).done:
+                    bell.clear()
+                    await bell.wait(20)
+        await engine.database.write([])  # all is in the file
+        for ending in ("", "-wal"):
+            (tmp_path / f"later.db{ending}").write_bytes(
+                (tmp_path / f"test.db{ending}").read_bytes()
+            )
+        await batches.stop(batch)
+    for path in tmp_path.glob("test.db*"):
+        path.unlink()
+    for path in tmp_path.glob("later.db*"):
+        path.rename(tmp_path / path.name.replace("later", "test"))
+    boundary.exchanges.clear()
+    async with running(tmp_path, boundary=boundary) as engine:
+        batches = Batches(engine)
+        assert (await batches.progress(batch)).state == "paused"
+        await batches.resume(batch)
+        assert await ended(batches, batch) == {
+            "claimed1": "passed",
+            "whole1": "passed",
+            "cut1": "unknown",
+        }
+        unknown = next(one for one in await batches.results(batch) if one.outcome == "unknown")
+        assert (unknown.detail, unknown.session is not None) == (CUT, True)
+        assert ["(claimed)" in name for name in asked(boundary)] == [True]
+        await batches.resume(batch)
+        assert (await ended(batches, batch))["cut1"] == "unknown"
+        assert sum(asked(boundary).values()) == 1
+        row = next(run for run in await run_rows(engine.database, batch) if run.place[0] == "cut")
+        await batches.resume(batch, retry_unknown=True)
+        async with asyncio.timeout(30):
+            while sum(asked(boundary).values()) == 1:
+                await engine.sessions.wait(engine.sessions.position, 2**30, 5)
+        await batches.stop(batch)
+        rows = {run.place[0]: run for run in await run_rows(engine.database, batch)}
+        assert rows["cut"].session != row.session
+        assert rows["cut"].outcome == "stopped"
+
+
+async def test_money_that_is_spent_or_kept_back_pauses_the_batch(tmp_path: Path) -> None:
+    """At most what was under way is spent beyond the limit."""
+    spec = a_spec(*(a_case(str(number)) for number in range(9)), max_cost=1.0)
+
+    async with running(tmp_path) as engine:
+
+        async def make(run: CaseRun, look: Look) -> None:
+            await perform(engine, run, look)
+            async with engine.sessions.holding(run.session) as live:  # nothing costs money here
+                for turn in live.session.turns:
+                    assert turn.end is not None
+                    turn.end = replace(turn.end, cost=0.15)
+
+        batches = Batches(engine, make=make, at_once=2)
+        batch = await batches.start(await batches.plan(spec))
+        outcomes = await ended(batches, batch)
+        progress = await batches.progress(batch)
+        assert progress.state == "paused"
+        assert "The limit of $1 is reached" in progress.why
+        assert 0.6 <= progress.spent <= 1.0
+        assert len(outcomes) == round(progress.spent / 0.3)
+        await batches.resume(batch, max_cost=100.0)
+        assert len(await ended(batches, batch)) == 9
+        assert (await batches.progress(batch)).state == "ended"
+
+
+async def test_a_limit_needs_a_price(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        models = [{"profile": "openai", "model": "no-such-model"}]
+        with pytest.raises(BadInput, match="a price is not known"):
+            await plan_batch(engine, a_spec(a_case("a"), models=models, max_cost=1))
+        plan = await plan_batch(engine, a_spec(a_case("a"), models=models))
+        assert plan.most_price is None
+        with pytest.raises(BadInput, match="There is no tool and no group of tools 'nothing'"):
+            await plan_batch(engine, a_spec(a_case("a", tools=["nothing"])))
+        with pytest.raises(BadInput, match=r"max_turns .* \(case 'a'"):
+            await plan_batch(engine, a_spec(a_case("a", settings={"max_turns": 0})))
+
+
+async def test_trouble_that_goes_on_pauses_the_batch(tmp_path: Path) -> None:
+    case = a_case("a", "Hello [[fault:http-401]]")
+    async with running(tmp_path) as engine:
+        batches = Batches(engine, at_once=4)
+        plan = await batches.plan(a_spec(case, defaults={"repetitions": 3 * TROUBLES}))
+        batch = await batches.start(plan)
+        outcomes = await ended(batches, batch)
+        progress = await batches.progress(batch)
+        assert progress.state == "paused"
+        assert progress.why.startswith(f"{TROUBLES} runs in a row")
+        assert set(outcomes.values()) == {"provider_error"}
+        assert TROUBLES <= len(outcomes) < TROUBLES + 4
+        await batches.close()
+
+
+async def test_the_same_run_elsewhere_gives_the_same_session(tmp_path: Path) -> None:
+    """The seam: JSON in, JSON Lines out, on a database that knows nothing of the batch."""
+    spec = a_spec(a_case("a"))
+    (tmp_path / "there").mkdir()
+    async with running(tmp_path / "there") as elsewhere, running(tmp_path) as engine:
+        plan = await plan_batch(engine, spec)
+        (key,) = spec.keys()
+        asked_there = run_data(plan.run(key, "run-1", "b"))
+        lines = await run_case(asked_there, elsewhere)
+        there = read_session(lines, "run-1").session
+        await perform(engine, plan.run(key, "run-1", "b"))
+        async with engine.sessions.holding("run-1") as live:
+            here = live.session
+            assert [turn.request.body for turn in there.turns] == [
+                turn.request.body for turn in here.turns
+            ]
+            assert (there.answer, there.state) == (here.answer, here.state)
+        assert await import_session(engine, lines)
+        with pytest.raises(BadInput):
+            await run_case("{}", engine)
