@@ -288,6 +288,63 @@ def _of_node(node: Node) -> Iterator[Finding]:
             f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "
         )
         yield _weak(message + "check in the tool serve better.", _where(node))
+    yield from _contradictions(node)
+
+
+_OTHER_PROPERTIES = frozenset(("patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"))
+"""Keywords that may define what `properties` does not."""
+
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def _contradictions(node: Node) -> Iterator[Finding]:
+    """Where a schema says two things that no value, or no call, can satisfy at once."""
+    required = node.keys.get("required")
+    if isinstance(required, list) and not node.keys.keys() & _OTHER_PROPERTIES:
+        for name in required:
+            if not isinstance(name, str) or name in node.properties:
+                continue
+            where = _where(node) + "/required"
+            if node.keys.get("additionalProperties") is False:
+                message = (
+                    f"No call can be valid: {name[:60]!r} is required{at(node.place)} but is not "
+                    "in `properties`, and `additionalProperties` is false. Define or rename it."
+                )
+            else:
+                message = (
+                    f"{name[:60]!r} is required{at(node.place)} but is not in `properties`: "
+                    "define it, or correct its name."
+                )
+            yield _weak(message, where)
+    enum = node.keys.get("enum")
+    types = [kind for kind in node.types if isinstance(kind, str)]
+    if isinstance(enum, list) and types and all(kind in _JSON_TYPES for kind in types):
+        wrong = [value for value in enum if not any(_is_of(value, kind) for kind in types)]
+        if wrong:
+            left = len(enum) - len(wrong)
+            count = f"Only {left} of the values" if left else "No value"
+            examples = ", ".join(json.dumps(value, ensure_ascii=False)[:40] for value in wrong[:3])
+            yield _weak(
+                f"{count} of the enum{at(node.place)} can be used: {examples} "
+                f"{'is' if len(wrong) == 1 else 'are'} not of type {' or '.join(types)}.",
+                _where(node) + "/enum",
+            )
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _JSON_TYPES[kind])
 
 
 def _is_union(node: Node) -> bool:

@@ -51,6 +51,25 @@ for _ in range(6):
         (replace(GOOD, name="x1"), "The name 'x1' tells little", "/name"),
         (replace(GOOD, name="get_weather"), "", ""),
         (
+            replace(GOOD, parameters={**closed(text=S), "required": ["texts"]}),
+            "No call can be valid: 'texts' is required but is not in `properties`, and",
+            "/parameters/required",
+        ),
+        (
+            replace(
+                GOOD,
+                parameters={"type": "object", "properties": {"text": S}, "required": ["texts"]},
+            ),
+            "'texts' is required but is not in `properties`: define it",
+            "/parameters/required",
+        ),
+        (
+            with_parameter({"type": ["integer", "null"], "enum": [1, None, "2", True]}),
+            'Only 2 of the values of the enum at /properties/text can be used: "2", true are not of',
+            f"{TEXT}/enum",
+        ),
+        (with_parameter({"type": "number", "enum": [1, 2.5]}), "", ""),
+        (
             replace(GOOD, parameters=closed(a={"type": "string"})),
             "The parameter 'a' has no description",
             "/parameters/properties/a",
