@@ -33,7 +33,7 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.web.session_list import DEMOS
+from app.web.demos import DEMOS
 from tests.served import Reached
 from tests.served_here import served_here
 

@@ -29,7 +29,7 @@ from app.protocols.server import (
     OutgoingFrame,
     ProviderServer,
 )
-from app.simulator import recorded
+from app.simulator import coding, recorded
 from app.simulator.fault_transport import Canned, RawResponse, can, in_pieces
 from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, meaningless, without_fault
 from app.simulator.model import reply as model_reply
@@ -81,6 +81,11 @@ async def _front(request: Request) -> Response:
         f"This is the simulator. Base URLs:\n\n{bases}\n\n"
         f"Faults, as [[fault:NAME]] in a prompt or the header x-playground-fault:\n\n{faults}\n"
     )
+
+
+def _script_of(model: str) -> Script | None:
+    """Who answers where a request names a model that plays a scenario."""
+    return coding.CodingAgent() if model == coding.NAME else None
 
 
 @dataclass
@@ -216,7 +221,8 @@ class _Exchange:
         asked = end.parse(body, headers, target)
         pace = pace_of(headers, self.desk.pace)
         faults = faults_of(asked.request, headers)
-        turn = self.desk.scenario.turn(asked.request) if self.desk.scenario is not None else None
+        script = self.desk.scenario or _script_of(asked.request.model)
+        turn = script.turn(asked.request) if script is not None else None
         if turn is None:
             # The model does not get to read the name of a fault.
             messages = tuple(_plain(message) for message in asked.request.messages)

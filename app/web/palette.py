@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from app.core.tools import Tool
 from app.render.view import SessionRow
 from app.store.search import parse_query, search
-from app.web.session_list import DEMOS
+from app.web.demos import DEMOS
 from app.web.site import search_row, site_of
 
 MOST_SESSIONS, MOST_TOOLS = 8, 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
@@ -12,16 +11,14 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.core.errors import NotFound
-from app.core.serialization import to_data
 from app.core.settings import Settings
-from app.core.tools import Tool
-from app.engine.preview import WIRES, profile_on
+from app.engine.preview import WIRES
 from app.engine.rules import parse_rule
 from app.engine.settings import settings_from
 from app.render.view import SessionRow
 from app.store.search import SearchResult, parse_query, search
 from app.store.writes import Summary
+from app.web.demos import DEMOS, start_demo
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.session.wire_view import SHORT_NAMES
 from app.web.site import Site, search_row, site_of
@@ -46,9 +43,8 @@ async def welcome(request: Request) -> Response:
     """GET /welcome: the demos; `?protocol=` names the wire they speak."""
     site, protocol = site_of(request), request.query_params.get("protocol", "")
     protocol = protocol if protocol in WIRES else WIRES[0]
-    demos = [(shown_demo.name, shown_demo.title, shown_demo.words) for shown_demo in DEMOS]
     rows, now = await site.rows(), site.engine.sessions.clock()
-    return HTMLResponse(welcome_page(site.env, rows, now, demos, protocol, WIRES))
+    return HTMLResponse(welcome_page(site.env, rows, now, protocol, WIRES))
 
 
 async def sessions(request: Request) -> Response:
@@ -103,24 +99,13 @@ async def create(request: Request) -> Response:
         session_id = await site.engine.sessions.create(settings, body.text("title").strip())
         await site.engine.rules.put(session_id, rules, settings.tools)
     elif body.text("demo"):
-        session_id = await _start_demo(site, body.text("demo"), body.text("protocol") or WIRES[0])
+        protocol = body.text("protocol") or WIRES[0]
+        session_id, page = await start_demo(site, body.text("demo"), protocol, request.base_url)
+        return answer(request, {"id": session_id}, status=201, location=page)
     else:
         asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
         session_id = await site.engine.sessions.create(await like_the_last(site, asked))
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
-
-
-async def _start_demo(site: Site, name: str, protocol: str) -> str:
-    chosen_demo = demo(name)
-    if chosen_demo is None:
-        raise NotFound(f"There is no demo {name!r}.")
-    tools: list[Any] = [*chosen_demo.tools, *(to_data(tool) for tool in chosen_demo.own)]
-    engine = site.engine
-    profile = profile_on(engine.profiles(), engine.profile("simulator"), protocol)
-    settings = await settings_from(engine, {"profile": profile.name, "tools": tools})
-    session_id = await engine.sessions.create(settings, chosen_demo.title)
-    await site.engine.runner.prompt(session_id, chosen_demo.prompt)
-    return session_id
 
 
 LAST = 20
@@ -144,97 +129,21 @@ async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     return await settings_from(site.engine, asked)
 
 
-# The demos of the first page: each a real session on the simulator.
-
-
-@dataclass(frozen=True)
-class Demo:
-    """`tools` are names of the library; `own` are tools that come with the demo alone."""
-
-    name: str
-    title: str
-    words: str
-    prompt: str
-    tools: tuple[str, ...] = ()
-    own: tuple[Tool, ...] = ()
-
-
-ASK_COLLEAGUE = Tool(
-    "ask_colleague",
-    "Ask a colleague a question and wait for the answer. Use it for opinions and approvals.",
-    {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "description": "Who is asked, for example Maria."},
-            "question": {"type": "string", "description": "The question, in one sentence."},
-        },
-        "required": ["question"],
-        "additionalProperties": False,
-    },
-    answered_by="person",
-)
-
-DEMOS: tuple[Demo, ...] = (
-    Demo(
-        "two-calls",
-        "Two calls at once",
-        "A calculator and a weather service. Run one, answer the other by hand.",
-        "What is 17*23, and the weather in Paris?",
-        ("calculator", "get_weather"),
-    ),
-    Demo(
-        "progress",
-        "A slow tool, step by step",
-        "Watch a report being written for some seconds; cancel it if you like.",
-        "Write a slow report about tides, please.",
-        ("slow_report",),
-    ),
-    Demo(
-        "wrong-types",
-        "Arguments that do not fit",
-        "The model sends a number where a text is wanted. Fix it with a click, or run it anyway.",
-        "What is the weather in Oslo? [[fault:args-wrong-types]]",
-        ("get_weather",),
-    ),
-    Demo(
-        "failing",
-        "A tool that fails",
-        "The lookup raises an error; the model reads it and goes on.",
-        "Look up the customer number 4711 in the flaky directory.",
-        ("flaky_lookup",),
-    ),
-    Demo(
-        "colleague",
-        "You are the tool",
-        "A call that only the user can answer, beside one that runs.",
-        'Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
-        ("get_weather",),
-        (ASK_COLLEAGUE,),
-    ),
-)
-
-
-def demo(name: str) -> Demo | None:
-    """The demo of that name."""
-    return next((candidate for candidate in DEMOS if candidate.name == name), None)
-
-
 def welcome_page(
     env: Environment,
     rows: Sequence[SessionRow],
     now_ms: int,
-    demos: Sequence[tuple[str, str, str]],
     protocol: str = "",
     wires: Sequence[str] = (),
 ) -> str:
-    """The page without a session: demos (name, title, words) to begin with, and the list.
+    """The page without a session: the demos to begin with, and the list.
 
     `protocol` is the one of `wires` that the demos speak.
     """
     return env.get_template("welcome.html").render(
         rows=rows,
         now_ms=now_ms,
-        demos=demos,
+        demos=DEMOS,
         protocol=protocol,
         wires=[(name, SHORT_NAMES.get(name, name)) for name in wires],
     )

@@ -134,7 +134,7 @@ class Site:
     on import pages, by a word of the page's own: they are in no page, no log and no database.
     `uploads` are there while somebody chooses, by a word of their own. `listed` are the newest rows
     of the list of sessions, and the version of the list that they show. `taps` are the doors for
-    agents.
+    agents, `demos` the agents of demos that run in this process.
     """
 
     engine: Engine
@@ -147,6 +147,7 @@ class Site:
     uploads: dict[str, Upload] = field(default_factory=dict)
     listed: tuple[int, list[SessionRow]] = (-1, [])
     taps: Taps = field(init=False)
+    demos: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         engine = self.engine
@@ -178,8 +179,10 @@ class Site:
         return held
 
     def close(self) -> None:
-        """Let the streams end."""
+        """Let the streams end, and the agents of demos."""
         self.closing = True
+        for agent in self.demos:
+            agent.cancel()
         self.engine.sessions.ring_list()
 
     async def view(

@@ -73,8 +73,8 @@ def story_page(events: list[Logged]) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "welcome": lambda: welcome_page(ENV, ROWS, NOW_MS, [("weather", NASTY, NASTY)]),
-    "welcome-empty": lambda: welcome_page(ENV, [], NOW_MS, []),
+    "welcome": lambda: welcome_page(ENV, ROWS, NOW_MS),
+    "welcome-empty": lambda: welcome_page(ENV, [], NOW_MS),
     "tools": lambda: tools_page(ENV, EDITOR, NEAR),
     "tools-form": lambda: tools_page(ENV, replace(EDITOR, rows=outline(NESTED)), NEAR),
     "tools-python": lambda: tools_page(

@@ -65,7 +65,7 @@ for _ in range(6):
         ),
         (
             with_parameter({"type": ["integer", "null"], "enum": [1, None, "2", True]}),
-            'Only 2 of the values of the enum at /properties/text can be used: "2", true are not of',
+            'Only 2 of the values of the enum at /properties/text can be used: "2", true are not',
             f"{TEXT}/enum",
         ),
         (with_parameter({"type": "number", "enum": [1, 2.5]}), "", ""),

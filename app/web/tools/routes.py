@@ -65,15 +65,35 @@ MOST_AT_ONCE = 40
 TABS = ("try", "wire", "history")
 
 
+MISTAKE = Tool(
+    "book_table",
+    "Book a table in a restaurant for a number of guests; returns the number of the booking.",
+    {
+        "type": "object",
+        "properties": {
+            "guests": {"type": "integer", "enum": ["2", "4", "6"], "description": "How many."},
+            "when": {"type": "string", "description": "Day and time, as 2026-05-01T19:30."},
+        },
+        "required": ["guests", "time"],
+        "additionalProperties": False,
+    },
+)
+"""A tool for the demo of a schema that no call can satisfy."""
+
+
 async def tools(request: Request) -> Response:
-    """GET /tools: the editor of a new tool, all tools as JSON, or with `?list=NAME` the list beside
-    the editor of that tool, with all that is known of each."""
+    """GET /tools: the editor of a new tool (`?example=mistake`: one with mistakes in its schema),
+    all tools as JSON, or with `?list=NAME` the list beside the editor of that tool, with all that
+    is known of each."""
     site = site_of(request)
     if (name := request.query_params.get("list")) is not None:
         around = await _with_list(request, await around_of(request, name), most=None)
         return HTMLResponse(tool_list(site.env, around, name))
     if wants(request) == "json":
         return as_json([to_data(tool) for tool in await site.engine.library.tools()])
+    if request.query_params.get("example") == "mistake":
+        form = tool_form(MISTAKE)
+        return await tool_page(request, replace(shown(form), unsaved=True), checked(form, None))
     return await tool_page(request, shown(ToolForm()))
 
 

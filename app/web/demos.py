@@ -1,0 +1,291 @@
+"""The demos of the first page: each a real session on the simulator that shows one thing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.datastructures import URL
+
+from app.core.errors import NotFound, PlaygroundError
+from app.core.events import PartEnded, PartStarted
+from app.core.serialization import to_data
+from app.core.settings import Limits
+from app.core.tools import Tool
+from app.engine.preview import profile_on
+from app.engine.settings import settings_from
+from app.executors.workspace.folder import Folder
+from app.net.client import HttpClient, NetworkError
+from app.protocols.registry import codec
+from app.simulator.coding import NAME as CODING_AGENT
+from app.tap.agents import DOORS
+from app.web.site import Site
+
+
+@dataclass(frozen=True)
+class Demo:
+    """`tools` are names of the library; `own` are tools that come with the demo alone. `model` is
+    the simulator's where it is not the usual one, `files` what lies in the scratch folder. `tab` is
+    the tab of the inspector that it opens on. `page` is a page to open where it is no session."""
+
+    name: str
+    title: str
+    words: str
+    prompt: str = ""
+    tools: tuple[str, ...] = ()
+    own: tuple[Tool, ...] = ()
+    model: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    tab: str = ""
+    page: str = ""
+
+
+ASK_COLLEAGUE = Tool(
+    "ask_colleague",
+    "Ask a colleague a question and wait for the answer. Use it for opinions and approvals.",
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Who is asked, for example Maria."},
+            "question": {"type": "string", "description": "The question, in one sentence."},
+        },
+        "required": ["question"],
+        "additionalProperties": False,
+    },
+    answered_by="person",
+)
+
+BEHIND_A_TAP = "tap"
+NOTES = {"notes.txt": "Release notes\n\nStatus: draft\nReviewed by: Maria\n"}
+EDIT_NOTES = 'In notes.txt replace "draft" with "final".'
+
+DEMOS: tuple[Demo, ...] = (
+    Demo(
+        "two-calls",
+        "Two calls at once",
+        "A calculator and a weather service. Run one, answer the other by hand.",
+        "What is 17*23, and the weather in Paris?",
+        ("calculator", "get_weather"),
+    ),
+    Demo(
+        "wrong-types",
+        "Arguments that do not fit",
+        "The model sends a number where a text is wanted. Fix it with a click, or run it anyway.",
+        "What is the weather in Oslo? [[fault:args-wrong-types]]",
+        ("get_weather",),
+    ),
+    Demo(
+        "schema-mistake",
+        "A schema mistake, found and fixed",
+        "A tool that no call can satisfy. The editor says why before any request is sent.",
+        page="/tools?example=mistake",
+    ),
+    Demo(
+        "protocols",
+        "One request on five protocols",
+        "The same prompt and tools as Anthropic, OpenAI, Gemini and Ollama expect them.",
+        "What is 17*23, and the weather in Paris?",
+        ("calculator", "get_weather"),
+        tab="request",
+    ),
+    Demo(
+        "workspace",
+        "An agent edits a file",
+        "It reads notes.txt in a scratch folder, then edits it. See the change, and undo it.",
+        EDIT_NOTES,
+        ("read_file", "edit_file"),
+        model=CODING_AGENT,
+        files=NOTES,
+    ),
+    Demo(
+        BEHIND_A_TAP,
+        "Somebody else's agent, live",
+        "An agent runs behind a tap and stops at each call: let it run, edit it, or deny it.",
+    ),
+    Demo(
+        "progress",
+        "A slow tool, step by step",
+        "Watch a report being written for some seconds; cancel it if you like.",
+        "Write a slow report about tides, please.",
+        ("slow_report",),
+    ),
+    Demo(
+        "failing",
+        "A tool that fails",
+        "The lookup raises an error; the model reads it and goes on.",
+        "Look up the customer number 4711 in the flaky directory.",
+        ("flaky_lookup",),
+    ),
+    Demo(
+        "colleague",
+        "You are the tool",
+        "A call that only the user can answer, beside one that runs.",
+        'Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
+        ("get_weather",),
+        (ASK_COLLEAGUE,),
+    ),
+)
+
+
+def demo(name: str) -> Demo:
+    """The demo of that name; NotFound where there is none."""
+    for candidate in DEMOS:
+        if candidate.name == name:
+            return candidate
+    raise NotFound(f"There is no demo {name!r}.")
+
+
+async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[str, str]:
+    """Start a demo on `protocol`; its session, "" where it has none, and the page that shows it.
+    `base` is the address of this server."""
+    chosen, engine = demo(name), site.engine
+    if chosen.page:
+        return "", chosen.page
+    if chosen.name == BEHIND_A_TAP:
+        session_id = await _start_agent(site, str(base).rstrip("/"))
+        return session_id, f"/sessions/{session_id}"
+    tools: list[Any] = [*chosen.tools, *(to_data(tool) for tool in chosen.own)]
+    profile = profile_on(engine.profiles(), engine.profile("simulator"), protocol)
+    asked = {"profile": profile.name, "tools": tools}
+    settings = await settings_from(engine, {**asked, "model": chosen.model})
+    session_id = await engine.sessions.create(settings, chosen.title)
+    folder = Folder(engine.files / session_id)
+    for path, text in chosen.files.items():
+        await asyncio.to_thread(folder.write, path, text.encode())
+    await engine.runner.prompt(session_id, chosen.prompt)
+    tab = f"?tab={chosen.tab}" if chosen.tab else ""
+    return session_id, f"/sessions/{session_id}{tab}"
+
+
+# An agent of somebody else's, so to speak: it knows nothing of this program but a base URL.
+
+HEAD_S = 20.0
+"""Seconds in which the first answer must begin."""
+
+MOST_REQUESTS = 8
+"""Requests of the demo's agent, whatever it is answered."""
+
+_PATH = {"type": "string", "description": "Path of the file."}
+_TOOLS = [
+    {
+        "name": "read_file",
+        "description": "Read a text file of the project and return its content.",
+        "input_schema": {"type": "object", "properties": {"path": _PATH}, "required": ["path"]},
+    },
+    {
+        "name": "edit_file",
+        "description": "Replace one text in a file of the project by another.",
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "path": _PATH,
+                "old_text": {"type": "string", "description": "The text to replace."},
+                "new_text": {"type": "string", "description": "What stands there afterwards."},
+            },
+            "required": ["path", "old_text", "new_text"],
+        },
+    },
+]
+
+
+async def _start_agent(site: Site, base: str) -> str:
+    """An agent behind a new tap that stops at every call, and the session of its requests."""
+    title = demo(BEHIND_A_TAP).title
+    tap, secret = await site.taps.create("simulator", title, "calls")
+    agent = _DemoAgent(site.engine.net, f"{base}/tap{DOORS['anthropic']}/v1/messages", secret)
+
+    async def run() -> None:
+        try:
+            await agent.run(EDIT_NOTES)
+        finally:
+            await site.taps.revoke(tap.id)
+
+    task = asyncio.create_task(run())
+    site.demos.add(task)
+    task.add_done_callback(site.demos.discard)
+    begun = asyncio.create_task(agent.begun.wait())
+    await asyncio.wait({task, begun}, timeout=HEAD_S, return_when=asyncio.FIRST_COMPLETED)
+    begun.cancel()
+    sessions = await site.engine.log.tapped(tap.id, 1)
+    if not sessions:
+        task.cancel()
+        raise PlaygroundError("The demo's agent got no answer. Try it again.")
+    return sessions[0]
+
+
+class _DemoAgent:
+    """A loop as people write it: ask, run what is asked for, send the results."""
+
+    def __init__(self, net: HttpClient, url: str, secret: str) -> None:
+        self._net, self._url = net, url
+        self._headers = {
+            "content-type": "application/json",
+            "anthropic-version": "2023-06-01",
+            "x-api-key": "demo",
+            "x-playground-tap": secret,
+        }
+        self._files = dict(NOTES)
+        self.begun = asyncio.Event()
+        """Set when the first answer begins."""
+
+    async def run(self, prompt: str) -> None:
+        messages: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
+        for _ in range(MOST_REQUESTS):
+            content = await self._ask(messages)
+            calls = [block for block in content if block["type"] == "tool_use"]
+            if not calls:
+                return
+            messages += [
+                {"role": "assistant", "content": content},
+                {"role": "user", "content": [self._result(call) for call in calls]},
+            ]
+
+    async def _ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The blocks of the answer; none where it did not come to a good end."""
+        asked = {"model": CODING_AGENT, "max_tokens": 1024, "stream": True, "tools": _TOOLS}
+        body = json.dumps({**asked, "messages": messages}).encode()
+        started: dict[int, PartStarted] = {}
+        content: list[dict[str, Any]] = []
+        try:
+            async with self._net.open("POST", self._url, self._headers, body, Limits()) as answer:
+                self.begun.set()
+                decoder = codec("anthropic").decoder(answer.status)
+                events = []
+                async for chunk in answer.chunks():
+                    events += [event for _, _, event in decoder.feed(chunk)]
+        except NetworkError:
+            return []
+        for event in events:
+            if isinstance(event, PartStarted):
+                started[event.index] = event
+            elif isinstance(event, PartEnded) and event.complete:
+                content.append(_block(started[event.index], event))
+        return content
+
+    def _result(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        given = call["input"]
+        text = self._files.get(str(given.get("path")))
+        old = str(given.get("old_text", ""))
+        failed = text is None or (call["name"] == "edit_file" and old not in text)
+        if text is None:
+            answer = f"There is no file {given.get('path')!r}."
+        elif call["name"] != "edit_file":
+            answer = text
+        elif failed:
+            answer = f"{old!r} is not in the file."
+        else:
+            self._files[str(given["path"])] = text.replace(old, str(given.get("new_text", "")))
+            answer = "Edited."
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": answer}
+        return {**result, "is_error": True} if failed else result
+
+
+def _block(started: PartStarted, ended: PartEnded) -> dict[str, Any]:
+    if started.part_kind != "call":
+        return {"type": "text", "text": ended.text}
+    given = json.loads(ended.text or "{}")
+    call_id, name = ended.provider_id or started.provider_id, ended.name or started.name
+    return {"type": "tool_use", "id": call_id, "name": name, "input": given}

@@ -1,0 +1,47 @@
+"""The demos of the first page: each starts, and shows what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.executors.workspace.folder import Folder
+from app.web.demos import DEMOS, NOTES
+from tests.served import rested
+from tests.served_here import served_here
+
+pytestmark = pytest.mark.anyio
+DONE = "Done: in notes.txt, “draft” is now “final”."
+
+
+async def run_calls(client: httpx.AsyncClient, session_id: str) -> Any:
+    """The session when the agent has said that it is done, each call run that asked."""
+    async with asyncio.timeout(30):
+        while (session := await rested(client, session_id))["text"] != DONE:
+            for call in session["calls"]:
+                if call["status"] == "waiting":
+                    path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+                    decision = {"decision": "run", "digest": call["digest"]}
+                    assert (await client.post(path, json=decision)).status_code == 200
+    return session
+
+
+async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -> None:
+    with served_here(tmp_path / "a.db") as server:
+        async with server.client() as client:
+            started: dict[str, Any] = {}
+            for demo in DEMOS:
+                answered = await client.post("/sessions", data={"demo": demo.name})
+                assert answered.status_code == 201, answered.text
+                started[demo.name] = answered.json()["id"]
+            page = await client.get("/tools?example=mistake", headers={"accept": "text/html"})
+            assert "No call can be valid: &#39;time&#39; is required" in page.text
+            for name in ("workspace", "tap"):
+                session = await run_calls(client, started[name])
+                assert [call["name"] for call in session["calls"]][-1] == "edit_file"
+    written, _ = Folder(tmp_path / "a-files" / started["workspace"]).read("notes.txt", 1000)
+    assert written.decode() == NOTES["notes.txt"].replace("draft", "final")
