@@ -8,7 +8,7 @@ from app.core.serialization import to_data
 from app.core.tools import Content, ToolResult
 from app.render.arguments import indent_json
 from app.store.log import PastResult
-from app.web.session.answers_view import (
+from app.web.session.view import (
     ResultCheck,
     alike,
     check_result_text,

@@ -31,7 +31,7 @@ from app.web.forks.view import (
     wrote_files,
 )
 from app.web.forms import Body, answer, as_json, body_of, wants
-from app.web.session.answers_view import past_of
+from app.web.session.view import past_of
 from app.web.site import Site, site_of
 
 FIELDS = (

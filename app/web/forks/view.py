@@ -15,7 +15,7 @@ from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
 from app.render.environment import partial
 from app.render.filters import plural, shown
-from app.web.session.answers_view import PastResultRow
+from app.web.session.view import PastResultRow
 
 FIELDS = 6
 """Results that one "What if" can be given."""

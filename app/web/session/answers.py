@@ -26,7 +26,7 @@ from app.schema.form import Form, fields, value_of
 from app.schema.schema_checks import Place, pointer
 from app.schema.validate import schema_problems
 from app.web.forms import Body, as_json, body_of, wants
-from app.web.session.answers_view import (
+from app.web.session.view import (
     ResultCheck,
     alike,
     check_result_text,
