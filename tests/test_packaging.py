@@ -32,7 +32,9 @@ def test_every_page_and_static_file_is_in_the_wheel(wheel: set[str], folder: str
 
 
 def test_the_wheel_holds_the_program_and_nothing_of_the_tests(wheel: set[str]) -> None:
-    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app").rglob("*.py")}
+    every = [path for path in (ROOT / "app").rglob("*.*") if path.suffix not in (".pyc", ".so")]
+    files = {path.relative_to(ROOT).as_posix() for path in every if path.is_file()}
+    assert "app/evaluation/suite/suite.yaml" in files
     assert files <= wheel
     assert not [name for name in wheel if name.startswith(("tests/", "bench/", ".ci/"))]
     assert not [name for name in wheel if name.endswith(".pyc")]

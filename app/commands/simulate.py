@@ -9,13 +9,13 @@ from app.commands.sockets import bind_socket, ended_by_signals, port_of, run_loo
 from app.core.errors import BadInput
 from app.simulator import coding
 from app.simulator.app import ENDS, simulator_app
-from app.simulator.scenario import Script, scenario
+from app.simulator.scenario import Script, script
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Serve until stopped; 0 then."""
-    script = None if arguments.scenario is None else load_scenario(arguments.scenario)
-    run_loop(_simulate(arguments, script))
+    played = None if arguments.scenario is None else load_scenario(arguments.scenario)
+    run_loop(_simulate(arguments, played))
     return 0
 
 
@@ -28,10 +28,10 @@ def load_scenario(given: str) -> Script:
     except (OSError, UnicodeDecodeError) as error:
         hint = f" Give a file, or {coding.NAME}."
         raise BadInput(f"Cannot read {given}: {error}.{hint}") from error
-    return scenario(text)
+    return script(text)
 
 
-async def _simulate(arguments: argparse.Namespace, script: Script | None) -> None:
+async def _simulate(arguments: argparse.Namespace, played: Script | None) -> None:
     sock = bind_socket("127.0.0.1", arguments.port)
     base = f"http://127.0.0.1:{port_of(sock)}"
 
@@ -39,6 +39,6 @@ async def _simulate(arguments: argparse.Namespace, script: Script | None) -> Non
         bases = ", ".join(base + path for path in dict.fromkeys(end.base for end in ENDS))
         print(f"Simulator on {base} (base URLs {bases})", flush=True)
 
-    instance = server(simulator_app(pace=arguments.pace, scenario=script))
+    instance = server(simulator_app(pace=arguments.pace, scenario=played))
     with sock, ended_by_signals(instance, lambda: None):
         await serve(instance, sock, ready)

@@ -3,6 +3,10 @@
     {"turns": [{"text": "Let me see.", "thinking": "...", "calls": [{"name": "f", "arguments": {}}],
                 "stop_reason": "calls", "faults": ["stall-after-3"], "pace": 0.5}]}
 
+or several, of which the first that fits a conversation is played:
+
+    {"scenarios": [{"model": "small", "prompt": "words of the first prompt", "turns": [...]}]}
+
 `arguments` is an object, or a string that goes out as it stands. `stop_reason` is `stop`, `calls`,
 `length`, `refusal` or a provider's own word; without it the turn ends as its content says.
 """
@@ -49,17 +53,81 @@ class Scenario:
         return ScenarioTurn(ModelReply((ReplyBlock("text", _OVER.format(number=number + 1)),)))
 
 
+@dataclass(frozen=True)
+class ScenarioChoice:
+    """A scenario for one `model` ("" for any), in conversations whose first prompt holds the words
+    `prompt`."""
+
+    scenario: Scenario
+    model: str = ""
+    prompt: str = ""
+
+    def fits(self, model: str, prompt: str) -> bool:
+        return self.model in ("", model) and self.prompt in prompt
+
+
+@dataclass(frozen=True)
+class ScenarioChoices:
+    """What fits none of them is left to the simulator's own model."""
+
+    choices: tuple[ScenarioChoice, ...]
+
+    def turn(self, request: ModelRequest) -> ScenarioTurn | None:
+        """The turn of the first that fits."""
+        users = (message for message in request.messages if message.role == "user")
+        first = next(users, None)
+        texts = (part.text for part in first.parts if part.kind == "text") if first else ()
+        prompt = "\n\n".join(texts)
+        fitting = (choice for choice in self.choices if choice.fits(request.model, prompt))
+        chosen = next(fitting, None)
+        return chosen.scenario.turn(request) if chosen is not None else None
+
+
+def script(text: str) -> Scenario | ScenarioChoices:
+    """What JSON `text` spells, one scenario or several. Raises BadInput with the place of what is
+    wrong."""
+    data = _parse(text)
+    if "scenarios" not in data:
+        return _scenario(data, "", ())
+    _only(data, "", ("scenarios",))
+    several = data["scenarios"]
+    if not isinstance(several, list) or not several:
+        raise _wrong("/scenarios", "a list of at least one scenario")
+    return ScenarioChoices(
+        tuple(_choice(item, f"/scenarios/{place}") for place, item in enumerate(several))
+    )
+
+
 def scenario(text: str) -> Scenario:
-    """The scenario that JSON `text` spells. Raises BadInput with the place of what is wrong."""
+    """The one scenario that JSON `text` spells. Raises BadInput with the place of what is wrong."""
+    return _scenario(_parse(text), "", ())
+
+
+def _parse(text: str) -> Mapping[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"The scenario is not JSON ({error}). Fix it and try again.") from error
-    turns = _checked(data, "", dict, "an object").get("turns")
+    parsed: Mapping[str, Any] = _checked(data, "", dict, "an object")
+    return parsed
+
+
+def _choice(data: Any, where: str) -> ScenarioChoice:
+    _checked(data, where, dict, "an object")
+    return ScenarioChoice(
+        _scenario(data, where, ("model", "prompt")),
+        _optional(data, "model", where, str, "the name of a model") or "",
+        _optional(data, "prompt", where, str, "words of a prompt") or "",
+    )
+
+
+def _scenario(data: Mapping[str, Any], where: str, beside: tuple[str, ...]) -> Scenario:
+    turns = data.get("turns")
     if not isinstance(turns, list) or not turns:
-        raise _wrong("/turns", "a list of at least one turn")
-    _only(data, "", ("turns",))
-    return Scenario(tuple(_turn(turn, f"/turns/{place}") for place, turn in enumerate(turns)))
+        raise _wrong(f"{where}/turns", "a list of at least one turn")
+    _only(data, where, (*beside, "turns"))
+    places = enumerate(turns)
+    return Scenario(tuple(_turn(turn, f"{where}/turns/{place}") for place, turn in places))
 
 
 def _turn(data: Any, where: str) -> ScenarioTurn:

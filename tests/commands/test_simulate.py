@@ -14,7 +14,7 @@ import pytest
 
 from app.commands.simulate import load_scenario
 from app.simulator.coding import CodingAgent
-from app.simulator.scenario import Scenario
+from app.simulator.scenario import Scenario, ScenarioChoices
 from tests.commands.conftest import Typed
 from tests.served import END_S, NO_TLS, ROOT, command, environment
 
@@ -67,7 +67,7 @@ def test_the_example_of_the_documentation_plays_as_it_says(
 ) -> None:
     """docs/scenarios.md: its file, and its two commands, but for the port."""
     text = (ROOT / "docs" / "scenarios.md").read_text("utf-8")
-    (example,) = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    example, several = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     (commands,) = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = [line.partition("playground ") for line in commands.splitlines()]
     first, second = (shlex.split(words) for _, _, words in lines)
@@ -97,3 +97,5 @@ def test_the_example_of_the_documentation_plays_as_it_says(
     assert said[:2] == [script[0]["thinking"], script[0]["text"]]
     assert [json.loads(one) for one in said[2:4]] == [{"city": "Oslo"}, {"expression": "6 * 7"}]
     assert said[4] == script[1]["text"]
+    (tmp_path / "several.json").write_text(several)
+    assert isinstance(load_scenario(str(tmp_path / "several.json")), ScenarioChoices)

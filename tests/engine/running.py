@@ -21,7 +21,7 @@ from app.engine.runner import RetryWaits
 from app.engine.settings import settings_from
 from app.simulator.app import simulator_app
 from app.simulator.recorded import Tape
-from app.simulator.scenario import Scenario
+from app.simulator.scenario import Script
 from app.store.database import APPLICATION_ID, Database
 from app.store.schema import MIGRATIONS
 from tests.engine.boundary import Boundary
@@ -57,7 +57,7 @@ async def running(
     pace: float = 0.0,
     environment: Mapping[str, str] | None = None,
     waits: RetryWaits | None = None,
-    scenario: Scenario | None = None,
+    scenario: Script | None = None,
     boundary: Boundary | None = None,
 ) -> AsyncIterator[Engine]:
     """An engine that is closed at the end, whatever happened. Retries come at once. `boundary`

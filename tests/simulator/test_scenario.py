@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput
-from app.simulator.scenario import scenario
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import ToolChoice
+from app.simulator.scenario import scenario, script
 from tests.tables import each_row
 
 
@@ -54,6 +56,52 @@ def test_a_turn_is_read_with_all_its_words() -> None:
 def test_a_mistake_is_told_with_its_place(data: Any, place: str) -> None:
     with pytest.raises(BadInput) as told:
         scenario(json.dumps(data))
+    assert str(told.value).startswith(place + ":")
+
+
+def asked(model: str, *prompts: str) -> ModelRequest:
+    """A request after `prompts`, each but the last answered."""
+    messages = []
+    for prompt in prompts:
+        messages.append(Message("user", (MessagePart("text", prompt),)))
+        messages.append(Message("assistant", (MessagePart("text", "Yes."),)))
+    return ModelRequest(model, "", tuple(messages[:-1]), (), ToolChoice())
+
+
+def test_of_several_scenarios_the_first_that_fits_is_played() -> None:
+    several = [
+        {"model": "a", "prompt": "cake", "turns": [{"text": "1"}, {"text": "2"}]},
+        {"prompt": "cake", "turns": [{"text": "3"}]},
+        {"model": "b", "turns": [{"text": "4"}]},
+    ]
+    played = script(json.dumps({"scenarios": several}))
+
+    def text(request: ModelRequest) -> str | None:
+        turn = played.turn(request)
+        return turn.reply.blocks[0].text if turn is not None else None
+
+    assert text(asked("a", "a cake")) == "1"
+    assert text(asked("a", "a cake", "bread")) == "2"
+    assert text(asked("b", "a cake")) == "3"
+    assert text(asked("b", "bread")) == "4"
+    assert "over" in (text(asked("b", "bread", "a cake")) or "")
+    assert text(asked("a", "bread")) is None
+
+
+@each_row(
+    ("data", "place"),
+    [
+        ({"scenarios": []}, "/scenarios"),
+        ({"scenarios": [{}]}, "/scenarios/0/turns"),
+        ({"scenarios": [{"turns": [{}]}], "turns": []}, "/turns"),
+        ({"scenarios": [{"turns": [{}]}, {"turns": [{}], "x": 1}]}, "/scenarios/1/x"),
+        ({"scenarios": [{"turns": [{"pace": -1}]}]}, "/scenarios/0/turns/0/pace"),
+        ({"scenarios": [{"turns": [{}], "model": 1}]}, "/scenarios/0/model"),
+    ],
+)
+def test_a_mistake_in_one_of_several_is_told_with_its_place(data: Any, place: str) -> None:
+    with pytest.raises(BadInput) as told:
+        script(json.dumps(data))
     assert str(told.value).startswith(place + ":")
 
 
