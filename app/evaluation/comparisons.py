@@ -86,6 +86,11 @@ class Comparison:
     pairs: int
     left_out: int
 
+    @property
+    def too_few_count(self) -> bool:
+        """Whether that is why there is no verdict."""
+        return self.left_out > MOST_LEFT_OUT * self.pairs
+
 
 def pair_up(first: Runs, second: Runs, order: Sequence[str], repetitions: int) -> Pairs:
     """The pairs of two sides; `order` has the ids of the cases as the seed shuffled them."""

@@ -25,7 +25,7 @@ STAKES = tuple(0.05 + step / 10 for step in range(10))
 HALVINGS = 16
 """Bounds are found to 0.002 %, on the safe side."""
 POWER = 0.8
-MOST_MORE = 10_000
+MOST_MORE = 1_000
 
 Direction = Literal["better", "worse"]
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
-from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from operator import mul
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -193,35 +191,49 @@ def pass_power(case: Count, k: int) -> float:
     return math.comb(case.passed, k) / math.comb(case.runs, k)
 
 
-def pass_powers(cases: Sequence[Count], ks: Sequence[int], seed: str) -> list[Interval]:
+@lru_cache(maxsize=64)
+def pass_powers(cases: tuple[Count, ...], ks: tuple[int, ...], seed: str) -> tuple[Interval, ...]:
     """An interval of the mean of `pass_power` over the cases for each k: bootstrap over cases, the
-    draws from a hash of `seed`. Of one case: Wilson's bounds to the power k. Where every case says
-    the same, drawing them again says nothing: Wilson's bounds over the cases."""
-    if len(cases) == 1:
+    draws from a hash of `seed`; of very many cases Student's, which is what that comes to. Of one
+    case: Wilson's bounds to the power k. Where every case says the same, drawing them again says
+    nothing: Wilson's bounds over the cases."""
+    number = len(cases)
+    if number == 1:
         low, high = wilson(cases[0].rate, cases[0].runs)
-        return [Interval(low**k, high**k) for k in ks]
+        return tuple(Interval(low**k, high**k) for k in ks)
     kinds = sorted(set(cases))
-    draws = _resample([kinds.index(case) for case in cases], seed)
-    cut = round(RESAMPLES * (1 - CONFIDENCE) / 2)
+    draws = _resample([kinds.index(case) for case in cases], seed) if number <= _BYTES else []
+    cut = round(len(draws) * (1 - CONFIDENCE) / 2)
     intervals = []
     for k in ks:
         powers = [pass_power(case, k) for case in kinds]
-        if len(set(powers)) == 1:
-            intervals.append(wilson(powers[0], len(cases)))
-            continue
-        sums = sorted(sum(powers[kind] * times for kind, times in draw) for draw in draws)
-        intervals.append(Interval(sums[cut] / len(cases), sums[-cut - 1] / len(cases)))
-    return intervals
+        student = mean_interval([pass_power(case, k) for case in cases])
+        if student is None:
+            intervals.append(wilson(powers[0], number))
+        elif not draws:
+            intervals.append(Interval(max(0.0, student.low), student.high))
+        else:
+            sums = sorted(sum(map(mul, powers, draw)) for draw in draws)
+            intervals.append(Interval(sums[cut] / number, min(1.0, sums[-cut - 1] / number)))
+    return tuple(intervals)
 
 
-def _resample(kinds: list[int], seed: str) -> list[list[tuple[int, int]]]:
-    """As many cases drawn from the cases, `RESAMPLES` times: kinds and how often each came."""
+_BYTES = 256
+
+
+def _resample(kinds: Sequence[int], seed: str) -> list[tuple[int, ...]]:
+    """As many cases drawn from the cases, `RESAMPLES` times: how often each kind came. A byte of
+    the hash draws a case; the highest, which would prefer some cases, are left out."""
     number = len(kinds)
-    words = array("I", hashlib.shake_256(seed.encode()).digest(4 * number * RESAMPLES))
-    if sys.byteorder != "little":
-        words.byteswap()
-    drawn = [kinds[word % number] for word in words]
-    return [list(Counter(drawn[at : at + number]).items()) for at in range(0, len(drawn), number)]
+    table = bytes(kinds[byte % number] for byte in range(_BYTES))
+    refused = bytes(range(_BYTES // number * number, _BYTES))
+    raw = hashlib.shake_256(seed.encode()).digest(2 * number * RESAMPLES + 1000)
+    drawn = raw.translate(table, refused)
+    every = range(max(kinds) + 1)
+    return [
+        tuple(map(drawn[at : at + number].count, every))
+        for at in range(0, number * RESAMPLES, number)
+    ]
 
 
 # Student's t --------------------------------------------------------------------------------------

@@ -1,0 +1,368 @@
+"""A report as a file: CSV of the runs, JSON, JUnit for CI, Markdown, and one HTML page.
+
+    EXPORTS    by format, a function of a report to a file
+    batch_ended    the last line of `playground batch --json`, which the JSON file is, too
+
+Names and texts come from prompts, models and tools of others: each form says how it keeps them from
+meaning anything in it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape as xml_escape
+from xml.sax.saxutils import quoteattr
+
+from app.core.serialization import to_data
+from app.evaluation import html_export
+from app.evaluation.calls_made import Confusion
+from app.evaluation.comparisons import Comparison
+from app.evaluation.report import BatchReport, Cell, GroupSummary
+from app.evaluation.report_words import (
+    claim,
+    comparison_sentence,
+    failure_sentences,
+    group_name,
+    percent,
+    percents,
+)
+from app.evaluation.results import RunResult
+from app.exchange.bundle import ExportFile, file_name
+from app.exchange.markdown import escape
+
+MOST_ROWS = 200
+"""Cells and failures in a Markdown file; the others are counted."""
+
+
+def write_csv(report: BatchReport) -> ExportFile:
+    """A line for each run that is over."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(_COLUMNS)
+    for result in report.results:
+        writer.writerow([_cell_text(value) for value in _row(report, result)])
+    return _file(report, "csv", "text/csv", text.getvalue())
+
+
+_COLUMNS = (
+    *("case", "category", "variant", "model", "repetition", "outcome", "why", "calls", "text"),
+    *("finish_reason", "tokens_in", "tokens_out", "seconds", "to_first_call_s", "cost", "session"),
+)
+
+
+def _row(report: BatchReport, result: RunResult) -> tuple[object, ...]:
+    key = result.key
+    calls = [f"{call.name}({call.arguments})" for call in result.calls]
+    return (
+        *(key.case, report.spec.by_id[key.case].category, key.variant, key.model, key.repetition),
+        *(result.outcome, " ".join(failure_sentences(result)), " → ".join(calls), result.text),
+        *(result.finish_reason, result.tokens_in, result.tokens_out, result.seconds),
+        *(result.to_first_call_s, result.cost, result.session),
+    )
+
+
+_FORMULA = re.compile(r"[\s\0]*[=+\-@＝＋－＠]|[\t\r\n\0]")
+
+
+def _cell_text(value: object) -> object:
+    """A text that a spreadsheet would take for a formula (CWE-1236) begins with an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+# JSON ---------------------------------------------------------------------------------------------
+
+
+def batch_ended(report: BatchReport) -> dict[str, Any]:
+    """The object of docs/contract.md."""
+    outcomes = report.outcomes
+    return {
+        "kind": "batch_ended",
+        "name": report.spec.name,
+        "state": report.state,
+        "seed": report.spec.seed,
+        "planned": report.spec.runs,
+        "runs": len(report.results),
+        "passed": outcomes["passed"],
+        "failed": outcomes["failed"],
+        "provider_errors": outcomes["provider_error"],
+        "unknown": outcomes["unknown"],
+        "needs_person": outcomes["needs_person"],
+        "cost": round(report.cost, 6),
+        "claim": claim(report),
+        "cells": [_cell_data(cell) for cell in report.cells],
+        "rates": [_summary_data(summary) for summary in report.summaries],
+        "comparisons": [_comparison_data(report, each) for each in report.comparisons],
+        "confusion": {tool: dict(row) for tool, row in report.confusion.items()},
+        "findings": to_data(report.findings),
+        "failures": [
+            {
+                **result.key._asdict(),
+                "outcome": result.outcome,
+                "session": result.session,
+                "why": list(failure_sentences(result)),
+            }
+            for result in report.failures
+        ],
+    }
+
+
+def _cell_data(cell: Cell) -> dict[str, Any]:
+    return {
+        "case": cell.case,
+        "model": cell.model,
+        "variant": cell.variant,
+        "runs": cell.runs,
+        "passed": cell.passed,
+        "rate": _rounded(cell.rate),
+        "interval": _rounded(cell.interval),
+        "passes": cell.passes,
+        "session": cell.session,
+    }
+
+
+def _summary_data(summary: GroupSummary) -> dict[str, Any]:
+    return {
+        "model": summary.model,
+        "variant": summary.variant,
+        "runs": summary.runs,
+        "cases": summary.cases,
+        "rate": _rounded(summary.rate),
+        "interval": _rounded(summary.interval),
+        "pass_powers": [
+            {"k": power.k, "rate": _rounded(power.rate), "interval": _rounded(power.interval)}
+            for power in summary.powers
+        ],
+        "right_tool": list(summary.right_tool),
+        "valid_arguments": list(summary.valid_arguments),
+        "calls_per_run": _rounded(summary.calls_per_run),
+        "first_call_s": _rounded(summary.first_call_s),
+        "seconds": _rounded(summary.seconds),
+        "cost": _rounded(summary.cost),
+        "tokens": _rounded(summary.tokens),
+    }
+
+
+def _comparison_data(report: BatchReport, comparison: Comparison) -> dict[str, Any]:
+    return {
+        "model": comparison.model,
+        "a": comparison.a,
+        "b": comparison.b,
+        "verdict": comparison.verdict,
+        "p": _rounded(comparison.p),
+        "adjusted": _rounded(comparison.adjusted),
+        "more": comparison.more,
+        "unit": comparison.unit,
+        "units": comparison.units,
+        "difference": _rounded(comparison.difference),
+        "interval": _rounded(comparison.interval),
+        "decided_after": comparison.after or None,
+        "pairs": comparison.pairs,
+        "left_out": comparison.left_out,
+        "sentence": comparison_sentence(report, comparison),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Six figures after the point, or of a small number six figures in all."""
+    match value:
+        case tuple():
+            return [_rounded(each) for each in value]
+        case float():
+            return round(value, 6) if abs(value) >= 0.001 else float(f"{value:.6g}")
+    return value
+
+
+def write_json(report: BatchReport) -> ExportFile:
+    """`batch_ended`, indented."""
+    text = json.dumps(batch_ended(report), indent=2) + "\n"
+    return _file(report, "json", "application/json", text)
+
+
+# JUnit --------------------------------------------------------------------------------------------
+
+
+def write_junit(report: BatchReport) -> ExportFile:
+    """A suite for each model and variant, a test for each case: a failure where fewer runs passed
+    than have to, an error where a provider's trouble or a missing decision left nothing to judge,
+    skipped where runs are missing. What Jenkins' schema (xunit-plugin's
+    junit-10.xsd) knows, and nothing more."""
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f"<testsuites name={_attribute(report.spec.name or 'batch')}>",
+        *(line for summary in report.summaries for line in _suite(report, summary)),
+        "</testsuites>",
+    ]
+    return _file(report, "xml", "application/xml", "\n".join(lines) + "\n")
+
+
+def _suite(report: BatchReport, summary: GroupSummary) -> list[str]:
+    """The lines of a suite."""
+    name = f"{summary.model}, {summary.variant}"
+    group = (summary.model, summary.variant)
+    cells = [cell for cell in report.cells if (cell.model, cell.variant) == group]
+    judgements = [_judgement(cell) for cell in cells]
+    states = Counter(state for state, _ in judgements)
+    counts = f'failures="{states["failure"]}" errors="{states["error"]}"'
+    counts += f' skipped="{states["skipped"]}" time="{sum(cell.seconds for cell in cells):.3f}"'
+    return [
+        f'  <testsuite name={_attribute(name)} tests="{len(cells)}" {counts}>',
+        *(
+            line
+            for cell, judgement in zip(cells, judgements, strict=True)
+            for line in _test(report, cell, name, *judgement)
+        ),
+        "  </testsuite>",
+    ]
+
+
+def _judgement(cell: Cell) -> tuple[str, str]:
+    """What a test is but passed: the element's name, and its message."""
+    if cell.passes is False:
+        least = percent(cell.min_pass)
+        return "failure", f"{cell.passed} of {cell.runs} runs passed; {least} have to"
+    if cell.passes is None and cell.over == cell.planned:
+        words = [f"{count} {name.replace('_', ' ')}" for name, count in cell.outcomes.items()]
+        return "error", f"nothing to judge: {', '.join(words)}"
+    if cell.passes is None:
+        return "skipped", f"{cell.over} of {cell.planned} runs are over"
+    return "", ""
+
+
+def _test(report: BatchReport, cell: Cell, suite: str, state: str, message: str) -> Iterator[str]:
+    names = f"classname={_attribute(suite)} name={_attribute(cell.case)}"
+    opening = f'    <testcase {names} time="{cell.seconds:.3f}"'
+    if not state:
+        yield f"{opening}/>"
+        return
+    yield f"{opening}>"
+    lines = [
+        f"run {result.key.repetition}: {sentence}"
+        + (f" (session {result.session})" if result.session else "")
+        for result in report.results
+        if result.key[:3] == (cell.case, cell.variant, cell.model)
+        for sentence in failure_sentences(result)
+    ]
+    body = xml_escape(_xml_text("\n".join(lines)))
+    kind = "" if state == "skipped" else f' type="{state}"'
+    yield f"      <{state} message={_attribute(message)}{kind}>{body}</{state}>"
+    yield "    </testcase>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_xml_text(text), {"\n": "&#10;", "\t": "&#9;"})
+
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _xml_text(text: str) -> str:
+    """Without the characters that XML 1.0 cannot hold at all."""
+    return _NO_XML.sub("\ufffd", text)
+
+
+# Markdown -----------------------------------------------------------------------------------------
+
+
+def write_markdown(report: BatchReport) -> ExportFile:
+    """For a pull request or a job's summary."""
+    return _file(report, "md", "text/markdown", "\n\n".join(_blocks(report)) + "\n")
+
+
+def _blocks(report: BatchReport) -> Iterator[str]:
+    yield f"# {escape(report.spec.name) or 'Batch'}"
+    yield escape(claim(report))
+    if report.comparisons:
+        lines = (f"- {escape(comparison_sentence(report, each))}" for each in report.comparisons)
+        yield "## Verdicts\n\n" + "\n".join(lines)
+    if report.findings:
+        yield "## Findings\n\n" + "\n".join(
+            f"- {escape(finding.sentence)}" for finding in report.findings
+        )
+    yield "## Rates\n\n" + _table(
+        ("Model", "Variant", "Passed", "Rate", "Right tool", "Arguments valid"),
+        (
+            (
+                *(summary.model, summary.variant),
+                f"{summary.outcomes.get('passed', 0)} of {summary.runs}",
+                _rate_text(summary),
+                "{} of {}".format(*summary.right_tool),
+                "{} of {}".format(*summary.valid_arguments),
+            )
+            for summary in report.summaries
+        ),
+    )
+    if report.confusion:
+        yield "## Expected and called\n\n" + _confusion_table(report.confusion)
+    groups = [(summary.model, summary.variant) for summary in report.summaries]
+    cells = {(cell.case, cell.model, cell.variant): cell for cell in report.cells}
+    cases = [case.id for case in report.spec.cases]
+    yield "## Cases\n\n" + _table(
+        ("Case", *(group_name(*group, report) for group in groups)),
+        ((case, *(_marks(cells[case, *group]) for group in groups)) for case in cases[:MOST_ROWS]),
+    )
+    if len(cases) > MOST_ROWS:
+        yield f"and {len(cases) - MOST_ROWS} more cases."
+    if report.failures:
+        yield "## Not passed\n\n" + "\n".join(
+            f"- {escape(_run_name(report, result))}: {escape(' '.join(failure_sentences(result)))}"
+            for result in report.failures[:MOST_ROWS]
+        )
+    if len(report.failures) > MOST_ROWS:
+        yield f"and {len(report.failures) - MOST_ROWS} more."
+
+
+def _rate_text(summary: GroupSummary) -> str:
+    if summary.rate is None or summary.interval is None:
+        return "–"
+    return f"{percent(summary.rate)} ({percents(summary.interval)})"
+
+
+def _marks(cell: Cell) -> str:
+    mark = {True: "✓ ", False: "✗ ", None: ""}[cell.passes]
+    return f"{mark}{cell.passed} of {cell.runs}" if cell.runs else "–"
+
+
+def _run_name(report: BatchReport, result: RunResult) -> str:
+    key = result.key
+    name = f"{key.case}, {group_name(key.model, key.variant, report)}"
+    return f"{name}, run {key.repetition}" if report.spec.repetitions > 1 else name
+
+
+def _confusion_table(matrix: Confusion) -> str:
+    called = sorted({tool for row in matrix.values() for tool in row})
+    rows = ((tool, *(str(row.get(name, "")) for name in called)) for tool, row in matrix.items())
+    return _table(("Expected", *called), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [[escape(text) for text in row] for row in (head, *rows)]
+    lines.insert(1, ["---"] * len(head))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# HTML ---------------------------------------------------------------------------------------------
+
+
+def write_html(report: BatchReport) -> ExportFile:
+    """One page that opens from disk; see `html_export`."""
+    return _file(report, "html", "text/html", html_export.page(report))
+
+
+def _file(report: BatchReport, ending: str, media_type: str, text: str) -> ExportFile:
+    name = file_name(report.spec.name or "batch", ending)
+    return ExportFile(name, media_type, text.encode("utf-8", "replace"))
+
+
+EXPORTS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
+    "csv": write_csv,
+    "json": write_json,
+    "junit": write_junit,
+    "markdown": write_markdown,
+    "html": write_html,
+}
