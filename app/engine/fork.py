@@ -25,15 +25,24 @@ from app.core.events import (
     PromptAdded,
     RunPaused,
     SettingsChanged,
+    Warned,
 )
 from app.core.fork_copy import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
 from app.core.reducer import apply
 from app.core.session import Prompt, Session
 from app.core.settings import Settings
+from app.engine.agent_fork import (
+    RequestHistory,
+    as_logged,
+    history_of_request,
+    is_rewritten,
+    settings_of_agent,
+)
 from app.engine.decisions import DecisionRequest, decision_event
 from app.engine.engine import Engine
 from app.engine.import_session import harmless
-from app.engine.sessions import LiveSession
+from app.engine.redaction import redact_event
+from app.engine.sessions import LiveSession, new_id
 from app.engine.settings import settings_from
 from app.schema.validate import check_call
 
@@ -79,9 +88,29 @@ async def fork(
     """
     wish = _Wish(place, settings, change, text, asked, title, go)
     async with engine.sessions.holding(session_id) as live:
-        fork_cut, events = await _checked(engine, live, wish)
-        child = await engine.sessions.fork(live, fork_cut, events, _title(title) or live.title)
+        history = None
+        if place == ForkPlace() and is_rewritten(live.session):
+            history = await history_of_request(engine.log, live.session, engine.sessions.clock())
+        fork_cut, events = await _checked(engine, live, wish, history)
+        named = _title(title) or live.title
+        if history is not None:
+            child = await _write_whole(engine, history, fork_cut, events, named)
+        else:
+            child = await engine.sessions.fork(live, fork_cut, events, named)
     await _begin(engine, child, wish, fork_cut)
+    return child
+
+
+async def _write_whole(
+    engine: Engine, history: RequestHistory, fork_cut: Cut, events: Sequence[Event], title: str
+) -> str:
+    """A session that begins with what an agent's last request said."""
+    child, now_ms = new_id(), engine.sessions.clock()
+    masked = [redact_event(event, engine.keys.redactor()) for event in events]
+    added = as_logged(masked, fork_cut.seq, now_ms)
+    folded = _begun(history.log, fork_cut, masked)
+    await engine.log.append(history.batch(child, title, added, folded))
+    engine.sessions.ring_list()
     return child
 
 
@@ -98,23 +127,31 @@ class _Wish:
     go: bool = True
 
 
-async def _checked(engine: Engine, live: LiveSession, wish: _Wish) -> tuple[Cut, Sequence[Event]]:
-    """What the fork takes over and goes on with. What is refused is refused here."""
+async def _checked(
+    engine: Engine, live: LiveSession, wish: _Wish, history: RequestHistory | None = None
+) -> tuple[Cut, Sequence[Event]]:
+    """What the fork takes over, of `history` where that is another one, and goes on with. What is
+    refused is refused here."""
     place, text, settings = wish.place, wish.text, wish.settings
     if text is not None and (place.turn or place.call):
         raise Refused("A text goes with a prompt, or at the end; a turn or a call takes none.")
     if wish.asked is not None and not place.call:
         raise Refused("Only of a call it can be said what becomes of it; name the call.")
     _title(wish.title)
-    fork_cut, log = await _cut(engine, live, place)
-    had, foreign = fork_cut.session.settings, theirs(live.session, fork_cut.seq, own=live.own)
+    fork_cut, log = await _cut(engine, live, place, history)
+    foreign = theirs(live.session, fork_cut.seq, own=live.own)
+    notes: Sequence[str] = ()
+    had = fork_cut.session.settings
     assert had is not None
     if settings is None:
-        settings = harmless(engine, had) if foreign else had
+        there = live.session if history is not None else fork_cut.session
+        settings, notes = _settings_there(engine, live, there, foreign=foreign)
         if wish.change is not None:
             settings = await settings_from(engine, wish.change(settings), settings)
     events: list[Event] = [SettingsChanged(settings)] if settings != had else []
-    events.append(fork_cut.forked(foreign=foreign))
+    forked = fork_cut.forked(foreign=foreign)
+    events.append(forked if history is None else replace(forked, parent_seq=live.session.seq))
+    events += [Warned("continued", note) for note in notes]
     if text is not None:
         events.append(_prompt(text, _prompt_at(live.session, place), fork_cut))
     begins = _begun(log, fork_cut, events)
@@ -134,28 +171,29 @@ async def _begin(engine: Engine, child: str, wish: _Wish, fork_cut: Cut) -> None
 @dataclass(frozen=True)
 class ForkStanding:
     """A session at a place, as its fork would begin: `session` with the `settings` it would have,
-    and the `prompt` that stands there, where the place is one."""
+    and the `prompt` that stands there, where the place is one. `anew`: it
+    begins with what an agent's last request said; `notes` are sentences on its settings."""
 
     session: Session
     settings: Settings
     prompt: Prompt | None
     title: str
     own: bool
+    anew: bool = False
+    notes: Sequence[str] = ()
 
 
 async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> ForkStanding:
     """How `session_id` stands at `place`; nothing is made. Refused as `fork` refuses it."""
     async with engine.sessions.holding(session_id) as live:
         fork_cut, _ = await _cut(engine, live, place)
-        had = fork_cut.session.settings
-        assert had is not None
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
         prompt = next((prompt for prompt in prompts if prompt.number == place.prompt), None)
-        settings = (
-            harmless(engine, had) if theirs(live.session, fork_cut.seq, own=live.own) else had
-        )
+        foreign = theirs(live.session, fork_cut.seq, own=live.own)
+        settings, notes = _settings_there(engine, live, fork_cut.session, foreign=foreign)
+        anew = place == ForkPlace() and is_rewritten(live.session)
         session = live.session if place.call else fork_cut.session
-        return ForkStanding(session, settings, prompt, live.title, live.own)
+        return ForkStanding(session, settings, prompt, live.title, live.own, anew, notes)
 
 
 async def what_if(
@@ -188,10 +226,24 @@ async def what_if(
     return children
 
 
-async def _cut(engine: Engine, live: LiveSession, place: ForkPlace) -> tuple[Cut, Sequence[Logged]]:
-    """What a fork there takes over of the log, and the log."""
+def _settings_there(
+    engine: Engine, live: LiveSession, there: Session, *, foreign: bool
+) -> tuple[Settings, Sequence[str]]:
+    """What a fork there begins with where nothing else is asked for, and sentences on that."""
+    assert there.settings is not None
+    if foreign:
+        return harmless(engine, there.settings), ()
+    return settings_of_agent(live.session, there.settings, len(there.turns))
+
+
+async def _cut(
+    engine: Engine, live: LiveSession, place: ForkPlace, history: RequestHistory | None = None
+) -> tuple[Cut, Sequence[Logged]]:
+    """What a fork there takes over of the log, and the log, or of `history`."""
     if live.deleted:
         raise Conflict("This session is deleted; restore it first, then fork it.")
+    if history is not None:
+        return cut(history.log, live.id, history.log[-1].seq), history.log
     log = await engine.sessions.log.opening(live.id)
     chosen = [place.call] if place.call else []
     return cut(log, live.id, _seq(live.session, place), chosen), log

@@ -55,7 +55,7 @@ async def import_session(engine: Engine, data: bytes) -> str:
         bundle = await asyncio.to_thread(reads, engine, data)
     except Unreadable as error:
         raise BadInput(str(error)) from None
-    await engine.log.append(_batch(bundle))
+    await engine.log.append(batch_of(bundle))
     engine.sessions.ring_list()
     return bundle.session.id
 
@@ -126,8 +126,9 @@ def _asked_profile(engine: Engine, pasted: ImportedRequest) -> Profile:
     return next(same, unnamed_profile(host[:60], pasted.protocol, pasted.base_url))
 
 
-def _batch(bundle: SessionBundle) -> WriteBatch:
-    """Written in one go: the whole of it, or nothing."""
+def batch_of(bundle: SessionBundle, *, own: bool = False) -> WriteBatch:
+    """Written in one go: the whole of it, or nothing. What is not the user's `own` never runs, and
+    no session of ours is its parent."""
     chunks = []
     for number, recording in bundle.recordings.items():
         start = 0
@@ -139,9 +140,11 @@ def _batch(bundle: SessionBundle) -> WriteBatch:
         for number, recording in bundle.recordings.items()
         if recording.clean or recording.masked or recording.sha256
     ]
-    cut_off(bundle.session)
-    summary = summary_of(bundle.session, bundle.title, bundle.created_ms, own=False)
-    summary = replace(summary, parent="", parent_seq=0)  # no session of ours is its parent
+    if not own:
+        cut_off(bundle.session)
+    summary = summary_of(bundle.session, bundle.title, bundle.created_ms, own=own)
+    if not own:
+        summary = replace(summary, parent="", parent_seq=0)
     return WriteBatch(
         bundle.session.id, bundle.log, chunks, None, summary, True, ends=ends, tags=bundle.tags
     )

@@ -542,11 +542,17 @@ def session_from_request(
     imported.add(at_ms, SessionStarted(settings))
     add_items(imported, pasted, pasted.items, at_ms)
     if pasted.response is not None:
-        imported.response = pasted.response
-        _add_answer(imported, pasted, at_ms, pasted.response, pasted.body, recorded=True)
+        add_recorded(imported, pasted, at_ms)
     if imported.session.state == "running":
         imported.add(at_ms, RunPaused("brought", WAITS))
     return imported
+
+
+def add_recorded(imported: ImportedSession, pasted: ImportedRequest, at_ms: int) -> None:
+    """Add the answer to `pasted`, whose bytes came along."""
+    assert pasted.response is not None
+    imported.response = pasted.response
+    _add_answer(imported, pasted, at_ms, pasted.response, pasted.body, recorded=True)
 
 
 def add_items(

@@ -114,6 +114,11 @@ def request_changes(before: RequestSent, now: RequestSent) -> RequestChanges | N
     )
 
 
+def tool_names(body: Mapping[str, Any]) -> list[str]:
+    """What the tools of a request's body are called, those of the provider by their types."""
+    return [block.name for block in _blocks({"tools": body.get("tools")})]
+
+
 def _body(sent: RequestSent) -> Mapping[str, Any] | None:
     try:
         value = parse_json(sent.body)

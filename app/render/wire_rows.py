@@ -53,7 +53,7 @@ Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]
 
 
-TOLD = ("translation", "choice_fell_back", "history_changed", "history_left_out")
+TOLD = ("translation", "choice_fell_back", "history_changed", "history_left_out", "continued")
 """Codes of warnings that tell how things are; there is nothing to do about them."""
 
 

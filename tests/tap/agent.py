@@ -43,6 +43,8 @@ class FakeAgent:
     system: str = "You are an agent."
     tools: Sequence[Mapping[str, Any]] = TOOLS
     ids: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of its requests."""
     answered: int = 0
     usage: Mapping[str, int] = field(
         default_factory=lambda: {"input_tokens": 1200, "output_tokens": 80}
@@ -65,6 +67,7 @@ class FakeAgent:
             "system": self.system,
             "tools": list(self.tools),
             "messages": self.messages,
+            **self.more,
         }
         return AgentExchange(
             self.sessions,

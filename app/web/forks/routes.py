@@ -109,6 +109,8 @@ async def form(request: Request) -> Response:
         call,
         [past_of(row, session_id) for row in rows],
         wrote_files(stands.session),
+        stands.anew,
+        stands.notes,
     )
     draw = fork_fragment if wants(request) == "htmx" else fork_page
     return HTMLResponse(draw(site.env, drawn, site.engine.sessions.clock()))

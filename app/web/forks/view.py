@@ -25,7 +25,8 @@ FIELDS = 6
 class ForkForm:
     """What is asked before a fork at a place, which is named by `name` and `value` ("" for the
     end). `settings` are those it would begin with, `profiles` the names to choose from; `past` are
-    results of the call's tool. `files` is whether files were written before the place."""
+    results of the call's tool. `files` is whether files were written before the place. `anew`: it
+    begins with what an agent's last request said; `notes` are sentences on what it begins with."""
 
     session: str
     title: str
@@ -38,6 +39,8 @@ class ForkForm:
     call: Call | None = None
     past: Sequence[PastResultRow] = ()
     files: bool = False
+    anew: bool = False
+    notes: Sequence[str] = ()
 
     @property
     def words(self) -> str:
