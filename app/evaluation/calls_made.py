@@ -102,7 +102,7 @@ def confusion(spec: Spec, results: Iterable[RunResult]) -> dict[str, Counter[str
     for result in results:
         wanted = expected[result.key.case]
         called = {call.name for call in result.calls} or {NO_TOOL}
-        others = called.difference(wanted) - {NO_TOOL} or {NO_TOOL}
+        others = called.difference(wanted) or {NO_TOOL}
         for tool in wanted:
             matrix[tool].update((tool,) if tool in called else others)
     return dict(matrix)

@@ -66,9 +66,10 @@ class Comparison:
     """`b` against the baseline `a`, for one model (or, where `model` is "", of two models).
 
     `difference` is b's rate minus a's over `units` units; `interval` is its confidence sequence
-    where the batch was stopped. `p` is two-sided and exact, `adjusted` for the number of
-    comparisons; both None until the last run is over. `after` is the unit at which betting decided,
-    0 where it did not. `more` is about how many more units would decide.
+    where the batch was stopped. `p` is two-sided (and exact, but of thousands of cases: then not
+    `exact`), `adjusted` for the number of comparisons; both None until the last run is over.
+    `after` is the unit at which betting decided, 0 where it did not. `more` is about how many more
+    units would decide.
     """
 
     model: str
@@ -85,6 +86,7 @@ class Comparison:
     more: int | None
     pairs: int
     left_out: int
+    exact: bool = True
 
     @property
     def too_few_count(self) -> bool:
@@ -188,6 +190,7 @@ def _comparison(
         more=more,
         pairs=pairs.pairs,
         left_out=pairs.left_out,
+        exact=tails is None or tails.exact,
     )
 
 

@@ -95,7 +95,8 @@ def _evidence(report: BatchReport, comparison: Comparison) -> str:
         return ""
     among = len(report.comparisons)
     of = f" among {among} comparisons" if among > 1 else ""
-    return f"; exact test, p = {comparison.adjusted:.2g}{of}"
+    test = "exact test" if comparison.exact else "test by the normal law"
+    return f"; {test}, p = {comparison.adjusted:.2g}{of}"
 
 
 def _more(report: BatchReport, comparison: Comparison) -> str:

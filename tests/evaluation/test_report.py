@@ -136,6 +136,10 @@ def test_an_unfinished_batch_says_so_and_decides_by_betting_alone() -> None:
     stopped = make_report(spec, results[:60], stopped=True)
     assert stopped.state == "stopped"
     assert stopped.summaries[0].interval == confidence_sequence([1.0] * 30)
+    hole = make_report(spec, [*results[:10], *results[11:60]], stopped=True)
+    assert [summary.cases for summary in hole.summaries] == [5, 30]
+    cut = [*results[:-1], replace(results[-1], outcome="stopped")]
+    assert make_report(spec, cut).state == "running"
 
 
 def test_what_says_nothing_of_the_model_is_left_out_on_both_sides() -> None:
@@ -196,9 +200,11 @@ def test_a_verdict_is_said_with_its_figures(
 
 def test_all_of_k_runs_pass_is_shown_where_the_batch_ran_to_its_end() -> None:
     spec = spec_of(cases_of(2), 5, variants=("default",))
-    report = report_of(
+    results = results_of(
         spec, lambda key: "failed" if key.case == "c1" and key.repetition > 3 else "passed"
     )
+    assert make_report(spec, results[:-1]).summaries[0].powers == ()
+    report = make_report(spec, results)
     powers = [(power.k, power.rate) for power in report.summaries[0].powers]
     assert powers == [(1, 0.8), (2, (1 + 0.3) / 2), (4, 0.5), (5, 0.5)]
 
@@ -276,6 +282,11 @@ def test_tools_whose_descriptions_are_twins_are_named() -> None:
         " their descriptions are nearly the same. Say in each when it, and not the other, is the"
         " right one."
     ]
+    once = called(
+        spec_of(cases_of(3)),
+        lambda key, place: [("lookup_order" if place == 0 else "find_order", {})],
+    )
+    assert {finding.kind for finding in once.findings} == {"argument_missing"}
     apart = called(spec_of(cases_of(20)), lambda key, place: [("search", {})])
     assert {finding.kind for finding in apart.findings} == {"confused"}
 

@@ -219,6 +219,8 @@ def test_several_comparisons_divide_the_chance_to_be_wrong() -> None:
     assert (alone.verdict, among.verdict) == ("better", "undecided")
     assert among.p == alone.p
     assert among.adjusted == pytest.approx(5 * (alone.p or 0))
+    won = {("m", "a", str(number)): plain([0] * 20, [1] * 20, whole=False) for number in range(5)}
+    assert [each.after for each in compare(won)] == [11] * 5
 
 
 def test_the_first_verdict_of_betting_stays() -> None:
