@@ -332,8 +332,8 @@ def _tap(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--stop-at",
         default="nothing",
         choices=("nothing", "unruled", "calls", "results", "errors"),
-        help="what waits on the page until you decide: calls no rule runs, or all calls; results "
-        "and errors cannot be held yet (%(default)s)",
+        help="what waits on the page until you decide: calls no rule runs, all calls, all results, "
+        "or results that are errors (%(default)s)",
     )
     parser.add_argument(
         "--port", type=_port, help="of a server that has to be started (8765, or a free one)"

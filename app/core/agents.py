@@ -44,7 +44,7 @@ STOPS_AT: Mapping[StopAt, str] = {
     "nothing": "nothing",
     "unruled": "calls no rule runs",
     "calls": "every call",
-    "results": "every call and every result",
-    "errors": "errors",
+    "results": "every result",
+    "errors": "results that are errors",
 }
 """What a user reads of where a tap stops."""

@@ -130,7 +130,7 @@ class RequestSent:
 
 StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]
 """What of an agent waits for the user: nothing but what a rule keeps back; calls that no rule runs;
-every call; every call and its result; results that are errors."""
+every call; every result; results that are errors."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ class RequestReceived:
     `size` its bytes, `messages` how many messages it has. `stop_at` holds for its answer, whose
     calls, where they are `held`, wait for decisions here before the agent gets any of them. One
     that `joins` repeats the request of that number, whose answer the agent never got: it waits for
-    the same answer, and no new request follows."""
+    the same answer, and no new request follows. Where results of its wait for decisions here,
+    RequestSent follows those; an agent that asks again meanwhile is received again."""
 
     path: str
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -169,7 +170,8 @@ class AnswerPassed:
 
 @dataclass(frozen=True)
 class ClientGone:
-    """The agent left before it had the whole answer to its request `recording`."""
+    """The agent left before it had the whole answer to its request `recording`, or before that was
+    sent: its results wait here."""
 
     recording: int
 
@@ -338,7 +340,9 @@ class CallReturned:
 
 @dataclass(frozen=True)
 class CallProgressed:
-    """`fraction` is 0..1; `output` new; `waits`: it has no place yet; `real`: what is held back."""
+    """`fraction` is 0..1; `output` new; `waits`: it has no place yet; `real`: what is held back. Of
+    a call at an agent that is the result that the agent sent: it waits for the user, and `key` is
+    what it is known by in later requests (protocols/body_edits)."""
 
     call_id: str
     text: str
@@ -346,6 +350,7 @@ class CallProgressed:
     output: str = ""
     waits: bool = False
     real: ToolResult | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -359,7 +364,7 @@ class CallExtended:
 @dataclass(frozen=True)
 class CallEnded:
     """`result` is what the model reads. Where a fault was staged, `real` is what the tool returned,
-    None where it was not run."""
+    None where it was not run; where a user edited what an agent's tool returned, `real` is that."""
 
     call_id: str
     result: ToolResult

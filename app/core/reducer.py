@@ -218,12 +218,16 @@ def _apply(session: Session, logged: Logged) -> None:
         case RequestReceived():
             _require(session.turn is None or not session.turn.open, _UNDER_WAY)
             if not event.joins:
-                session.received = event
+                session.received, session.received_ms = event, at_ms
+                session.received_gone = False
                 return
             last = session.turns[-1] if session.turns else None
             if last is None or last.number != event.joins or last.passed is not None:
                 raise IllegalEvent("Only the last request, where its answer waits, is joined.")
             last.client_gone, last.joined_ms = False, at_ms
+        case ClientGone(recording=number) if number > len(session.turns):
+            _require(session.received is not None, "Nobody waits for that request to be sent.")
+            session.received_gone = True
         case AnswerPassed(recording=number) | ClientGone(recording=number):
             last = session.turns[-1] if session.turns else None
             if last is None or last.open or last.number != number:
@@ -415,11 +419,16 @@ def _progressed(session: Session, event: CallProgressed, seq: int, at_ms: int) -
     call = session.by_call.get(event.call_id)
     task = session.tasks.get(call.task_id) if call is not None else None
     if call is None or task is None or task.ended_ms is not None:
-        call = _call_in(session, event.call_id, "running")
+        came = session.tapped is not None and event.real is not None
+        call = _call_in(session, event.call_id, "running", *(("interrupted",) if came else ()))
+        if came:  # also where it was thought that none would come
+            call.status, call.result_key = "running", event.key
     if call.progress is not None and call.progress.waits and not event.waits:
         call.started_ms = at_ms  # it has its place: from here on it is at work
     call.progress = event
     call.real = event.real or call.real
+    if call.result_held:
+        call.digest, call.ended_ms = result_digest(session, call), at_ms
     call.output += event.output
     call.printed += len(event.output)
     if len(call.output) > MOST_OUTPUT:
@@ -452,7 +461,9 @@ def _call_changed(
             call.output, call.printed, call.extended_s, call.real = "", 0, 0.0, None
         case CallEnded():
             call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
-            if call.status == "running" or call.started_ms is None:
+            if call.result_held:  # it ended when its result came
+                call.released_ms = at_ms
+            elif call.status == "running" or call.started_ms is None:
                 _over(call, at_ms)  # what was cut has ended before
             call.result, call.status = event.result, "done"
             call.real = event.real
@@ -468,6 +479,12 @@ def digest(session: Session, call: Call, code: str) -> str:
     tool = _tool_json(Same(call.tool))
     text = ",".join([*map(json.dumps, before), tool, *map(json.dumps, after)])
     return hashlib.sha256(f"[{text}]".encode("ascii")).hexdigest()
+
+
+def result_digest(session: Session, call: Call) -> str:
+    """The same of a card that shows the result that is held."""
+    words = [session.id, call.id, "result", to_data(call.real)]
+    return hashlib.sha256(json.dumps(words, sort_keys=True).encode("ascii")).hexdigest()
 
 
 @lru_cache(maxsize=TOOLS_IN_USE)

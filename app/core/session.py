@@ -48,6 +48,7 @@ Group = Literal[
     "running",
     "to_run",
     "settled",
+    "held",
     "undone",
     "unsafe",
     "unasked",
@@ -98,9 +99,10 @@ class Call:
     it ran with where a user had edited them.
     `output` is the end of the `printed` characters that it printed, cut with event `cut_seq`;
     `extended_s` is what its time was prolonged by.
-    `real` is what the tool returned where `result` was staged. `returned` counts how often its
-    decision was taken back, `taken_back` says that a user did it once, or reopened it in a fork:
-    then no rule decides it.
+    `real` is what the tool returned where `result` was staged, or edited; `result_key` is what a
+    result that was held for the user is known by, `released_ms` when that one decided it.
+    `returned` counts how often its decision was taken back, `taken_back` says that a user did it
+    once, or reopened it in a fork: then no rule decides it.
     """
 
     id: str
@@ -123,6 +125,7 @@ class Call:
     printed: int = 0
     cut_seq: int = 0
     extended_s: float = 0.0
+    result_key: str = ""
     interruptions: int = 0
     returned: int = 0
     taken_back: bool = False
@@ -130,6 +133,7 @@ class Call:
     decided_ms: int | None = None
     started_ms: int | None = None
     ended_ms: int | None = None
+    released_ms: int | None = None
 
     @property
     def name(self) -> str:
@@ -149,6 +153,11 @@ class Call:
         """Whether it ran, or runs, at the agent that it was passed to, and not here."""
         decided = self.decided or self.cut
         return decided is not None and decided.where == "agent"
+
+    @property
+    def result_held(self) -> bool:
+        """Whether its agent has sent its result, which waits here for the user."""
+        return self.status == "running" and self.real is not None and self.at_agent
 
     @property
     def task_id(self) -> str:
@@ -216,7 +225,8 @@ class Standing:
     What has moved is put right when it is asked for: a round of `next_commands` costs what has
     moved since the last one, and not the whole turn.
 
-    `to_run` and `settled` (answered or denied) are those that are decided. `undone` are all but
+    `to_run` and `settled` (answered or denied) are those that are decided; `held` those at an agent
+    whose result waits for the user. `undone` are all but
     the done, `unsafe` the undone that run alone, `unasked` those waiting or looked at that no rule
     was asked about as they stand, `failed` the done that ran and came to an error.
     """
@@ -300,6 +310,8 @@ def _groups(call: Call) -> Iterator[Group]:
             yield "unasked"
         case "interrupted" | "running":
             yield call.status
+            if call.result_held:
+                yield "held"
         case "decided":
             yield "to_run" if call.to_run else "settled"
     yield "undone"
@@ -449,8 +461,9 @@ class Session:
     it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a user
     denied; of so many of them as were read (`denied_read`), `denied_alike` has the ids by name and
     the hash of what is spelled (decide._was_denied). `tapped` says whose it is where an agent of
-    somebody else runs it: nothing is asked or run here then; `received` is what it asks last, and
-    `marks` say what it did to its history.
+    somebody else runs it: nothing is asked or run here then; `received` is what it asks last, from
+    when it came (`received_ms`, Unix ms) until it is sent, and whether the agent has gone meanwhile
+    (`received_gone`); `marks` say what it did to its history.
     """
 
     id: str
@@ -480,6 +493,8 @@ class Session:
     denied_read: int = field(default=0, compare=False)
     tapped: Tapped | None = None
     received: RequestReceived | None = None
+    received_ms: int = 0
+    received_gone: bool = False
     marks: list[Mark] = field(default_factory=list)
 
     @property
@@ -519,18 +534,19 @@ class Session:
         """The calls that need a user, in order."""
         if not self.waits:
             return []
-        waiting, interrupted = (self.standing.of(name) for name in ("waiting", "interrupted"))
-        if not interrupted or self.tapped is not None:
-            return waiting
-        return sorted(waiting + interrupted, key=lambda call: call.part.index)
+        ours: tuple[Group, ...] = ("waiting", "interrupted")
+        groups: tuple[Group, ...] = ours if self.tapped is None else ("waiting", "held")
+        calls = [call for group in groups for call in self.standing.of(group)]
+        return sorted(calls, key=lambda call: call.part.index)
 
     @property
     def waits(self) -> int:
-        """How many calls need a user. One whose result never came from its agent needs none."""
+        """How many calls need a user. One whose result never came from its agent needs none; one
+        whose result is held does."""
         if self.stopped or self.cut_off:
             return 0
-        interrupted = self.standing.count("interrupted") if self.tapped is None else 0
-        return self.standing.count("waiting") + interrupted
+        after: Group = "interrupted" if self.tapped is None else "held"
+        return self.standing.count("waiting") + self.standing.count(after)
 
     @property
     def standing(self) -> Standing:
@@ -555,6 +571,8 @@ class Session:
         answered = not (isinstance(item, Turn) and item.open)
         if self.tapped is not None and self.stopped and answered:
             return "interrupted"  # whatever its agent still runs
+        if self.tapped is not None and self.standing.count("held"):
+            return "waiting"  # and its agent waits, whatever else it runs
         if self.standing.count("running"):
             return "running"
         if self.tapped is not None and self.standing.count("interrupted"):

@@ -16,14 +16,21 @@ from typing import Any, Protocol, get_args
 
 from app.core.decide import asks, may_run
 from app.core.errors import BadInput, Conflict, Refused
-from app.core.events import CallChecked, CallDecided, CallReturned, Decision, Problem
+from app.core.events import (
+    CallChecked,
+    CallDecided,
+    CallEnded,
+    CallReturned,
+    Decision,
+    Problem,
+)
 from app.core.faults import OTHER_WAY, known, unstageable
 from app.core.limits import repeats_recent_call
 from app.core.reducer import digest
 from app.core.rules import first_match, unbound
 from app.core.serialization import to_data
 from app.core.session import Call, Session
-from app.core.tools import Content, Tool
+from app.core.tools import Content, Tool, text_result
 from app.engine.rules import Policy
 from app.engine.sessions import LiveSession, SessionStore
 from app.engine.tool_runs import Supervise
@@ -97,6 +104,37 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
         problems=edited,
         where="here" if session.tapped is None else "agent",
     )
+
+
+@dataclass(frozen=True)
+class ResultDecision:
+    """What a user wants of a result that is held for an agent: `text` in its place, None for the
+    result as it is. `digest` is that of the card."""
+
+    digest: str
+    text: str | None = None
+    is_error: bool = False
+
+
+def result_event(session: Session, call_id: str, asked: ResultDecision) -> CallEnded:
+    """The event that `asked` makes. NotFound: no such call. Conflict: too late, or the card is
+    stale. Refused: no result of it is held. BadInput: no digest."""
+    call = session.call(call_id)
+    if call.at_agent and call.status == "done":
+        raise Conflict("The result of this call was decided already.", outcome(call))
+    if not call.result_held or call.real is None:
+        raise Refused("No result of this call is held here.")
+    if not asked.digest:
+        raise BadInput("A decision needs the digest of the card it was made on.")
+    check_digest(call, asked.digest)
+    if session.stopped:
+        raise Refused("The session was stopped; let it go on to decide its results.")
+    if asked.text is None:
+        return CallEnded(call.id, call.real)
+    bare = all(piece.type == "text" for piece in call.real.content)
+    if bare and (asked.text, asked.is_error) == (call.real.text, call.real.is_error):
+        return CallEnded(call.id, call.real)
+    return CallEnded(call.id, text_result(asked.text, is_error=asked.is_error), real=call.real)
 
 
 def check_digest(call: Call, digest: str) -> None:

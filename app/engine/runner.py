@@ -70,8 +70,10 @@ from app.engine.decisions import (
     CHECKS_TOGETHER,
     CallChecks,
     DecisionRequest,
+    ResultDecision,
     decision_event,
     outcome,
+    result_event,
 )
 from app.engine.responses import STOPPED, OnEnd, OpenRequest, PreparedRequest, ProviderClient
 from app.engine.rules import Policy
@@ -175,6 +177,11 @@ class Runner:
             if events:
                 await write()
         return outcomes
+
+    async def decide_result(self, session_id: str, call_id: str, asked: ResultDecision) -> None:
+        """A result that is held goes on as it is, or edited: of many decisions on it one wins."""
+        async with self._holding(session_id, ours=False) as live:
+            await self._sessions.append(live, [result_event(live.session, call_id, asked)])
 
     async def settings(self, session_id: str, settings: Settings) -> None:
         """They hold from the next request on; a wait for a retry that they forbid is over."""

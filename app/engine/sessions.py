@@ -169,13 +169,28 @@ class SessionStore:
     ) -> str:
         """A new session, `tapped` where an agent of somebody else runs it, a run of `batch` where
         that is an id; its own id, which a caller may have taken before."""
-        title, session_id = self.redactor().redact_text(title), session_id or self._new_id()
-        live = LiveSession(session_id, title=title, created_ms=self.clock(), batch=batch)
-        live.folded = Session(live.id)
-        async with live.lock:
+        async with self.beginning(title, session_id, batch) as live:
             await self.append(live, [SessionStarted(settings, tapped)])
-        self._live.setdefault(live.id, live)
         return live.id
+
+    @asynccontextmanager
+    async def beginning(
+        self, title: str = "", session_id: str = "", batch: str = ""
+    ) -> AsyncIterator[LiveSession]:
+        """A new session, held and without an event: the first that is appended makes it."""
+        title, session_id = self.redactor().redact_text(title), session_id or self._new_id()
+        live = LiveSession(session_id, title=title, created_ms=self.clock(), users=1, batch=batch)
+        live.folded = Session(live.id)
+        self._live[live.id] = live
+        try:
+            async with live.lock:
+                yield live
+        finally:
+            live.users -= 1
+            if live.folded is None or live.folded.settings is None:
+                self._live.pop(live.id, None)
+            else:
+                self._trim(live)
 
     async def fork(self, live: LiveSession, cut: Cut, events: Sequence[Event], title: str) -> str:
         """A new session that begins with the events of `live` up to `cut` and goes on with

@@ -214,7 +214,7 @@ def _came(session: Session, name: str, call: Call) -> dict[str, Any]:
     past, task = staged_fault(session, call), task_of(session, call)
     came = {
         "result": call.result,
-        "real": past.real if past else None,
+        "real": call.real if call.at_agent else past.real if past else None,
         "later": task.result if task is not None else None,
     }[name]
     if came is None:

@@ -316,11 +316,10 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
             yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
         case RetryScheduled(turn=number):
             yield from _changed(*_RUN, f"turnfoot-{number}")
-        case RequestReceived(joins=joins):
-            joined = session.turns[joins - 1] if joins else None
-            yield from _changed(*_STATE, *_left_open(joined, most))
-        case AnswerPassed(recording=number) | ClientGone(recording=number):
-            yield from _changed(*_RUN, *_left_open(session.turns[number - 1], most))
+        case RequestReceived():
+            yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq), most))
+        case AnswerPassed() | ClientGone():
+            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
         case TurnDropped(turn=number):
             before = session.turns[number - 2] if number > 1 else None
             yield from _changed(*_RUN, f"turn-{number}", *_left_open(before, most))
@@ -378,6 +377,9 @@ def _progressed(
     """Its words are drawn again, what it printed grows; where the session is further on than the
     event and the call is over, the card is a whole."""
     call, block_id = session.by_call[event.call_id], call_block(event.call_id)
+    if isinstance(event, CallProgressed) and event.real is not None and call.at_agent:
+        yield from _changed(*_RUN, block_id)  # its result waits for the user
+        return
     if not tells(session, call):
         yield Touch(block_id, "changed")
         return

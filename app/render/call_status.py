@@ -94,7 +94,9 @@ def answered_by_user(call: Call) -> bool:
 def need(call: Call, *, held: bool = False) -> str:
     """What an undecided call needs from the user: `approval`, `an answer` of a tool that the user
     answers, `a decision` after the server stopped while it ran. One that is `held` for an agent
-    runs there."""
+    runs there; its result may be held, too."""
+    if call.result_held:
+        return "a decision on the result"
     if call.status == "interrupted":
         return "a decision"
     return "an answer" if answered_by_user(call) and not held else "approval"
@@ -105,7 +107,7 @@ def needs(calls: Sequence[Call], *, held: bool = False) -> str:
     counts = Counter(need(call, held=held) for call in calls)
     return " · ".join(
         f"{plural(counts[what], 'call')} {'needs' if counts[what] == 1 else 'need'} {what}"
-        for what in ("approval", "an answer", "a decision")
+        for what in ("approval", "an answer", "a decision", "a decision on the result")
         if counts[what]
     )
 
@@ -179,10 +181,17 @@ def _agents_facts(call: Call) -> Iterator[Fact]:
     yield Fact("checked", checked(call), call.checked_ms)
     if call.status == "interrupted":
         yield Fact("cut", "The agent went on without its result, or ended.", call.ended_ms)
-    if call.status == "done" and call.started_ms is not None and call.ended_ms is not None:
-        what = "an error" if call.result is not None and call.result.is_error else "a result"
+    came = call.result if call.real is None else call.real
+    over = call.status == "done" or call.result_held
+    if over and came is not None and call.started_ms is not None and call.ended_ms is not None:
+        what = "an error" if came.is_error else "a result"
         took = duration(call.ended_ms - call.started_ms)
         yield Fact("ended", f"After {took}, with {what} from the agent.", call.ended_ms)
+    if call.result_held:
+        yield Fact("asks", "The tap stops at this result. Waiting for your decision.")
+    elif call.status == "done" and call.result_key:
+        edited = "edited it" if call.real is not None else "let it pass as it is"
+        yield Fact("result", f"It waited for you; you {edited}.", call.released_ms)
 
 
 def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
@@ -291,7 +300,8 @@ def goes_behind(session: Session, call: Call) -> bool:
 
 def tells(session: Session, call: Call) -> bool:
     """Whether it runs, and so has blocks for its progress and its output."""
-    return call.status == "running" or goes_behind(session, call)
+    runs = call.status == "running" and not call.result_held
+    return runs or goes_behind(session, call)
 
 
 def behind_words(session: Session, call: Call) -> tuple[str, Outcome] | None:

@@ -27,7 +27,7 @@ from app.render.call_status import (
     why,
 )
 from app.render.filters import duration, exposed_count, is_padded
-from app.render.held import HeldNotice, held_call, waiting_words
+from app.render.held import HeldNotice, HeldResult, held_call, held_result, waiting_words
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.schema.form import fields
 from app.schema.strict_json import place_text
@@ -114,6 +114,7 @@ class Card:
     """It is to run and can be taken back."""
     room: Room | None = None
     held: HeldNotice | None = None
+    result: HeldResult | None = None
 
     @property
     def seen(self) -> int:
@@ -173,6 +174,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         queued=view.ours and call.status == "decided" and bool(waits_for(view.session, turn, call)),
         room=_room(view, turn, call),
         held=held_call(view, turn, call),
+        result=held_result(view, call),
     )
 
 
@@ -255,12 +257,18 @@ def _agents_words(view: View, turn: Turn, call: Call) -> tuple[str, Tone] | None
             return waiting_words(turn, call), "live"
         case "decided":
             return "not passed on", ""
+        case "running" if call.result_held and view.session.waits:
+            return f"needs {need(call)}", "waiting"
+        case "running" if call.result_held:
+            return "result held", ""
         case "running" if view.session.stopped:
             return "at the agent", ""
         case "running":
             return "running at the agent", "live"
         case "interrupted":
             return "interrupted", ""
+        case "done" if call.result is not None and call.real is not None:
+            return "ran at the agent · result edited", "failed" if call.result.is_error else "ran"
         case "done" if call.result is not None and not call.result.is_error:
             return "ran at the agent", "ran"
         case "done" if call.result is not None and not call.result.kind:
@@ -470,8 +478,9 @@ class FaultChoice:
 
 @dataclass(frozen=True)
 class StagedFault:
-    """What was staged. `title` is "" where nothing was, though it had been asked for; `sentence`
-    the sentences below the result, `real` what the tool returned where the model read another."""
+    """What was staged. `title` is "" where nothing was, though it had been asked for, or a user
+    edited the result; `sentence` the sentences with the result, `real` what the tool returned where
+    the model read another."""
 
     title: str
     sentence: str
@@ -495,6 +504,8 @@ def _fault_blocked(session: Session, call: Call, row: Fault, offer: Offer) -> st
 
 def staged_fault(session: Session, call: Call) -> StagedFault | None:
     """What the card says of a fault that was asked for, once the call has ended."""
+    if call.at_agent and call.real is not None and call.result is not None:
+        return StagedFault("", "You edited this result; the model reads yours.", call.real)
     row = fault(call.decided.fault) if call.decided is not None else None
     if row is None or call.result is None:
         return None

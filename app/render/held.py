@@ -1,5 +1,5 @@
-"""What a card says of a call that is held for an agent: for whom, how long that one waits, and what
-comes of an edit. Pure."""
+"""What a card says of a call that is held for an agent, or of its result that is held on its way
+back: for whom, how long that one waits, and what comes of an edit. Pure."""
 
 from __future__ import annotations
 
@@ -55,8 +55,58 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
     since_ms = turn.joined_ms or turn.closed_ms
     if waits_s is None or since_ms is None:
         return HeldNotice(agent, line, masked=_masked(call))
-    limit = f"{int(waits_s) // 60}:{int(waits_s) % 60:02}"
-    return HeldNotice(agent, line, since_ms + int(waits_s * 1000), limit, _masked(call))
+    until_ms = since_ms + int(waits_s * 1000)
+    return HeldNotice(agent, line, until_ms, _clock(waits_s), _masked(call))
+
+
+@dataclass(frozen=True)
+class HeldResult:
+    """The same of what a call came to, before the provider reads it. `editable` is the text that an
+    edit begins with, None where it is too long for a page; `pictures`: there are images, too;
+    `offered`: it can be decided now."""
+
+    agent: str
+    line: str = ""
+    until_ms: int | None = None
+    limit: str = ""
+    masked: bool = False
+    editable: str | None = None
+    pictures: bool = False
+    offered: bool = False
+
+
+MOST_EDITED = 100_000
+"""Characters of a result that is edited on its card."""
+
+
+def held_result(view: View, call: Call) -> HeldResult | None:
+    """What the card says while the provider has nothing of the result of `call`."""
+    result = call.real
+    if not call.result_held or result is None:
+        return None
+    session, tapped = view.session, view.session.tapped
+    agent = view.agent[:1].upper() + view.agent[1:]
+    if not view.live or view.replay or tapped is None:
+        return HeldResult(agent)
+    if session.stopped:
+        return HeldResult(agent, "The session is stopped. Let it go on to decide this result.")
+    line = f"{agent} waits. The provider reads this once all results that wait here are decided."
+    waits_s = AGENT_WAITS[tapped.agent].head_s if tapped.agent in AGENT_WAITS else None
+    until_ms, limit = None, ""
+    if session.received_gone:
+        line = "The agent has left; it will meet this when it asks again."
+    elif waits_s is not None:
+        until_ms, limit = session.received_ms + int(waits_s * 1000), _clock(waits_s)
+    return HeldResult(
+        agent,
+        line,
+        until_ms,
+        limit,
+        masked=STARS.search(result.text) is not None,
+        editable=result.text if len(result.text) <= MOST_EDITED else None,
+        pictures=any(piece.type == "image" for piece in result.content),
+        offered=view.acts,
+    )
 
 
 def waiting_words(turn: Turn, call: Call) -> str:
@@ -65,6 +115,10 @@ def waiting_words(turn: Turn, call: Call) -> str:
     if others:
         return "decided · waits for the other calls"
     return "decided · waits for the agent" if turn.client_gone else "decided"
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _masked(call: Call) -> bool:

@@ -159,7 +159,7 @@ def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
     for call in turn.calls:
         if call.started_ms is not None:
             end = call.ended_ms if call.ended_ms is not None else now
-            block, still = call_block(call.id), call.status == "running"
+            block, still = call_block(call.id), call.status == "running" and not call.result_held
             yield _segment("tool", on, call.started_ms, end, block, call.name, call.id, still=still)
 
 
@@ -186,7 +186,7 @@ def _latest(session: Session) -> int:
         moments += [turn.sent_ms, turn.closed_ms or 0]
         moments += [part.ended_ms or part.started_ms for part in turn.parts]
     for call in session.calls():
-        ends = (call.checked_ms, call.decided_ms, call.started_ms, call.ended_ms)
+        ends = (call.checked_ms, call.decided_ms, call.started_ms, call.ended_ms, call.released_ms)
         moments += [moment for moment in ends if moment is not None]
     return max(moments, default=session.started_ms)
 
@@ -221,8 +221,10 @@ def _decisions(session: Session, now: int) -> Iterator[tuple[Call, int, int]]:
         by_person = call.decided is not None and call.decided.by == "person"
         if by_person and call.decided_ms is not None:
             yield call, call.checked_ms, max(call.decided_ms, call.checked_ms)
-        elif call.id in waiting:
+        elif call.id in waiting and not call.result_held:
             yield call, call.checked_ms, max(now, call.checked_ms)
+        if call.ended_ms is not None and (call.released_ms is not None or call.result_held):
+            yield call, call.ended_ms, max(call.released_ms or now, call.ended_ms)
 
 
 def _coverage(joints: list[int], spans: list[tuple[int, int]]) -> list[bool]:

@@ -129,6 +129,8 @@ class View:
     def decides(self) -> bool:
         """Whether calls are decided here: ours, and those that are held for an agent."""
         turn = self.session.turn
+        if self.acts and self.session.standing.count("held"):
+            return True
         return self.ours or (self.acts and turn is not None and turn.holds)
 
     @property

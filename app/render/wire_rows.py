@@ -21,6 +21,7 @@ from app.core.events import (
     CallDoubted,
     CallEnded,
     CallInterrupted,
+    CallProgressed,
     CallReturned,
     CallStarted,
     ClientGone,
@@ -42,6 +43,7 @@ from app.core.events import (
     TaskStarted,
     Warned,
 )
+from app.core.tools import ToolResult
 from app.protocols.base import url_parts
 from app.protocols.framing import Frame, Framer
 from app.protocols.registry import CODECS
@@ -235,6 +237,7 @@ class WireRows:
         self._forgotten = 0  # the last version that is not among them any more
         self._names: dict[str, str] = {}
         self._started: dict[str, int] = {}
+        self._held: set[str] = set()
         self._behind: dict[str, str] = {}
 
     def snapshot(self) -> WireRows:
@@ -322,6 +325,7 @@ class WireRows:
                 self.note(logged.at_ms, clip(message, 120), tone)
             case SessionForked():
                 self._started.clear()  # what ran, ran in the parent
+                self._held.clear()
                 for section in self.sections:
                     section.shared = True
                     self._touch(section.number, -1)
@@ -437,13 +441,21 @@ class WireRows:
                 self._of_call(logged, self._behind[task_id], words, "ran" if sound else "failed")
             case CallEnded(call_id=call_id) if call_id in self._behind.values():
                 self._of_call(logged, call_id, "goes on in the background")
+            case CallProgressed(call_id=call_id, real=ToolResult() as real, key=key) if key:
+                self._held.add(call_id)
+                what = "an error, held" if real.is_error else "a result, held"
+                words = f"ran{self._took(logged, call_id)}: {what}"
+                self._of_call(logged, call_id, words, "waiting")
+            case CallEnded(call_id=call_id, real=real) if call_id in self._held:
+                words = "result let pass" if real is None else "result edited"
+                self._of_call(logged, call_id, words)
             case CallEnded(call_id=call_id, result=result):
-                started = self._started.get(call_id)
-                took = "" if started is None else f" in {duration(logged.at_ms - started)}"
+                took = self._took(logged, call_id)
                 words = result.kind or ("error" if result.is_error else "done")
                 words = "ran" if words == "done" and took else words.replace("_", " ")
                 self._of_call(logged, call_id, words + took, "failed" if result.is_error else "ran")
             case CallInterrupted(call_id=call_id):
+                self._held.discard(call_id)
                 self._of_call(logged, call_id, "interrupted", "failed")
             case RetryScheduled(wait_s=wait_s, attempt=attempt):
                 self.note(logged.at_ms, f"retry {attempt} in {wait_s:.2g} s", "waiting")
@@ -459,6 +471,10 @@ class WireRows:
                 self.note(logged.at_ms, f"stopped by {who}", "waiting")
             case _:
                 pass
+
+    def _took(self, logged: Logged, call_id: str) -> str:
+        started = self._started.get(call_id)
+        return "" if started is None else f" in {duration(logged.at_ms - started)}"
 
     def _of_call(self, logged: Logged, call_id: str, words: str, tone: Tone = "") -> None:
         name = self._names.get(call_id) or f"call {call_id}"

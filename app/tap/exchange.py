@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from app.core.errors import StoreUnwritable
 from app.core.events import AnswerPassed, CallStarted, ClientGone, ResponseStarted
@@ -18,11 +19,16 @@ from app.engine.sessions import uncancelled
 from app.exchange.requests_import import protocol_of
 from app.net.client import CODINGS, Decompressor, NetworkError, request_id
 from app.tap.holding import HeldAnswer, denials, is_stream
-from app.tap.recording import AgentSessions
+from app.tap.places import SessionPlace
+from app.tap.recording import AgentSessions, Begun
 from app.tap.relay import AgentRequest, AnswerHead, Observe, RawHeaders
+from app.tap.request_events import ReadRequest
 from app.tap.taps import Taps
 
 LEFT = "The agent closed the connection before the answer was complete."
+
+_LOOK_S = 3600.0
+"""How often it is looked at by itself whether results still wait: whatever changes that rings."""
 
 _SAVED_S = 0.5
 """How often whoever waits for an answer to be saved looks whether it can be saved at all."""
@@ -41,6 +47,9 @@ class AgentExchange:
         self.session_id = ""
         self.recording = 0
         self.holds = False
+        self.waits: tuple[ReadRequest, SessionPlace] | None = None
+        self.behind = ""
+        self.body: bytes | None = None
         self.stopped = asyncio.Event()
         self._sessions = sessions
         self._clock = sessions.engine.sessions.clock
@@ -61,16 +70,38 @@ class AgentExchange:
     async def begin(self) -> AnswerHead | None:
         self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
         # To its end, also where the client leaves meanwhile: what was begun in the log is ended.
-        return await uncancelled(asyncio.create_task(self._begin()))
+        head = await uncancelled(asyncio.create_task(self._begin(self._sessions.begin(self))))
+        while self.waits is not None or self.behind:
+            await self._until_results_decided()
+            try:
+                again = self._sessions.go_on if self.waits is not None else self._sessions.begin
+                step = self._begin(again(self))
+                head = await uncancelled(asyncio.create_task(step))
+            except Exception:
+                await self._sessions.leave(self)
+                raise
+        return head
 
-    async def _begin(self) -> AnswerHead | None:
-        begun = await self._sessions.begin(self)
-        if begun is None:
+    async def _begin(self, step: Coroutine[Any, Any, Begun | None]) -> AnswerHead | None:
+        begun = await step
+        if begun is None or begun.waits:
             return None
         self.holds, self._held, self._followed = begun.holds, begun.held, begun.followed
+        self.body = begun.body
         if self._followed is not None:
             self._followed.request.reader = asyncio.create_task(self._until_stop())
         return begun.head
+
+    async def _until_results_decided(self) -> None:
+        """Until the user has decided all that wait, or stopped the session."""
+        sessions = self._sessions.engine.sessions
+        with sessions.listen(self.behind or self.session_id) as bell:
+            while True:
+                bell.clear()
+                async with sessions.holding(self.behind or self.session_id) as live:
+                    if live.session.stopped or not live.session.standing.count("held"):
+                        return
+                await bell.wait(_LOOK_S)
 
     async def _until_stop(self) -> None:
         """Cancelled by Stop, as the reader of any answer is; and by the end of this one."""
@@ -186,6 +217,9 @@ class AgentExchange:
         """Where all of an answer had come, and the agent does not wait for the connection's end,
         it was passed on."""
         self._left = True
+        if self.waits is not None or self.behind:
+            await self._sessions.leave(self)
+            return
         if self._followed is None and self._held is None:
             self._note()
             return
@@ -197,7 +231,7 @@ class AgentExchange:
     async def finish(self) -> None:
         """Once the answer is over: log that the agent has it."""
         async with self._finishing:
-            if self._finished or not self.session_id:
+            if self._finished or not self.session_id or self.waits is not None:
                 return
             engine = self._sessions.engine
             async with engine.sessions.holding(self.session_id) as live:

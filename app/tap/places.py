@@ -64,8 +64,8 @@ class SessionPlace:
 
 
 class SessionFinder:
-    """Finds the sessions that requests belong to. `waits` is whether another client waits for the
-    held answer of a session, by its id."""
+    """Finds the sessions that requests belong to. `waits` is whether another client waits for what
+    is held of a session, by its id."""
 
     def __init__(self, engine: Engine, waits: Callable[[str], bool]) -> None:
         self._engine = engine
@@ -102,7 +102,8 @@ class SessionFinder:
         toolless = settings is not None and not settings.tools
         if another and toolless and setup.tools and place.matched == "header":
             return SessionPlace()  # what came first by that name was a title, say
-        waits = turn is not None and turn.holds and self._waits(place.session)
+        holds = session.received is not None or (turn is not None and turn.holds)
+        waits = holds and self._waits(place.session)
         beside = turn is not None and (turn.open or waits)
         aside = another and not setup.tools
         return SessionPlace(parent=place.session) if beside or aside else place

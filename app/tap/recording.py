@@ -13,31 +13,59 @@ import hashlib
 import hmac
 import json
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ParamSpec, TypeVar
 from typing import Protocol as Interface
 
-from app.core.errors import Refused
-from app.core.events import RequestReceived, RequestSent, StopAt, Tapped
-from app.core.session import Session
+from app.core.errors import NotFound, Refused
+from app.core.events import (
+    ClientGone,
+    Event,
+    RequestReceived,
+    RequestSent,
+    SessionStarted,
+    SettingsChanged,
+    StopAt,
+    Tapped,
+)
+from app.core.session import Call, Session
 from app.core.settings import Protocol, Settings
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.engine.runner import FollowedAnswer
 from app.engine.sessions import LiveSession
 from app.exchange.requests_import import protocol_of, settings_of
+from app.protocols.body_edits import edit_results, result_keys
+from app.protocols.request import Position
 from app.tap.history import read_body, tail_of, thread_of, title_from
 from app.tap.holding import HeldAnswer, is_stream, passed_on
 from app.tap.places import SessionFinder, SessionPlace, Thread
 from app.tap.relay import STOPPED, AgentRequest, AnswerHead
 from app.tap.request_events import ReadRequest, new_events, prepared_request, sent_event
+from app.tap.results import (
+    HOLDING,
+    edits_for,
+    holding_events,
+    known_calls,
+    known_in,
+    leading_results,
+)
 from app.tap.taps import Taps, without_key
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MOST_WAITING = 50
 """Answers that are kept for agents that have gone while calls of theirs were held."""
 
 KEEPALIVE_S = 10.0
 """Seconds after which a client that waits in a stream is told that it goes on."""
+
+MOST_ABOVE = 10
+"""Sessions, one above the other, in which it is looked for what was decided of a result."""
 
 MUCH = 512 * 1024
 """Bytes of a request that are read in another thread: here they would take the turn of others."""
@@ -46,22 +74,29 @@ MUCH = 512 * 1024
 @dataclass(frozen=True)
 class Begun:
     """An answer that comes from upstream and is `followed`, or one that is here already: its `head`
-    and what is `held` of it. `holds` is whether its calls are decided here first."""
+    and what is `held` of it. `holds` is whether its calls are decided here first. `body` goes on in
+    place of the request's where results are edited. Nothing comes yet where the request `waits`."""
 
     holds: bool = False
     followed: FollowedAnswer | None = None
     head: AnswerHead | None = None
     held: HeldAnswer | None = None
+    body: bytes | None = None
+    waits: bool = False
 
 
 class OpenExchange(Interface):
     """A request under way, as AgentSessions sees it. `session_id` and `recording` are where it is
-    logged, "" and 0 before it is; `holds` is whether the calls of its answer wait here."""
+    logged, "" and 0 before it is; `holds` is whether anything of it or of its answer waits here.
+    Where it `waits` for decisions on its results that is what came; `behind` is the session of the
+    card where that is another one, else ""."""
 
     request: AgentRequest
     session_id: str
     recording: int
     holds: bool
+    waits: tuple[ReadRequest, SessionPlace] | None
+    behind: str
 
     async def finish(self) -> None:
         """Log that the agent has the answer, where it is over."""
@@ -84,38 +119,56 @@ class AgentSessions:
         self._placing = asyncio.Lock()
 
     async def begin(self, exchange: OpenExchange) -> Begun | None:
-        """Log the request and what it says that is new; None where it is no conversation.
+        """Log the request and what it says that is new; None where it is no conversation. One whose
+        results wait on the card of another session, `behind` that, begins again later.
 
         Refused where the user has stopped its session."""
         request = exchange.request
         protocol = protocol_of(request.url, None) if request.method == "POST" else None
         if protocol is None or request.body is None:
             return None
-        exchange.holds = self._keeps_back(request.tap.stop_at)  # also where what follows fails
-        much = len(request.body) > MUCH
-        asked = (
-            await asyncio.to_thread(self._read, request, protocol)
-            if much
-            else self._read(request, protocol)
-        )
+        exchange.behind = ""
+        exchange.holds = self._holds(request.tap.stop_at)  # also where what follows fails
+        asked = await self._read(request, protocol)
         if asked is None:
             exchange.holds = False
             return None
         async with self._placing:
             place = await self.places.find(asked)
-            session_id = place.session or await self._create(asked, place)
-            if before := self._open.get(session_id):
+            if before := self._open.get(place.session):
                 await before.finish()
-            async with self.engine.sessions.holding(session_id) as live:
-                if live.session.stopped:
+            above = await self._above(place)
+            if behind := _waits_behind(asked, above):
+                if behind.stopped:
                     raise Refused(STOPPED)
-                begun = await self._join(live, asked, place) or await self._take(
-                    live, asked, place, exchange
-                )
-                exchange.session_id, exchange.recording = session_id, len(live.session.turns)
-            self._open[session_id] = exchange
-            self._waiting.pop(session_id, None)
+                exchange.behind = behind.id
+                return Begun(waits=True)
+            async with self._holding(asked, place) as live:
+                begun = await self._go_on(live, exchange, asked, place, above, new=True)
+            self._open[live.id] = exchange
+            self._waiting.pop(live.id, None)
         return begun
+
+    async def go_on(self, exchange: OpenExchange) -> Begun:
+        """The results that the request `waits` for are decided, or it waits for others.
+
+        Refused where the user has stopped its session."""
+        assert exchange.waits is not None
+        came, place = exchange.waits
+        above = await self._above(place)
+        async with self.engine.sessions.holding(exchange.session_id) as live:
+            return await self._go_on(live, exchange, came, place, above)
+
+    async def leave(self, exchange: OpenExchange) -> None:
+        """The client of a request that `waits` has gone, or was refused."""
+        if exchange.waits is None:
+            return  # on the card of another session, or no more
+        try:
+            async with self.engine.sessions.holding(exchange.session_id) as live:
+                if live.session.received is not None:
+                    await self.engine.sessions.append(live, [ClientGone(exchange.recording)])
+        finally:
+            self.over(exchange)
 
     def wait(self, exchange: OpenExchange, held: HeldAnswer) -> None:
         """The client of `exchange` has gone before it had the answer: it may ask again."""
@@ -134,8 +187,31 @@ class AgentSessions:
         other = self._open.get(session_id)
         return other is not None and other.holds
 
-    def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
+    @asynccontextmanager
+    async def _holding(self, asked: ReadRequest, place: SessionPlace) -> AsyncIterator[LiveSession]:
+        """The session of `place`, or a new one, which has no event yet."""
+        sessions = self.engine.sessions
+        if place.session:
+            async with sessions.holding(place.session) as live:
+                yield live
+            return
+        title = next(filter(None, map(title_from, asked.body.items)), "")
+        async with sessions.beginning(title) as live:
+            yield live
+
+    async def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
         """None where the body is not JSON in UTF-8."""
+        return await self._aside(request.body or b"", self._read_now, request, protocol)
+
+    async def _aside(
+        self, body: bytes, work: Callable[P, T], *given: P.args, **named: P.kwargs
+    ) -> T:
+        """Work on a `body`, in another thread where that is long."""
+        if len(body) > MUCH:
+            return await asyncio.to_thread(work, *given, **named)
+        return work(*given, **named)
+
+    def _read_now(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
         data = request.body or b""
         try:
             text = data.decode("utf-8")
@@ -152,21 +228,87 @@ class AgentSessions:
         model = path.partition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
         body = read_body(protocol, value, model, stream="stream" in path)
         keyed = hmac.new(self._key, data, hashlib.sha256).hexdigest()
-        return ReadRequest(request, protocol, thread_of(request.headers), body, masked, keyed)
+        name = thread_of(request.headers)
+        return ReadRequest(request, protocol, name, body, masked, keyed, len(data))
 
-    async def _create(self, asked: ReadRequest, place: SessionPlace) -> str:
-        request, name = asked.request, asked.name
-        settings, _ = settings_of(asked.body.setup, request.profile)
-        tapped = Tapped(request.tap.id, request.tap.agent, name.thread, place.parent)
-        title = next(filter(None, map(title_from, asked.body.items)), "")
-        session_id = await self.engine.sessions.create(settings, title, tapped)
-        thread = self.places.thread(session_id)
-        thread.known, thread.setup, thread.settings = (), asked.body.setup, settings
-        if not place.parent:
-            self.places.name(request.tap.id, name, session_id)
-        return session_id
+    async def _above(self, place: SessionPlace) -> list[Session]:
+        """The sessions that a request's stands below: their results may be in it, too."""
+        above: list[Session] = []
+        session_id, its_own = place.session or place.parent, bool(place.session)
+        while session_id and len(above) < MOST_ABOVE:
+            try:
+                async with self.engine.sessions.holding(session_id) as live:
+                    session, tapped = live.session, live.session.tapped
+            except NotFound:
+                break
+            if not its_own:
+                above.append(session)
+            session_id, its_own = tapped.parent if tapped is not None else "", False
+        return above
+
+    def _with_edits(self, asked: ReadRequest, known: Mapping[str, Call]) -> ReadRequest:
+        """`asked` as it goes on: with the results that were edited as they were edited."""
+        data = asked.request.body or b""
+        edits = edits_for(known, asked.body.items, partial(_keys, asked))
+        changed = edit_results(asked.protocol, data, edits)
+        if changed == data:
+            return asked
+        read = self._read_now(replace(asked.request, body=changed), asked.protocol)
+        assert read is not None  # of JSON comes JSON
+        return replace(read, digest=asked.digest, size=asked.size, edited=True)
 
     # What of it is new.
+
+    async def _go_on(
+        self,
+        live: LiveSession,
+        exchange: OpenExchange,
+        came: ReadRequest,
+        place: SessionPlace,
+        above: Sequence[Session],
+        *,
+        new: bool = False,
+    ) -> Begun:
+        """What becomes of a request, which is a `new` one or has waited. The caller holds the
+        session."""
+        if live.session.stopped:
+            raise Refused(STOPPED)
+        asked = came
+        if known := _known_calls((live.session, *above)):
+            exchange.holds = True  # what was edited does not go on as it came, whatever fails
+            asked = await self._aside(came.request.body or b"", self._with_edits, came, known)
+        joined = await self._join(live, asked, place) if place.session else None
+        begun = joined or await self._hold(live, exchange, asked, place, new=new)
+        if begun is None:
+            begun = await self._take(live, exchange, asked, place, new=new)
+        exchange.waits = (came, place) if begun.waits else None
+        exchange.session_id, exchange.recording = live.id, len(live.session.turns) + begun.waits
+        return begun
+
+    async def _hold(
+        self,
+        live: LiveSession,
+        exchange: OpenExchange,
+        asked: ReadRequest,
+        place: SessionPlace,
+        *,
+        new: bool,
+    ) -> Begun | None:
+        """Log the results of a request that waits for decisions on them; None where it does not."""
+        session = live.session
+        if session.turn is None:
+            return None
+        tail = tail_of(session, self.places.known(session, self.places.thread(live.id)), asked.body)
+        stop_at, results = asked.request.tap.stop_at, leading_results(tail.items)
+        events = holding_events(session, results, stop_at, partial(_keys, asked))
+        if events is None:
+            return None
+        exchange.holds = True
+        if new:
+            events.insert(0, self._received(live.id, asked, place))
+        if events:
+            await self.engine.sessions.append(live, events)
+        return Begun(waits=True)
 
     async def _join(
         self, live: LiveSession, asked: ReadRequest, place: SessionPlace
@@ -196,20 +338,36 @@ class AgentSessions:
         return Begun(turn.holds, head=head, held=held)
 
     async def _take(
-        self, live: LiveSession, asked: ReadRequest, place: SessionPlace, exchange: OpenExchange
+        self,
+        live: LiveSession,
+        exchange: OpenExchange,
+        asked: ReadRequest,
+        place: SessionPlace,
+        *,
+        new: bool,
     ) -> Begun:
-        """The caller holds the session."""
+        """Log that `asked` goes on, in one commit with all that is new. The caller holds the
+        session."""
         session, now = live.session, self.engine.sessions.clock()
         thread = self.places.thread(live.id)
-        tail = tail_of(session, self.places.known(session, thread), asked.body)
         settings = self._settings(session, thread, asked)
-        received = self._received(live.id, asked, place)
-        events = new_events(session, tail, settings, received, asked, now)
+        first: list[Event] = []
+        if not place.session:
+            first.append(SessionStarted(settings, _tapped(asked, place)))
+        received = self._received(live.id, asked, place) if new else session.received
+        assert received is not None
+        first += [received] if new else []
+        if place.session and settings != session.settings:
+            first.append(SettingsChanged(settings))
+        tail = tail_of(session, self.places.known(session, thread), asked.body)
+        events = new_events(session, first, tail, asked, now)
         number = len(session.turns) + 1
         number += sum(isinstance(event, RequestSent) for event in events)
         sent = sent_event(asked, number, settings)
         await self.engine.sessions.append(live, [*events, sent])
         tap = asked.request.tap.id
+        if not (place.session or place.parent):
+            self.places.name(tap, asked.name, live.id)
         self.places.asked(tap, live.id, asked.body.digests)
 
         async def ended(live: LiveSession) -> None:
@@ -220,7 +378,8 @@ class AgentSessions:
             self.places.learn(tap, live.id, turn)
 
         followed = self.engine.runner.follow(live, prepared_request(asked, sent, settings), ended)
-        return Begun(received.held, followed)
+        body = asked.request.body if asked.edited else None
+        return Begun(received.held, followed, body=body)
 
     def _received(
         self, session_id: str, asked: ReadRequest, place: SessionPlace
@@ -231,11 +390,15 @@ class AgentSessions:
             asked.name.ids,
             place.matched,
             asked.digest,
-            len(request.body or b""),
+            asked.size,
             len(asked.body.items),
             stop_at,
             self._keeps_back(stop_at, session_id),
         )
+
+    def _holds(self, stop_at: StopAt) -> bool:
+        """Whether anything may have to be decided of what a tap that stops there passes on."""
+        return self._keeps_back(stop_at) or stop_at in HOLDING
 
     def _keeps_back(self, stop_at: StopAt, session_id: str = ALWAYS) -> bool:
         """Whether any call may have to be decided before the agent gets it."""
@@ -253,3 +416,27 @@ class AgentSessions:
         assert thread.settings is not None
         same = session.settings is not None and session.settings == thread.settings
         return session.settings if same and session.settings else thread.settings
+
+
+def _keys(asked: ReadRequest) -> Mapping[Position, str]:
+    """What the results of a request are known by; of its body as it came, without a star."""
+    return result_keys(asked.protocol, json.loads(asked.request.body or b"null"))
+
+
+def _known_calls(sessions: Sequence[Session]) -> dict[str, Call]:
+    """Those of several sessions; the first outdo the others."""
+    return {key: call for each in reversed(sessions) for key, call in known_calls(each).items()}
+
+
+def _waits_behind(asked: ReadRequest, above: Sequence[Session]) -> Session | None:
+    """The session where a result that is in `asked`, too, waits for its user."""
+    for session in above:
+        known = known_in(known_calls(session), asked.body.items, partial(_keys, asked))
+        if any(call.result_held for _, call in known):
+            return session
+    return None
+
+
+def _tapped(asked: ReadRequest, place: SessionPlace) -> Tapped:
+    tap = asked.request.tap
+    return Tapped(tap.id, tap.agent, asked.name.thread, place.parent)

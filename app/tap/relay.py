@@ -77,10 +77,12 @@ class Exchange(Protocol):
     by `begin` is the answer, with status 403, and nothing follows. Any other error is logged, and
     the bytes pass it by from then on; where it `holds` back any, the answer is cut instead, and a
     request that could not `begin` is refused with status 503. When
-    `stopped` is set the answer ends where it is, and `ending` is told so."""
+    `stopped` is set the answer ends where it is, and `ending` is told so. Once it has begun, `body`
+    is what goes upstream in place of the request's; None for that one, as it came."""
 
     stopped: asyncio.Event
     holds: bool
+    body: bytes | None
 
     async def begin(self) -> AnswerHead | None:
         """Nothing has gone upstream yet. Nothing does where the head of an answer is given: all of
@@ -115,6 +117,7 @@ class Unobserved:
     """An Exchange that passes everything on and remembers nothing."""
 
     holds = False
+    body: bytes | None = None
 
     def __init__(self) -> None:
         self.stopped = asyncio.Event()
@@ -280,6 +283,8 @@ class _Passage:
             await self._start(head.status, head.headers)
             await self._end(None)
             return
+        if watched.body is not None:
+            body, headers = watched.body, with_body(headers, watched.body)
         try:
             async with self.net.relay(self.request.method, place, target, headers, body) as answer:
                 passed_on = end_to_end(watched.answered(answer.status, answer.headers))
@@ -327,6 +332,17 @@ class _Passage:
             self.connection.add_no_headers()
         start = {"type": "http.response.start", "status": status, "headers": headers}
         await self.send(start)
+
+
+def with_body(headers: RawHeaders, body: bytes) -> RawHeaders:
+    """`headers` of a request that goes on with another body, which is not packed."""
+    length = (b"content-length", b"%d" % len(body))
+    changed = [
+        length if name == b"content-length" else (name, value)
+        for name, value in headers
+        if name != b"content-encoding"
+    ]
+    return changed if length in changed else [*changed, length]
 
 
 def agent_connection(scope: Scope) -> AgentConnection | None:
@@ -444,6 +460,10 @@ class _Watched:
     @property
     def holds(self) -> bool:
         return self._exchange.holds
+
+    @property
+    def body(self) -> bytes | None:
+        return self._exchange.body
 
     async def begin(self) -> AnswerHead | None:
         """Refused where the exchange refuses it, or fails and was to hold something back; then it

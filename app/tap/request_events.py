@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.core.events import (
     CallInterrupted,
     Event,
-    RequestReceived,
     RequestSent,
-    SettingsChanged,
     TurnDropped,
     Warned,
 )
@@ -24,11 +23,12 @@ from app.exchange.requests_import import (
     open_calls,
 )
 from app.protocols.registry import codec
-from app.protocols.request import AnswerMessage, PromptMessage, ResultMessage
+from app.protocols.request import AnswerMessage, PromptMessage
 from app.secrets.detection import AGENTS_OWN
 from app.secrets.names import may_name_secret
 from app.tap.history import ID_HEADERS, AgentBody, Tail, ThreadName
 from app.tap.relay import AgentRequest
+from app.tap.results import leading_results, paired
 from app.tap.taps import without_key
 
 WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)
@@ -37,8 +37,9 @@ WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """A request to a chat API, as it was read; `text` is its body, masked, and `digest` the keyed
-    digest of the body as it came."""
+    """A request to a chat API, as it was read; `text` is its body, masked. `size` in bytes and the
+    keyed `digest` are of the body as it came; where results in it are `edited`, all else is of what
+    goes on."""
 
     request: AgentRequest
     protocol: Protocol
@@ -46,27 +47,27 @@ class ReadRequest:
     body: AgentBody
     text: str
     digest: str
+    size: int
+    edited: bool = False
 
 
 def new_events(
     session: Session,
+    first: Sequence[Event],
     tail: Tail,
-    settings: Settings,
-    received: RequestReceived,
     asked: ReadRequest,
     now: int,
 ) -> list[Event]:
-    """What the session does not know yet, up to the request: results, then what is said."""
-    now_folded = snapshot(session)
-    imported = ImportedSession(now_folded, open=open_calls(now_folded))
+    """What is to be logged up to the request: `first`, results, then what is said."""
+    imported = _with_first(session, first, now)
     pasted = ImportedRequest(asked.protocol, asked.body.setup, ())
-    imported.add(now, received)
-    if settings != session.settings:
-        imported.add(now, SettingsChanged(settings))
-    results = 0
-    while results < len(tail.items) and isinstance(tail.items[results], ResultMessage):
-        results += 1
-    add_items(imported, pasted, tail.items[:results], now)
+    results = leading_results(tail.items)
+    coming = [
+        item
+        for item, call in paired(imported.session, results)
+        if call is None or call.status != "done"  # the others were decided here
+    ]
+    add_items(imported, pasted, coming, now)
     for call in imported.session.current_calls:
         if call.status == "running":
             imported.add(now, CallInterrupted(call.id))
@@ -77,26 +78,32 @@ def new_events(
     if tail.changed:
         imported.add(now, Warned("history_changed", tail.changed))
     try:
-        add_items(imported, pasted, tail.items[results:], now)
+        add_items(imported, pasted, tail.items[len(results) :], now)
     except Unreadable:
-        return _without_history(session, imported, received, tail, asked, now)
+        return _without_history(session, first, tail, asked, now)
     for note in imported.notes:
         imported.add(now, Warned("brought", note))
     return [logged.event for logged in imported.log]
 
 
+def _with_first(session: Session, first: Sequence[Event], now: int) -> ImportedSession:
+    folded = snapshot(session)
+    imported = ImportedSession(folded, open=open_calls(folded))
+    for event in first:
+        imported.add(now, event)
+    return imported
+
+
 def _without_history(
     session: Session,
-    imported: ImportedSession,
-    received: RequestReceived,
+    first: Sequence[Event],
     tail: Tail,
     asked: ReadRequest,
     now: int,
 ) -> list[Event]:
     """Where the history that the agent came with is too long to be drawn: what follows it alone."""
     answers = [p for p, item in enumerate(tail.items) if isinstance(item, AnswerMessage)]
-    imported = ImportedSession(snapshot(session))
-    imported.add(now, received)
+    imported = _with_first(session, first, now)
     imported.add(now, Warned("history_left_out", _LONG))
     pasted = ImportedRequest(asked.protocol, asked.body.setup, ())
     rest = tail.items[answers[-1] + 1 :] if answers else ()

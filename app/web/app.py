@@ -136,6 +136,7 @@ LARGE = (
     "/sessions/{id}/fork",  # tools, and results
     "/sessions/{id}/decisions",  # arguments, texts and images
     CALL + "/decision",
+    CALL + "/result",
     CALL + "/draft",  # the answer that is being written
     CALL + "/check",
     CALL + "/always",  # ... becomes a rule
@@ -256,6 +257,7 @@ def _routes() -> list[Route]:
         Route(here + "/files/undo", files.undo, methods=["POST"]),
         Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
         Route(CALL + "/decision", actions.decide, methods=["POST"]),
+        Route(CALL + "/result", actions.decide_result, methods=["POST"]),
         Route(CALL + "/past", answers.past),
         Route(CALL + "/like", answers.like),
         Route(CALL + "/draft", answers.drafted, methods=["POST"]),

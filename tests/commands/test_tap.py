@@ -292,8 +292,6 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
         (("there", "--upstream", "nobody"), 2, "There is no agent"),
         (("gemini", "--upstream", "nobody"), 2, "nothing like nobody"),
         (("gemini", "--upstream", "anthropic"), 2, "Gemini CLI speaks gemini"),
-        (("gemini", "--stop-at", "results"), 2, "Results cannot be held yet"),
-        (("gemini", "--stop-at", "errors"), 2, "Results cannot be held yet"),
         (("gemini", "--stop-at", "all"), 2, "invalid choice"),
     ],
 )

@@ -164,6 +164,29 @@ def held() -> list[Logged]:
     return log.add(CallStarted("2.0", 1), AnswerPassed(2, 120, "e" * 64)).events
 
 
+def returned() -> list[Logged]:
+    """Results that wait before their provider reads them: one passes, one is edited, another one
+    comes in place of it, and one is void."""
+    log = Log().add(SessionStarted(settings(), Tapped("tap", "claude")))
+    asked = RequestReceived("/v1/messages", stop_at="results")
+    log.add(asked).prompt(NASTY).request().part(0, "text", "Hm")
+    log.call(1, "get_weather", {"city": "Oslo"}).call(2, NASTY, "{}").call(
+        3, "get_weather", {"city": "Rome"}
+    ).end()
+    for call in ("1.1", "1.2", "1.3"):
+        log.check(call).add(CallDecided(call, "run", "rule", NASTY, DIGEST, where="agent"))
+        log.add(CallStarted(call, 1))
+    log.add(AnswerPassed(1, 120, "e" * 64), asked)
+    log.add(CallProgressed("1.1", "", real=text_result(NASTY), key="a"))
+    log.add(CallProgressed("1.2", "", real=text_result("********", is_error=True), key="b"))
+    log.add(ClientGone(2), CallEnded("1.1", text_result(NASTY)), asked, RunStopped(), RunResumed())
+    log.add(CallProgressed("1.2", "", real=text_result("Another."), key="b"))
+    log.add(CallProgressed("1.3", "", real=text_result("Rain."), key="c"))
+    log.add(CallEnded("1.2", text_result(NASTY, is_error=True), real=text_result("Another.")))
+    log.add(ClientGone(2), CallInterrupted("1.3"), asked).prompt("Another thing.").request()
+    return log.call(0, "get_weather", {"city": "x"}).end().events
+
+
 STORIES = {
     "waiting": waiting(),
     "troubled": troubled(),
@@ -172,4 +195,5 @@ STORIES = {
     "forked": forked(),
     "tapped": tapped(),
     "held": held(),
+    "returned": returned(),
 }

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from jinja2 import Environment
 
-from app.core.agents import STOPS_AT
 from app.render.view import SessionRow
 from app.tap.agents import AGENTS, BY_HAND, fill_lines
 from app.tap.taps import OtherRequest, Tap
@@ -58,10 +57,18 @@ STOP_CHOICES: Sequence[StopChoice] = (
         "Every call",
         "Each call waits on its card in the session until you decide, whatever rules run.",
     ),
+    StopChoice(
+        "results",
+        "Every result",
+        "What a call came to waits on its card until you decide; only then the provider reads it. "
+        + _ALL_THE_SAME,
+    ),
+    StopChoice(
+        "errors",
+        "Errors",
+        f"A result that is an error waits on its card until you decide. {_ALL_THE_SAME}",
+    ),
 )
-"""What is offered; results cannot be held yet."""
-
-_NO_RESULTS = f"Results cannot be held yet. {_ALL_THE_SAME}"
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class TapRow:
     def stop_says(self) -> str:
         """What it means where the tap stops now."""
         says = {choice.value: choice.says for choice in STOP_CHOICES}
-        return says.get(self.tap.stop_at, _NO_RESULTS)
+        return says[self.tap.stop_at]
 
     @property
     def name(self) -> str:
@@ -160,7 +167,6 @@ def _list(rows: Sequence[TapRow], now_ms: int) -> dict[str, object]:
         "ended_count": len(ended),
         "version": version(rows),
         "now_ms": now_ms,
-        "stops_at": STOPS_AT,
         "stop_choices": STOP_CHOICES,
         "most_sessions": MOST_SESSIONS,
     }

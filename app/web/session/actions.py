@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, PlaygroundError
-from app.engine.decisions import DecisionRequest
+from app.engine.decisions import DecisionRequest, ResultDecision
 from app.engine.settings import settings_from
 from app.protocols.raw_json import Quoted
 from app.render.environment import toast
@@ -63,6 +63,20 @@ async def decide(request: Request) -> Response:
         return _decision_answer(request, outcomes, 200 if outcomes[0]["ok"] else 409)
     await site.engine.runner.decide(session_id, call_id, wanted)
     return answer(request, {"ok": True, "call": call_id}, location=_no_htmx(request))
+
+
+async def decide_result(request: Request) -> Response:
+    """POST /sessions/ID/calls/CALL/result: what an agent sent of a call goes on to the provider as
+    it is, or as `text`, as an error or not."""
+    params, body = request.path_params, await body_of(request)
+    text = body.text("text").replace("\r\n", "\n") if "text" in body.data else None
+    wanted = ResultDecision(body.text("digest"), text, body.flag("is_error"))
+    if text is None and wanted.is_error:
+        raise BadInput(
+            "is_error needs the text that is the error; without both the result is as it is."
+        )
+    await site_of(request).engine.runner.decide_result(params["id"], params["call"], wanted)
+    return answer(request, {"ok": True, "call": params["call"]}, location=_no_htmx(request))
 
 
 def asked(body: Body, *path: int) -> DecisionRequest:

@@ -1,0 +1,283 @@
+"""Results that are held on their way to the provider: nothing of one leaves before it is decided,
+and what was decided of it holds in every later request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import Conflict, PlaygroundError, Refused
+from app.core.events import CallEnded, CallProgressed, ClientGone, RequestReceived, RequestSent
+from app.core.session import Session
+from app.engine.decisions import ResultDecision
+from app.engine.engine import Engine
+from app.tap.exchange import AgentExchange
+from app.tap.recording import AgentSessions
+from app.tap.relay import STOPPED, Exchange
+from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.tap.agent import FakeAgent, taps_of
+from tests.tap.tapping import FORECAST, MOST_SLOWLY, WEATHER, both
+from tests.tap.test_holding import BASH, READ, stopping, waiting
+
+pytestmark = pytest.mark.anyio
+
+LATER = 10
+
+
+@pytest.mark.parametrize("protocol", MOST_SLOWLY)
+@pytest.mark.parametrize(
+    "stream", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["stream", "whole"]
+)
+async def test_an_edited_result_is_still_edited_ten_turns_later(
+    tmp_path: Path, protocol: str, stream: bool
+) -> None:
+    """The provider gets, byte for byte, what it would get had the agent's tool said so."""
+    async with both(tmp_path, protocol) as (agent, door):
+        await door.stop_at("results")
+        session_id = await begun(
+            agent, [FORECAST], rules=ALLOW_ALL, profile=door.profile(), stream=stream
+        )
+        await agent.runner.prompt(session_id, WEATHER)
+        held = await door.held()
+        assert (held.state, len(held.turns), held.call("1.1").status) == ("waiting", 1, "running")
+        await door.decide_result("1.1", "Snow.")
+        await door.stop_at("nothing")
+        for _ in range(LATER):
+            await rested(agent, session_id)
+            await agent.runner.prompt(session_id, "Thank you.")
+        own = await rested(agent, session_id)
+        (session,) = await door.sessions()
+    assert len(own.turns) == len(session.turns) == LATER + 2
+    assert "Snow" in own.turns[1].text
+    for ours, theirs in zip(own.turns, session.turns, strict=True):
+        assert theirs.request.body == ours.request.body.replace("Rain.", "Snow.")
+    (call,) = session.calls()
+    assert (call.result and call.result.text) == "Snow."
+    assert (call.real and call.real.text) == "Rain."
+    assert not session.marks
+
+
+# The agent is a FakeAgent: what goes on to the provider is its exchange's `body`, or what it sent.
+
+
+async def called(agent: FakeAgent, *calls: Any) -> None:
+    """It has asked, and runs these calls."""
+    await agent.answer(await agent.ask("List the files."), *calls)
+
+
+async def returning(
+    engine: Engine, agent: FakeAgent, *results: Any, held: int = 1
+) -> tuple[Exchange, asyncio.Task[Any], Session]:
+    """Its next request, with these results, waits for decisions on so many of them."""
+    exchange = agent.exchange(*results)
+    task = asyncio.create_task(exchange.begin())
+    return exchange, task, await waiting(engine, agent, held)
+
+
+async def let_pass(engine: Engine, session: Session, call_id: str, text: str | None = None) -> None:
+    digest = session.call(call_id).digest
+    await engine.runner.decide_result(session.id, call_id, ResultDecision(digest, text))
+
+
+async def leaves(task: asyncio.Task[Any], exchange: Exchange) -> None:
+    """What the relay does where the client goes."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await exchange.leave()
+
+
+def has_gone(session: Session) -> bool:
+    return session.received_gone
+
+
+def sent_results(session: Session, turn: int) -> list[str]:
+    """What the provider was told of calls with a request."""
+    blocks = json.loads(session.turns[turn].request.body)["messages"][-1]["content"]
+    return [block["content"] for block in blocks if block["type"] == "tool_result"]
+
+
+async def test_nothing_of_a_held_result_goes_on_before_it_is_decided(tmp_path: Path) -> None:
+    """What is let pass as it is leaves every byte of the request as it came."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH, READ)
+        results = agent.result("Bash", "a.txt"), agent.result("Read", "Hello.", is_error=True)
+        exchange, task, session = await returning(engine, agent, *results, held=2)
+        held = [call.real and (call.real.text, call.real.is_error) for call in session.waiting]
+        assert held == [("a.txt", False), ("Hello.", True)]
+        log = await engine.log.events(session.id)
+        assert len(events_of(log, RequestSent)) == 1
+        with pytest.raises(Conflict):
+            await engine.runner.decide_result(session.id, "1.0", ResultDecision("0" * 64, "b"))
+        await let_pass(engine, session, "1.1")
+        assert not task.done()
+        await let_pass(engine, session, "1.0")
+        await asyncio.wait_for(task, 20)
+        assert exchange.body is None
+        with pytest.raises(Conflict):
+            await let_pass(engine, session, "1.0", "too late")
+        await agent.answer(exchange, "There is a.txt.")
+        log = await engine.log.events(session.id)
+    kinds = [type(logged.event) for logged in log]
+    assert kinds.index(CallEnded) < len(kinds) - kinds[::-1].index(RequestSent)
+    assert [event.real for event in events_of(log, CallEnded)] == [None, None]
+
+
+async def test_only_errors_are_held(tmp_path: Path) -> None:
+    """Results beside one that is held are in the log at once, and go on with it."""
+    async with stopping(tmp_path, "errors") as (engine, agent):
+        await called(agent, BASH, READ)
+        results = agent.result("Bash", "a.txt"), agent.result("Read", "No.", is_error=True)
+        exchange, task, session = await returning(engine, agent, *results)
+        assert [call.id for call in session.waiting] == ["1.1"]
+        assert session.call("1.0").status == "done"
+        await let_pass(engine, session, "1.1", "It is empty.")
+        await asyncio.wait_for(task, 20)
+        assert b"No." not in (exchange.body or b"")
+        assert sent_results(session, 1) == ["a.txt", "It is empty."]
+        await agent.answer(exchange, "It is empty.", BASH)
+        exchange = await agent.ask(agent.result("Bash", "b.txt"))
+        assert b"It is empty." in (exchange.body or b"")
+
+
+async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: Path) -> None:
+    """Decided while it was away, the result goes on at once when it comes."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        exchange, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await leaves(task, exchange)
+        assert has_gone(session)
+        assert session.state == "waiting"
+        exchange = agent.exchange()
+        task = asyncio.create_task(exchange.begin())
+        while has_gone(session):
+            await asyncio.sleep(0)
+        await leaves(task, exchange)
+        await let_pass(engine, session, "1.0", "b.txt")
+        exchange = agent.exchange()
+        await asyncio.wait_for(exchange.begin(), 20)
+        assert sent_results(session, 1) == ["b.txt"]
+        log = await engine.log.events(session.id)
+        assert len(await engine.log.tapped(agent.tap.id, 9)) == 1
+    assert len(events_of(log, CallProgressed)) == 1
+    assert len(events_of(log, RequestReceived)) == 4
+    assert len(events_of(log, ClientGone)) == 2
+
+
+async def test_another_result_is_another_card_and_another_prompt_makes_it_void(
+    tmp_path: Path,
+) -> None:
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        exchange, task, before = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        digest = before.call("1.0").digest
+        await leaves(task, exchange)
+        agent.messages.pop()
+        exchange, task, session = await returning(engine, agent, agent.result("Bash", "b.txt"))
+        while session.call("1.0").digest == digest:
+            await asyncio.sleep(0)
+        with pytest.raises(Conflict):
+            await engine.runner.decide_result(session.id, "1.0", ResultDecision(digest))
+        await leaves(task, exchange)
+        agent.messages.pop()
+        await agent.ask("Something else.")
+        assert session.call("1.0").status == "interrupted"
+        with pytest.raises(Refused):
+            await let_pass(engine, session, "1.0")
+
+
+async def test_two_at_once_are_two_and_the_result_of_both_is_decided_once(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        other = agent.exchange()
+        assert isinstance(other, AgentExchange)
+        beside = asyncio.create_task(other.begin())
+        while not other.behind:
+            await asyncio.sleep(0)
+        await let_pass(engine, session, "1.0", "b.txt")
+        await asyncio.wait_for(asyncio.gather(task, beside), 20)
+        assert b"a.txt" not in (other.body or b"a.txt")
+        assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
+
+
+async def test_what_an_agent_asks_on_the_side_has_the_edited_result(tmp_path: Path) -> None:
+    """Claude Code has its history put together by a request with another system prompt."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        agent.ids = {"x-claude-code-session-id": "s-1"}
+        await called(agent, BASH)
+        exchange, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await let_pass(engine, session, "1.0", "b.txt")
+        await asyncio.wait_for(task, 20)
+        await agent.answer(exchange, "There is b.txt.")
+        agent.system, agent.tools = "You sum up.", ()
+        side = await agent.ask("Sum up.")
+        assert b"a.txt" not in (side.body or b"a.txt")
+        assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
+
+
+async def test_stop_refuses_what_waits_and_nothing_is_decided(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await engine.runner.stop(session.id)
+        with pytest.raises(Refused, match=STOPPED):
+            await asyncio.wait_for(task, 20)
+        assert (session.state, session.received_gone) == ("interrupted", True)
+        with pytest.raises(Refused):
+            await let_pass(engine, session, "1.0")
+        await engine.runner.resume(session.id)
+        assert session.state == "waiting"
+        again = asyncio.create_task(agent.exchange().begin())
+        await let_pass(engine, session, "1.0")
+        await asyncio.wait_for(again, 20)
+        assert len(session.turns) == 2
+
+
+async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        task.cancel()
+    for text in ("b.txt", None):
+        async with running(tmp_path) as engine:
+            agent.sessions = AgentSessions(engine, taps_of(engine), b"key")
+            if text is not None:
+                session = await waiting(engine, agent, 1)
+                await let_pass(engine, session, "1.0", text)
+            exchange = agent.exchange()
+            await asyncio.wait_for(exchange.begin(), 20)
+            assert b"a.txt" not in (exchange.body or b"a.txt")
+            await exchange.leave()
+            async with engine.sessions.holding(session.id) as live:
+                assert sent_results(live.session, -1) == ["b.txt"]
+                assert not live.session.marks
+
+
+async def test_no_result_goes_on_where_that_it_waits_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stopping(tmp_path, "results") as (_, agent):
+        await called(agent, BASH)
+
+        def fail(*_: Any, **__: Any) -> Any:
+            raise ValueError("It breaks.")
+
+        monkeypatch.setattr("app.tap.recording.holding_events", fail)
+        exchange = agent.exchange(agent.result("Bash", "a.txt"))
+        with pytest.raises(ValueError, match="It breaks"):
+            await exchange.begin()
+        assert exchange.holds  # so the relay refuses it
+
+
+async def test_what_is_not_held_is_refused(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "nothing") as (engine, agent):
+        await called(agent, BASH)
+        (session_id,) = await engine.log.tapped(agent.tap.id, 1)
+        for call_id in ("1.0", "9.9"):
+            with pytest.raises(PlaygroundError):
+                await engine.runner.decide_result(session_id, call_id, ResultDecision("0" * 64))
