@@ -52,6 +52,11 @@ def is_bfcl(text: str) -> bool:
     return first.startswith("{") and all(f'"{name}"' in first for name in ("id", "question"))
 
 
+def needs_answers(text: str) -> bool:
+    """Whether the answers of a file of questions stand in a file of their own."""
+    return re.search(r'"id":\s*"[^"]*relevance', text.lstrip().partition("\n")[0]) is None
+
+
 def read_bfcl(questions: str, answers: str, name: str = "BFCL") -> ImportedBatch:
     """The cases of a file of `questions` with its `answers` ("" for none). BadInput where a line
     is no JSON; a case that is no single turn, or has no answer it needs, is left out."""

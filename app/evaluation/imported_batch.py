@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.evaluation.spec import Spec
+
+ReadFile = Callable[[str], str]
+"""The text of a file by the name that a batch gives it, relative to its own. BadInput where it
+cannot be read."""
 
 
 @dataclass(frozen=True)

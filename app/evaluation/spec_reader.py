@@ -60,12 +60,16 @@ _CASE = (
 
 def read_spec(text: str) -> Spec:
     """The batch that a text spells as JSON (comments are left out) or YAML; BadInput otherwise."""
+    return spec_from_data(parse_spec(text))
+
+
+def parse_spec(text: str) -> Any:
+    """The value of a text as JSON or YAML; BadInput otherwise."""
     text = text.removeprefix("\ufeff")
     try:
-        data = json_value(text)[0] if text.lstrip()[:1] in ("{", "[") else yaml_value(text)
+        return json_value(text)[0] if text.lstrip()[:1] in ("{", "[") else yaml_value(text)
     except Unreadable as error:
         raise BadInput(f"The SPEC cannot be read. {error}") from None
-    return spec_from_data(data)
 
 
 def spec_from_data(data: Any, *, allow: Iterable[str] = ()) -> Spec:
