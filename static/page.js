@@ -32,6 +32,18 @@ const actions = {
   drawer(button) {
     togglePanel(button.dataset.drawer);
   },
+  unfold(link) {
+    const panel = $(link.hash.slice(1));
+    panel.open = true;
+    typeInto(panel);
+    panel.scrollIntoView({ block: "nearest" });
+  },
+  example(button) {
+    const field = $("prompt");
+    field.value = button.textContent;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    field.focus();
+  },
   present() {
     present();
   },

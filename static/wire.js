@@ -67,5 +67,5 @@ document.addEventListener("click", async (event) => {
 
 // What was asked for below a long list comes into sight.
 document.addEventListener("htmx:after:swap", (event) => {
-  if (event.detail.ctx?.target?.id === "raw") inSight(event.detail.ctx.target);
+  if (event.detail?.ctx?.target?.id === "raw") inSight(event.detail.ctx.target);
 });

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +136,17 @@ def demo(name: str) -> Demo:
         if candidate.name == name:
             return candidate
     raise NotFound(f"There is no demo {name!r}.")
+
+
+def example_prompts(tools: Collection[str]) -> Sequence[str]:
+    """Up to three prompts that the tools of these names can be asked with."""
+    prompts = [
+        demo.prompt
+        for demo in DEMOS
+        if demo.prompt and "[[" not in demo.prompt and not demo.own and not demo.files
+        if set(demo.tools) <= set(tools)
+    ]
+    return list(dict.fromkeys(prompts))[:3] or ["What can you do, and with which tools?"]
 
 
 async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[str, str]:

@@ -128,6 +128,8 @@ def test_the_other_keys(server: Server, tab: Tab) -> None:
     session_id = server.session()
     tab.open(session_id)
     keyboard = tab.page.keyboard
+    expect(tab.find("#prompt")).to_be_focused()  # a new session is there to be asked
+    tab.find("#prompt").blur()
     keyboard.press("/")
     expect(tab.find("#search")).to_be_focused()
     keyboard.press("Escape")

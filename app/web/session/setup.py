@@ -24,6 +24,7 @@ from app.engine.sessions import LiveSession
 from app.render.environment import partial
 from app.render.limits import LIFTED
 from app.render.view import View
+from app.web.demos import example_prompts
 from app.web.forms import Body, json_of
 from app.web.providers import in_groups, profile_group
 from app.web.session.requests import drawable
@@ -334,6 +335,7 @@ def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surr
         wires=WIRES,
         own=drawable(notes_alone(engine, live.session)),
         unpriced=why_unknown(settings.profile, settings.model or settings.profile.model),
+        examples=example_prompts({tool.name for tool in settings.tools}),
     )
 
 

@@ -45,7 +45,7 @@ class Surroundings:
     they were at their `rules_version`. `forked` is whether there are
     forks of it. `code` is what the Code tab shows, None where another is open; `raw` is what stands
     below the wire's rows, as HTML. With `wire_late` these are no part of the page: it asks for
-    them when they are looked at.
+    them when they are looked at. `examples` are prompts that suit its tools.
     """
 
     profiles: Sequence[Profile] = ()
@@ -68,6 +68,7 @@ class Surroundings:
     code: ShownCode | None = None
     raw: str = ""
     wire_late: bool = False
+    examples: Sequence[str] = ()
 
 
 def session_page(env: Environment, view: View, around: Surroundings) -> str:
@@ -102,6 +103,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         provider_line=provider_line(view.settings.profile),
         bounds=bounds(view.session, around.unpriced),
         session_id=view.session.id,
+        examples=around.examples,
     )
 
 
@@ -278,13 +280,10 @@ def offered_tools(library: Sequence[Tool], settings: Settings) -> OfferedTools:
         for tool in settings.tools
         if tool.name not in known
     ]
-    if len(rows) <= MANY_TOOLS:
-        flat = [("Tools", [row for _, row in rows])] if rows else []
-        return OfferedTools(flat, len(rows), many=False)
     groups: dict[str, list[ToolRow]] = {}
     for title, row in rows:
         groups.setdefault(title, []).append(row)
-    return OfferedTools([*groups.items()], len(rows), many=True)
+    return OfferedTools([*groups.items()], len(rows), many=len(rows) > MANY_TOOLS)
 
 
 def group_of(tool: Tool) -> str:
