@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import Tool
+from app.evaluation.builtin_suite import builtin_suite, suite_scenario
 from app.evaluation.calls_made import NO_TOOL, value_problem
 from app.evaluation.findings import likeness
 from app.evaluation.report import BatchReport, make_report
@@ -326,6 +327,34 @@ def test_an_enum_without_the_words_of_the_prompts_is_named() -> None:
         ('"eu"', 61, ""),
         ('"EU"', 5, "not in enum"),
     ]
+
+
+def test_the_scripts_of_the_built_in_suite_show_its_twins_and_enums() -> None:
+    suite = builtin_suite()
+    scripts = {
+        (each["model"], each["prompt"]): each["turns"]
+        for each in json.loads(suite_scenario())["scenarios"]
+    }
+    models = {model.label: model.model for model in suite.models}
+    keys = suite.keys()
+    results = []
+    for key in keys:
+        turns = scripts[models[key.model], suite.by_id[key.case].prompt]
+        calls = [
+            CallMade(call["name"], json.dumps(call["arguments"]))
+            for turn in turns
+            for call in turn.get("calls", ())
+        ]
+        results.append(run(key, "passed" if key.model == "right" else "failed", *calls))
+    report = make_report(suite, results)
+    named = {(finding.kind, *finding.tools, finding.argument) for finding in report.findings}
+    assert {
+        ("twins", "search_archive", "search_orders", ""),
+        ("enum_words", "count_servers", "region"),
+        ("enum_words", "open_ticket", "priority"),
+    } <= named
+    (comparison,) = report.comparisons
+    assert (comparison.a, comparison.b, comparison.verdict) == ("right", "wrong", "worse")
 
 
 def test_a_value_of_an_enum_that_the_prompts_do_not_say_is_named() -> None:
