@@ -284,7 +284,7 @@ def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="extend",
         default=[],
         metavar="WHAT",
-        help="recordings, results, thinking, images",
+        help="recordings, results, thinking, images, beside",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
     parser.add_argument(

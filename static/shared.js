@@ -10,10 +10,24 @@
     document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
   });
 
-  const packed = Uint8Array.from(atob($("data").textContent), (one) => one.charCodeAt(0));
+  // Of several sessions the address says which is shown; another one is shown by a new start.
+  const number = Number(/^#session-(\d+)$/.exec(location.hash)?.[1] ?? 1) - 1;
+  const which = $("which") && $(`data-${number}`) ? number : 0;
+  const data = which ? $(`data-${which}`) : $("data");
+  if (which) document.querySelector("#track svg").replaceWith($(`bar-${which}`).content);
+  if ($("which")) {
+    $("which").value = which;
+    $("which").addEventListener("change", (event) => {
+      location.hash = `session-${Number(event.target.value) + 1}`;
+    });
+    addEventListener("hashchange", () => location.reload());
+    $("which").disabled = false;
+  }
+
+  const packed = Uint8Array.from(atob(data.textContent), (one) => one.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const told = JSON.parse(await new Response(unpacked).text());
-  $("data").remove();
+  data.remove();
 
   // Blocks ------------------------------------------------------------------------------------
 
@@ -70,6 +84,7 @@
   // Replay ------------------------------------------------------------------------------------
 
   const { frames, duration, marks } = told;
+  $("playhead").max = duration;
   let shown = frames.length - 1;
   let clock = duration;
   let playing = false;

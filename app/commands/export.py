@@ -29,7 +29,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"playground: {warning}", file=sys.stderr)
     path = readable_database(arguments.db or config.default_db())
     redacted = redact_bundle(
-        asyncio.run(_read_session(path, arguments.session)),
+        asyncio.run(_read_session(path, arguments.session, arguments.form)),
         Keys(simulator_key=config.read_token(path) or "").secrets(),
         config.env_values(Path.cwd(), arguments.env_file),
         arguments.without,
@@ -39,14 +39,14 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _read_session(path: Path, session_id: str) -> SessionBundle:
+async def _read_session(path: Path, session_id: str, form: str) -> SessionBundle:
     database = await Database.open(path, owner=False)
     try:
         if await database.is_empty():
             raise NotFound(f"There is no session {session_id[:80]!r}.")
         owner = owner_of(path)
         here = owner.url if owner is not None and owner.url else DEFAULT_BASE
-        return await read_bundle_from(await Log.open(database), session_id, here)
+        return await read_bundle_from(await Log.open(database), session_id, here, form)
     finally:
         await database.close()
 

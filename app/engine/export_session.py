@@ -14,7 +14,12 @@ from app.core.events import Logged
 from app.core.reducer import fold
 from app.core.session import Session
 from app.exchange.bundle import DEFAULT_BASE, PageAssets, RecordedChunk, Recording, SessionBundle
-from app.exchange.session_redaction import RedactedBundle, omit, redact_session
+from app.exchange.session_redaction import (
+    RedactedBundle,
+    omit,
+    redact_session,
+    secret_values,
+)
 from app.render.environment import environment, join_styles
 from app.secrets.names import may_name_secret
 from app.secrets.redaction import SHORTEST
@@ -26,16 +31,20 @@ if TYPE_CHECKING:
 
 
 async def read_bundle(
-    engine: Engine, session_id: str, base_url: str = DEFAULT_BASE
+    engine: Engine, session_id: str, base_url: str = DEFAULT_BASE, form: str = ""
 ) -> SessionBundle:
     """All that is kept of a session; NotFound where there is none. `base_url` is where this server
-    listens."""
+    listens, `form` the one that it is for."""
     async with engine.sessions.holding(session_id):
-        return await read_bundle_from(engine.log, session_id, base_url)
+        return await read_bundle_from(engine.log, session_id, base_url, form)
+
+
+WITH_BESIDE = ("html",)
+"""The forms that have room for what an agent did beside a session."""
 
 
 async def read_bundle_from(
-    log: Log, session_id: str, base_url: str = DEFAULT_BASE
+    log: Log, session_id: str, base_url: str = DEFAULT_BASE, form: str = ""
 ) -> SessionBundle:
     """The same by the database alone; `base_url` is where its server listens. What is written
     meanwhile breaks nothing: the ends of the recordings are read before their bytes, and those
@@ -56,8 +65,18 @@ async def read_bundle_from(
             number, by_number[number], end.clean, tuple(end.masked), end.sha256
         )
     title, parent, created_ms = summary.title, summary.parent, summary.created_ms
+    beside = await log.below(session_id) if form in WITH_BESIDE and session.tapped else ()
     return SessionBundle(
-        session, title, events, recordings, tuple(tags), parent, created_ms, look(), base_url
+        session,
+        title,
+        events,
+        recordings,
+        tuple(tags),
+        parent,
+        created_ms,
+        look(),
+        base_url,
+        [await read_bundle_from(log, each, base_url) for each in beside],
     )
 
 
@@ -69,16 +88,34 @@ def redact_bundle(
 ) -> RedactedBundle:
     """What leaves of `whole`: without what is `left_out`, then without `secrets`, the values of the
     variables `private` and all that looks like a secret. Takes seconds for a large session."""
-    hidden = {value for name, value in private.items() if is_private(name, value, whole.session)}
+    everything = [whole, *whole.beside]
+    hidden = {
+        value
+        for name, value in private.items()
+        if any(is_private(name, value, each.session) for each in everything)
+    }
     names = frozenset(left_out)
-    known = frozenset({*secrets, *hidden})
+    # What is a secret by its place in one of the sessions is one in the others.
+    shapes = [secret_values(each) for each in everything] if whole.beside else []
+    known = frozenset({*secrets, *hidden}.union(*shapes))
     seq = whole.session.seq
     asked = _RedactionRequest(
         whole.session.id, seq, names, known, whole, whole.log, whole.recordings
     )
     done = _redact_cached(asked)
-    bundle = replace(done.bundle, look=whole.look, base_url=whole.base_url)
-    return replace(done, bundle=bundle)
+    others = [redact_session(each, known) for each in omit(whole, names).beside]
+    bundle = replace(
+        done.bundle,
+        look=whole.look,
+        base_url=whole.base_url,
+        beside=[each.bundle for each in others],
+    )
+    marks = [
+        replace(mark, where=f"{other.bundle.title or 'a session beside it'}: {mark.where}")
+        for other in others
+        for mark in other.marks
+    ]
+    return replace(done, bundle=bundle, marks=[*done.marks, *marks])
 
 
 @dataclass(frozen=True)

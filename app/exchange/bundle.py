@@ -56,7 +56,9 @@ class SessionBundle:
 
     `session` is folded from `log`. `title`, `tags` and `parent` are the library's. `look` is for
     the forms that are pages, None where none is asked for. `base_url` is where the server listens
-    whose simulator answers again what the simulator answered.
+    whose simulator answers again what the simulator answered. `beside` are the sessions that its
+    agent had beside it, sub-agents and requests on the side, the oldest first, where a form has
+    room for them.
     """
 
     session: Session
@@ -68,6 +70,7 @@ class SessionBundle:
     created_ms: int = 0
     look: PageAssets | None = None
     base_url: str = DEFAULT_BASE
+    beside: Sequence[SessionBundle] = ()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -25,11 +25,11 @@ from markupsafe import Markup
 from app.core.errors import BadInput
 from app.core.events import RequestSent
 from app.exchange import session_json
-from app.exchange.bundle import ExportFile, SessionBundle, file_name
+from app.exchange.bundle import ExportFile, PageAssets, SessionBundle, file_name
 from app.render.blocks import ancestors, block
 from app.render.call_status import call_block
 from app.render.replay import Fixed, Player, replay
-from app.render.replay_timeline import drawing, reel
+from app.render.replay_timeline import Drawing, drawing, reel
 
 MOST_MEMORY = 64 * 1024 * 1024
 _LINES = b'<script type="text/plain" id="lines">'
@@ -48,10 +48,43 @@ _ROOT = re.compile(r'<[a-z0-9]+ id="([^"]*)"')
 """What blocks.frame_html writes; a block's root bears its id first."""
 
 
+@dataclass(frozen=True)
+class PackedSession:
+    """One of the sessions of a file: what its script unpacks, and its name among them."""
+
+    name: str
+    data: str
+    bar: Drawing
+    duration: int
+
+
 def write(bundle: SessionBundle) -> ExportFile:
-    """The file; its name is made from the title."""
+    """The file; its name is made from the title. It shows one session at a time: the first is the
+    one that was asked for, then come those `beside` it."""
     assert bundle.look is not None
     look, session = bundle.look, bundle.session
+    sessions = [_packed(each, look) for each in (bundle, *bundle.beside)]
+    html = look.env.get_template("shared.html").render(
+        title=bundle.title or "Session",
+        made_by=look.made_by,
+        sessions=sessions,
+        session=session,
+        tags=bundle.tags,
+        policy=_policy(look.styles, look.script),
+        styles=Markup(look.styles),
+        script=Markup(look.script),
+        lines=_compress(session_json.write_session(bundle).data),
+    )
+    name = file_name(bundle.title, "html")
+    notes = [_BESIDE] if bundle.beside else []
+    return ExportFile(name, "text/html", html.encode("utf-8", "replace"), notes)
+
+
+_BESIDE = "Whoever imports the file gets the session itself, without those beside it."
+
+
+def _packed(bundle: SessionBundle, look: PageAssets) -> PackedSession:
+    session = bundle.session
     calls = frozenset(call_block(call.id) for call in session.calls())
     fixed = Fixed(session.id, bundle.title, session.updated_ms, live=False, expanded=calls)
     chunks = {
@@ -83,21 +116,12 @@ def write(bundle: SessionBundle) -> ExportFile:
         "long": [],
     }
     payload["long"] = list(long)
-    html = look.env.get_template("shared.html").render(
-        title=bundle.title or "Session",
-        made_by=look.made_by,
-        bar=drawing(recorded.segments, recorded.clock.duration),
-        duration=recorded.clock.duration,
-        session=session,
-        tags=bundle.tags,
-        policy=_policy(look.styles, look.script),
-        styles=Markup(look.styles),
-        script=Markup(look.script),
-        data=base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
-        lines=_compress(session_json.write_session(bundle).data),
+    return PackedSession(
+        bundle.title or "Session",
+        base64.b64encode(zlib.compress(_json(payload), 9)).decode("ascii"),
+        drawing(recorded.segments, recorded.clock.duration),
+        recorded.clock.duration,
     )
-    name = file_name(bundle.title, "html")
-    return ExportFile(name, "text/html", html.encode("utf-8", "replace"))
 
 
 def lines_of(page: bytes) -> bytes:

@@ -74,11 +74,11 @@ def redact_session(
 
     Applying it twice changes nothing.
     """
-    known = Redactor([*secrets, *(_secret_values(bundle) if shapes else ())])
+    known = Redactor([*secrets, *(secret_values(bundle) if shapes else ())])
     return _SessionRedactor(bundle, known, shapes).done()
 
 
-def _secret_values(bundle: SessionBundle) -> set[str]:
+def secret_values(bundle: SessionBundle) -> set[str]:
     """The values that are looked for everywhere: keys of known makes, and what looks like a secret
     and is long enough to stand nowhere by chance. What the session is made of is none of them."""
     values: set[str] = set()
@@ -344,6 +344,7 @@ OMITTABLE: Mapping[str, str] = {
     "results": "what the tools returned, and the bodies of the requests, which repeat it",
     "thinking": "what the model thought, the bytes of the answers and the bodies of the requests",
     "images": "images, and the bodies of the requests, which repeat them",
+    "beside": "what an agent did beside it: its sub-agents and requests on the side",
 }
 """What can be left out, by name, and what goes with it."""
 
@@ -360,6 +361,7 @@ def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:
             raise BadInput(f"{name[:40]!r} cannot be left out; there is {there}.")
     if not names:
         return bundle
+    beside = () if "beside" in names else [omit(each, names) for each in bundle.beside]
     log: list[Logged] = []
     thinking: set[int] = set()  # the parts of the open turn that are thoughts
     for logged in bundle.log:
@@ -371,7 +373,7 @@ def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:
         log.append(replace(logged, event=_omit_from(event, names, thinking)))
     recordings = {} if _BYTES & set(names) else bundle.recordings
     session = fold(bundle.session.id, log)
-    return replace(bundle, log=log, session=session, recordings=recordings)
+    return replace(bundle, log=log, session=session, recordings=recordings, beside=beside)
 
 
 def _omit_from(event: Event, names: Collection[str], thinking: Collection[int]) -> Event:

@@ -474,6 +474,12 @@ class Log:
         rows = await self._db.rows(_OF_TAP.format("?"), (tap, limit))
         return [row[0] for row in rows]
 
+    async def below(self, session: str) -> list[str]:
+        """The sessions that the agent of `session` had beside it, and those beside these, without
+        what is deleted; the oldest first."""
+        rows = await self._db.rows(_BELOW, (session, session))
+        return [row[0] for row in rows]
+
     async def sessions_of_taps(
         self, taps: Sequence[str], limit: int
     ) -> Mapping[str, Sequence[Summary]]:
@@ -593,6 +599,16 @@ _DENIED = f"""
     FROM denied JOIN made USING (session, call) ORDER BY denied.pos DESC LIMIT ?
 """  # noqa: S608
 """Each is looked through once, however many there are of both."""
+
+_BELOW = """
+    WITH RECURSIVE beside (id) AS (
+        SELECT ?
+        UNION SELECT sessions.id FROM sessions JOIN beside ON sessions.above = beside.id
+        WHERE sessions.own AND sessions.deleted_ms IS NULL
+    )
+    SELECT id FROM sessions JOIN beside USING (id) WHERE id != ? ORDER BY created_ms, id LIMIT 200
+"""
+"""What came from elsewhere may name one another: UNION takes each once."""
 
 _OF_TAP = """
     SELECT id FROM sessions WHERE tap = {} AND tap != '' AND own AND deleted_ms IS NULL

@@ -74,7 +74,11 @@ async def share(request: Request) -> Response:
         redacted.bundle.title,
         EXPORTS,
         chosen,
-        OMITTABLE,
+        {
+            name: words
+            for name, words in OMITTABLE.items()
+            if name != "beside" or whole.beside or name in left_out
+        },
         left_out,
         counts(redacted.bundle),
         redacted.marks,
@@ -90,7 +94,7 @@ async def _write_export(
 ) -> tuple[SessionBundle, RedactedBundle, ExportFile]:
     engine = site_of(request).engine
     here = str(request.base_url).rstrip("/")
-    whole = await read_bundle(engine, request.path_params["id"], here)
+    whole = await read_bundle(engine, request.path_params["id"], here, form)
     # In a thread, for a large session takes seconds.
     redacted = await asyncio.to_thread(_masked, engine, whole, left_out)
     return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.bundle)
@@ -265,6 +269,7 @@ def counts(bundle: SessionBundle) -> list[tuple[str, str]]:
         (len(tools_of(bundle)), "tool"),
         (len(bundle.log), "event"),
     ]
+    numbers += [(len(bundle.beside), "session beside it")] if bundle.beside else []
     counted = [(noun + "s", plural(number, noun)) for number, noun in numbers]
     recorded = sum(
         len(piece.data) for recording in bundle.recordings.values() for piece in recording.pieces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from app.core.events import PartEnded
 from app.exchange import html
 from tests.browser.windows import WIDE
 from tests.exchange.test_html import kept, unpressed
+from tests.factories import Log
 from tests.render.logs import STORIES
 
 SSE = b"".join(
@@ -71,3 +73,21 @@ def test_a_shared_file_plays_from_disk_without_a_request(browser: Browser, tmp_p
     expect(page.locator(".card .json").nth(1)).to_have_text(ended[1].text)
     assert trouble == []
     page.context.close()
+
+
+def test_a_file_of_several_sessions_shows_the_one_that_is_chosen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.html"
+    beside = kept(Log().start().prompt("Name it").request().end("stop").events, title="A title")
+    file.write_bytes(html.write(replace(kept(STORIES["waiting"], SSE), beside=[beside])).data)
+    page = browser.new_context(viewport=WIDE).new_page()
+    page.goto(file.as_uri())
+    expect(page.locator(".card")).to_have_count(3)
+    page.locator("#which").select_option("1")
+    expect(page.locator("#head h1")).to_have_text("A title")
+    expect(page.locator(".card")).to_have_count(0)
+    expect(page.locator("#which")).to_have_value("1")
+    page.go_back()
+    expect(page.locator(".card")).to_have_count(3)
+    page.close()

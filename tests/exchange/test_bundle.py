@@ -36,6 +36,7 @@ SIGNS = {
     "results": [RESULT],
     "thinking": [THOUGHT, base64.b64encode(THOUGHT.encode()).decode()],
     "images": [IMAGE.data],
+    "beside": [],  # a session as JSON Lines is one alone
 }
 
 

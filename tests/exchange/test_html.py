@@ -9,6 +9,7 @@ import random
 import re
 import string
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from app.core.tools import Content, ToolResult
 from app.engine.export_session import look
 from app.exchange import html, session_json
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from app.exchange.session_redaction import omit
 from tests.factories import Log
 from tests.render.logs import STORIES
 from tests.tables import each_row
@@ -154,3 +156,19 @@ def test_what_a_page_bears_is_unpacked_as_far_as_a_file_may_be_large(
     page = f'<script type="text/plain" id="lines">{packed(b" " * 100_000)}</script>'.encode()
     monkeypatch.setattr(session_json, "MAX_BYTES", 1_000)
     assert len(html.lines_of(page)) == 1_001
+
+
+def test_what_an_agent_did_beside_a_session_is_in_its_file_and_can_be_left_out() -> None:
+    beside = kept(Log().start().prompt("Name it").request().end("stop").events, title="A title")
+    one = replace(kept(STORIES["waiting"]), beside=[beside])
+    file = html.write(one)
+    page = file.data.decode()
+    assert unpacked(page) == unpacked(html.write(kept(STORIES["waiting"])).data.decode())
+    data = re.search(r'id="data-1">([^<]+)<', page)
+    assert data is not None
+    assert "Name it" in json.loads(zlib.decompress(base64.b64decode(data[1])))["page"]["flow"]
+    assert re.findall(r"<option value=\"\d\">\d\. ([^<]+)", page) == ["A story", "A title"]
+    assert [note for note in file.notes if "without those beside it" in note]
+    alone = html.write(omit(one, ["beside"]))
+    assert "data-1" not in alone.data.decode().partition("<script>")[0]
+    assert alone.notes == []

@@ -401,3 +401,27 @@ async def test_what_a_request_changed_is_shown_with_what_its_cache_says(tmp_path
             assert part in shown, part
         for number in (0, 1, 3):
             assert (await here.get(f"{path}/requests/{number}/changes", JSON)).status == 404
+
+
+async def test_a_run_is_shared_with_what_stands_below_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        here = Here(agent)
+        thread = {"x-claude-code-session-id": "s-1"}
+        agent.ids = thread
+        await agent.answer(await agent.ask("Look everywhere."), "I do.")
+        (top,) = await engine.log.tapped(agent.tap.id, 9)
+        agent.ids, agent.messages = {**thread, "x-claude-code-agent-id": "a-1"}, []
+        await agent.answer(await agent.ask("Look in b."), "sk-ant-api03-" + "s3cr3t" * 9)
+        assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
+        path = f"/sessions/{top}"
+        told = await here.json(f"{path}/export?as=html")
+        assert 'id="data-1"' in told["text"]
+        assert any(mark["where"].startswith("Look in b.: ") for mark in told["masked"])
+        for query in ("as=html&without=beside", "as=jsonl"):
+            told = await here.json(f"{path}/export?{query}")
+            assert "data-1" not in told["text"].partition("<script>")[0]
+            assert "Look in b." not in told["text"]
+        shown = words(await here.page(f"{path}/share?as=html"))
+        assert "1 session beside it" in shown
+        assert "Beside what an agent did beside it" in shown
