@@ -13,7 +13,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,12 +88,38 @@ def without_code(trees: Mapping[str, ast.Module]) -> int:
     return sum(all(isinstance(node, ast.Expr) for node in tree.body) for tree in trees.values())
 
 
+@lru_cache(maxsize=1)
+def walk(tree: ast.AST) -> Sequence[ast.AST]:
+    """All nodes, as `ast.walk` has them, in less of the time that tests/test_house.py takes."""
+    nodes = [tree]
+    for node in nodes:  # it grows
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                nodes.append(value)
+            elif isinstance(value, list):
+                nodes += [item for item in value if isinstance(item, ast.AST)]
+    return nodes
+
+
+@lru_cache(maxsize=1)
+def statements(tree: ast.Module) -> Sequence[ast.AST]:
+    """All statements of a module, without the expressions in them, which are most of a tree."""
+    return list(statements_below(tree))
+
+
+def statements_below(node: ast.AST) -> Iterator[ast.AST]:
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for below in getattr(node, part, ()):
+            yield below
+            yield from statements_below(below)
+
+
 def functions(
     trees: Mapping[str, ast.Module],
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """(module, function) of all functions and methods."""
     for name, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield name, node
 
@@ -101,7 +128,7 @@ def double_classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
     """Class names that mean more than one thing, with their modules."""
     places = defaultdict(list)
     for name, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name)
     return {
@@ -114,7 +141,7 @@ def bad_names(trees: Mapping[str, ast.Module]) -> list[str]:
     that speak of the user as "the person"."""
     result = []
     for name, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in walk(tree):
             match node:
                 case ast.Name(id=word, ctx=ast.Store()) | ast.arg(arg=word):
                     if word in BAD_VARIABLES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -64,17 +64,9 @@ def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below, without the expressions in them, which are most of a tree."""
-    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for below in getattr(node, part, ()):
-            yield below
-            yield from statements(below)
-
-
-def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     """(module, line) of every import, `from app import config` as `app.config`."""
-    for node in statements(tree):
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from ((one.name, node.lineno) for one in names)
@@ -88,7 +80,7 @@ def floor_errors(name: str, source: str) -> list[str]:
     """Imports that point up or sideways."""
     own = room(name.removesuffix(".py").replace("/", "."))
     found = []
-    for module, line in imports(parsed(source)):
+    for module, line in imports(structure.statements(parsed(source))):
         other = room(module)
         if not module.startswith("app.") or other == own or other.startswith("__"):
             continue
@@ -105,7 +97,7 @@ def purity_errors(name: str, source: str) -> list[str]:
         return []
     return [
         f"{name}:{line}: imports {module}"
-        for module, line in imports(parsed(source))
+        for module, line in imports(structure.statements(parsed(source)))
         if module.split(".")[0] in IMPURE and (own, module) not in SEEDED
     ]
 
@@ -114,7 +106,7 @@ def library_errors(name: str, source: str) -> list[str]:
     """Imports of a library outside the one module that may."""
     return [
         f"{name}:{line}: imports {module}"
-        for module, line in imports(parsed(source))
+        for module, line in imports(structure.statements(parsed(source)))
         if ONLY_IN.get(module.split(".")[0], name) != name
     ]
 
@@ -122,9 +114,9 @@ def library_errors(name: str, source: str) -> list[str]:
 def inner_import_errors(name: str, source: str) -> list[str]:
     """Imports inside functions, but for optional extras."""
     found = set()
-    for node in statements(parsed(source)):
+    for node in structure.statements(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for module, line in imports(node):
+            for module, line in imports(structure.statements_below(node)):
                 if module.split(".")[0] not in EXTRAS:
                     found.add(f"{name}:{line}: imports {module} inside a function")
     return sorted(found)
@@ -183,7 +175,7 @@ def wording_errors(name: str, source: str) -> list[str]:
     if name in FOREIGN or name.startswith("app/simulator/"):
         return []
     errors = []
-    for node in ast.walk(parsed(source)):
+    for node in structure.walk(parsed(source)):
         match node:
             case ast.Compare(left=left, comparators=others):
                 parts = [left, *others]
@@ -225,7 +217,7 @@ def within(place: str) -> str:
 def late_errors(name: str, source: str) -> list[str]:
     """A module that is put off and not imported beside it, for the type checker and for us."""
     put_off, imported = set(), set()
-    for node in statements(parsed(source)):
+    for node in structure.statements(parsed(source)):
         match node:
             case ast.Assign(value=ast.Call(ast.Name("Late"), [ast.Constant(value=str(module))])):
                 put_off.add((module, node.lineno))
@@ -265,15 +257,15 @@ rule is bound to their words."""
 
 def test_every_source_keeps_the_rules() -> None:
     """And no two of them import each other: reading them once takes most of the time."""
-    found, trees = [], {}
+    found, names, trees = [], [], {}
     for path in APP:
-        source = path.read_text()
-        trees[structure.module_of(path)] = parsed(source)
+        source, module = path.read_text(), structure.module_of(path)
+        trees[module] = parsed(source)
         found += [error for rule in SOURCE_RULES for error in rule(name_of(path), source)]
+        names += structure.bad_names({module: trees[module]})
     assert found == []
     assert structure.circles(trees) == []
     assert structure.double_classes(trees) == {}
-    names = structure.bad_names(trees)
     assert [name for name in names if not name.startswith(RENAMED_LATER)] == []
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 from app.core.events import Logged, SessionStarted
@@ -22,7 +23,12 @@ NOW_MS = 1_790_000_100_000
 _VOID = {"input", "br", "hr", "img", "meta", "link", "wbr"}
 
 
-@dataclass
+_ATTRIBUTE = r"""\s+([^\s"'<>/=]+)(?:=(?:"([^"]*)"|'([^']*)'))?"""
+_MARKUP = re.compile(rf"<(/?)([A-Za-z][A-Za-z0-9-]*)((?:{_ATTRIBUTE})*)\s*(/?)>|<!.*?>", re.DOTALL)
+_ATTRIBUTES = re.compile(_ATTRIBUTE)
+
+
+@dataclass(slots=True)
 class Node:
     """An element; `children` are elements and texts."""
 
@@ -38,7 +44,13 @@ class Node:
             left += [child for child in reversed(node.children) if isinstance(child, Node)]
 
     def find(self, id: str) -> Node | None:
-        return next((node for node in self.walk() if node.attributes.get("id") == id), None)
+        left = [self]  # `walk` would take a quarter of what the tests of frames cost
+        while left:
+            node = left.pop()
+            if node.attributes.get("id") == id:
+                return node
+            left += [child for child in node.children[::-1] if child.__class__ is Node]
+        return None
 
     @property
     def text(self) -> str:
@@ -50,37 +62,49 @@ class Node:
         return f"<{self.name}{attributes}>{inside}</{self.name}>"
 
 
-class _Parser(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open = [Node("root")]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        node = Node(tag, {name: value or "" for name, value in attrs})
-        self.open[-1].children.append(node)
-        if tag not in _VOID:
-            self.open.append(node)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in _VOID:
-            last = self.open.pop()
-            assert last.name == tag, f"</{tag}> closes <{last.name}>"
-
-    def handle_data(self, data: str) -> None:
-        here = self.open[-1].children
-        if here and isinstance(here[-1], str):
-            here[-1] += data
-        else:
-            here.append(data)
-
-
 def parse(html: str) -> Node:
-    """The tree of a fragment; every element must be closed."""
-    parser = _Parser()
-    parser.feed(html)
-    parser.close()
-    assert len(parser.open) == 1, f"<{parser.open[-1].name}> is left open"
-    return parser.open[0]
+    """The tree of a fragment: every element must be closed, every value quoted, every other `<`
+    escaped. The standard library's parser takes all there is, and three times as long."""
+    opened = [Node("root")]
+    at = 0
+    for markup in _MARKUP.finditer(html):
+        begin, end = markup.span()
+        if begin > at:
+            _add_text(opened[-1], html[at:begin])
+        at = end
+        closes, name, attributes, *_, closed_at_once = markup.groups()
+        if name is None:
+            continue
+        name = name.lower()
+        if closes:
+            if name not in _VOID:
+                last = opened.pop()
+                assert last.name == name, f"</{name}> closes <{last.name}>"
+            continue
+        node = Node(name, _attributes(attributes) if attributes else {})
+        opened[-1].children.append(node)
+        if name not in _VOID and not closed_at_once:
+            opened.append(node)
+    if at < len(html):
+        _add_text(opened[-1], html[at:])
+    assert len(opened) == 1, f"<{opened[-1].name}> is left open"
+    return opened[0]
+
+
+def _attributes(written: str) -> dict[str, str]:
+    return {
+        name.lower(): unescape(double or single)
+        for name, double, single in _ATTRIBUTES.findall(written)
+    }
+
+
+def _add_text(element: Node, written: str) -> None:
+    assert "<" not in written, f"no markup and not escaped: {written[:200]}"
+    text, here = unescape(written), element.children
+    if here and isinstance(here[-1], str):
+        here[-1] += text
+    else:
+        here.append(text)
 
 
 def roots(html: str) -> list[Node]:
