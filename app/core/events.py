@@ -116,6 +116,8 @@ class RequestSent:
     """A turn begins. `headers` and `body` are as sent, secrets masked; `choice` as it was in force.
 
     `recording` numbers the recordings of this session from 1 and joins the bytes that came back.
+    `continues`: all calls of the answer of that number were answered here in place of an agent, so
+    it goes on from that answer, and the agent gets both as one; 0 for all other requests.
     """
 
     recording: int
@@ -126,6 +128,7 @@ class RequestSent:
     body: str
     model: str = ""
     choice: ToolChoice = field(default_factory=ToolChoice)
+    continues: int = 0
 
 
 StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]
@@ -303,7 +306,9 @@ class CallDecided:
     `problems` what is wrong with that. `text` is the answer or the reason of a denial, `images` are
     part of an answer. `anyway`: a schema problem was seen; `lift`: the sandbox is lifted for this
     call. `rule` is the rule in words, `rule_id` its id, `fault` the name of what is staged.
-    `where`: a call that is run runs here, or at the agent that it was passed to."""
+    `where`: a call that is run runs here, or at the agent that it was passed to. Of an agent's call
+    that is answered or denied: the model reads that `here`, for the request that says it is made or
+    changed here; or the answer goes without the call, and the `agent` reads why."""
 
     call_id: str
     decision: Decision

@@ -122,7 +122,7 @@ def _messages(session: Session) -> Iterator[Message]:
             parts = prompt_parts(item.text, item.images, item.form)
             yield Message(item.role, parts, word, _mapping(item.form.get("own")))
         elif not item.dropped:
-            parts = tuple(_assistant_parts(item, origin(item, session.settings)))
+            parts = tuple(answer_parts(item, origin(item, session.settings)))
             if not parts:
                 continue
             yield Message("assistant", parts)
@@ -230,7 +230,8 @@ def _model(settings: Settings) -> str:
     return settings.model or settings.profile.model
 
 
-def _assistant_parts(turn: Turn, origin: Origin) -> Iterator[MessagePart]:
+def answer_parts(turn: Turn, origin: Origin = "") -> Iterator[MessagePart]:
+    """What the model said in `turn`, as it goes back."""
     protocol = turn.request.protocol if not origin else ""
     calls = {call.part.index: call for call in turn.calls}
     for part in turn.parts:

@@ -221,7 +221,7 @@ def _apply(session: Session, logged: Logged) -> None:
                 session.received, session.received_ms = event, at_ms
                 session.received_gone = False
                 return
-            last = session.turns[-1] if session.turns else None
+            last = session.turn
             if last is None or last.number != event.joins or last.passed is not None:
                 raise IllegalEvent("Only the last request, where its answer waits, is joined.")
             last.client_gone, last.joined_ms = False, at_ms
@@ -229,8 +229,9 @@ def _apply(session: Session, logged: Logged) -> None:
             _require(session.received is not None, "Nobody waits for that request to be sent.")
             session.received_gone = True
         case AnswerPassed(recording=number) | ClientGone(recording=number):
-            last = session.turns[-1] if session.turns else None
-            if last is None or last.open or last.number != number:
+            last = session.turns[number - 1] if 0 < number <= len(session.turns) else None
+            later = session.turns[number:]
+            if last is None or last.open or not all(turn.dropped for turn in later):
                 raise IllegalEvent("Only an answer that has ended was passed on.")
             last.passed = event if isinstance(event, AnswerPassed) else None
             last.client_gone = isinstance(event, ClientGone)
@@ -353,6 +354,11 @@ def _request_sent(session: Session, event: RequestSent, logged: Logged) -> None:
     assert session.settings is not None
     turn = Turn(event.recording, event, session.settings, logged.seq, logged.at_ms)
     turn.retries, turn.received, session.received = session.retries, session.received, None
+    if event.continues:
+        before = session.turn
+        if before is None or before.number != event.continues or before.passed is not None:
+            raise IllegalEvent("Only the last answer is gone on from, where no agent has it.")
+        turn.received = before.received
     session.turns.append(turn)
     session.items.append(turn)
 

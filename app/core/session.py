@@ -160,6 +160,12 @@ class Call:
         return self.status == "running" and self.real is not None and self.at_agent
 
     @property
+    def answered_here(self) -> bool:
+        """Whether it was answered or denied here, and the model reads that."""
+        decided = self.decided
+        return decided is not None and decided.where == "here" and decided.decision != "run"
+
+    @property
     def task_id(self) -> str:
         """The id of the task that it goes on as in the background, where it does."""
         return "call-" + self.id.replace(".", "-")
@@ -506,6 +512,14 @@ class Session:
     def turn(self) -> Turn | None:
         """The last turn that was not dropped."""
         return next((turn for turn in reversed(self.turns) if not turn.dropped), None)
+
+    def continued(self, turn: Turn) -> list[Turn]:
+        """The turns whose answers an agent gets as one with that of `turn`, which is the last of
+        them: from the agent's own request on, each goes on from the one before."""
+        turns = [turn]
+        while number := turns[0].request.continues:
+            turns.insert(0, self.turns[number - 1])
+        return turns
 
     def call(self, call_id: str) -> Call:
         """The call of that id; NotFound with a sentence."""

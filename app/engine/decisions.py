@@ -29,13 +29,14 @@ from app.core.limits import repeats_recent_call
 from app.core.reducer import digest
 from app.core.rules import first_match, unbound
 from app.core.serialization import to_data
-from app.core.session import Call, Session
+from app.core.session import Call, Session, Turn
 from app.core.tools import Content, Tool, text_result
 from app.engine.rules import Policy
 from app.engine.sessions import LiveSession, SessionStore
 from app.engine.tool_runs import Supervise
 from app.executors.executor import CallCheck
 from app.executors.run_with_limits import Executors
+from app.protocols.answer_edits import why_not_answered
 from app.schema.validate import check_call
 
 
@@ -46,7 +47,8 @@ class DecisionRequest:
     `seen` is how many characters of the model's arguments the page showed; a script has read all.
     `lift` lifts the sandbox of a workspace tool for this call. `images` are part of an answer.
     `fault` is one to stage (faults.py): it says itself whether the tool runs, so `decision` may be
-    left out then.
+    left out then. `model_reads`: of an agent's call that is denied, the model reads the reason as
+    its result; otherwise the agent reads it in the answer, which goes without the call.
     """
 
     decision: str
@@ -59,6 +61,7 @@ class DecisionRequest:
     lift: bool = False
     images: tuple[Content, ...] = ()
     fault: str = ""
+    model_reads: bool = False
 
 
 def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> CallDecided:
@@ -73,10 +76,9 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
     if not asked.digest:
         raise BadInput("A decision needs the digest of the card it was made on.")
     check_digest(call, asked.digest)
-    if session.tapped is not None and (decision == "answer" or asked.fault or asked.lift):
-        raise Refused(
-            "An agent makes this call; let it run the call, with other arguments, or deny it."
-        )
+    if session.tapped is not None:
+        _check_agents(session.turns[call.turn - 1], decision, asked)
+    answered = decision == "answer" or (decision == "deny" and asked.model_reads)
     if asked.images and decision != "answer":
         raise BadInput("Only an answer has images; leave them out, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
@@ -102,8 +104,20 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
         images=asked.images,
         fault=asked.fault,
         problems=edited,
-        where="here" if session.tapped is None else "agent",
+        where="here" if session.tapped is None or answered else "agent",
     )
+
+
+def _check_agents(turn: Turn, decision: Decision, asked: DecisionRequest) -> None:
+    """Refused where a call of an agent cannot be decided so."""
+    if asked.fault or asked.lift:
+        raise Refused(
+            "An agent makes this call: let it run, edit its arguments, answer or deny it."
+        )
+    if asked.images:
+        raise Refused("The answer to an agent's call is text; leave the images out.")
+    if (decision == "answer" or asked.model_reads) and (why := why_not_answered(turn)):
+        raise Refused(why)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Changes a provider's answer for the client that gets it: calls taken out, other arguments.
+"""Changes a provider's answer for the client that gets it: calls taken out, other arguments, and
+what the provider went on with once these were answered here.
 
 What of an answer may leave before its calls are decided, and the harmless events that keep a
 client waiting meanwhile, too. Pure; how each protocol writes an answer is in its folder's `edits`,
@@ -11,10 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.core.events import PartStarted
+from app.core.messages import left_out
+from app.core.session import Turn
 from app.protocols.answer_frames import Edit, EditableAnswer, NewArguments, TakeOut
 from app.protocols.framing import Framer
 from app.protocols.raw_json import parse_json
-from app.protocols.registry import EDITORS, codec
+from app.protocols.registry import EDITORS, FACTS, codec
 
 __all__ = [
     "BeforeCalls",
@@ -23,6 +26,8 @@ __all__ = [
     "PassedAnswer",
     "TakeOut",
     "edit_answer",
+    "join_answers",
+    "why_not_answered",
 ]
 
 
@@ -49,6 +54,40 @@ def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed
     answer = EditableAnswer(data, edits, calls, places, has_text=has_text, passed=passed)
     EDITORS[protocol].edit(answer)
     return answer.bytes()
+
+
+def why_not_answered(turn: Turn) -> str:
+    """Why the calls of an agent cannot be answered here, as a sentence; "" where they can."""
+    protocol = turn.request.protocol
+    if EDITORS[protocol].join is None:
+        return (
+            f"A call cannot be answered in place of an agent that speaks {FACTS[protocol].title}: "
+            "let it run the call, edit it, or deny it."
+        )
+    if left_out(turn):
+        return (
+            "The answer makes more calls than can be shown, so none of them can be answered here: "
+            "let them run, edit or deny them."
+        )
+    return ""
+
+
+def join_answers(protocol: str, first: bytes, last: bytes, *, passed: int = 0) -> bytes:
+    """One answer of two whole ones (`why_not_answered`), the second of which goes on where the
+    first, which has no calls left, ends. The first `passed` bytes have left already and stay.
+
+    It starts once, with the id of the first, and ends as the last does. It has no thinking of the
+    last; its output tokens are the sum, all other counters those of the last. ValueError where one
+    is a stream and the other is not.
+    """
+    join = EDITORS[protocol].join
+    assert join is not None
+    pair = [
+        EditableAnswer(data, {}, (), (), has_text=False, passed=left)
+        for data, left in ((first, passed), (last, 0))
+    ]
+    join(*pair)
+    return b"".join(answer.bytes() for answer in pair)
 
 
 class BeforeCalls:

@@ -290,7 +290,22 @@ def _fresh(value: Mapping[str, Any], like: EditableFrame | None) -> EditableFram
 class AnswerEditor:
     """EDITOR of a protocol's folder. `edit` marks the frames of an answer. `keepalive` gives the
     harmless event from the values that came and the first of these that were passed on; b"" where
-    none can be sent."""
+    none can be sent. `join` marks the frames of two answers, the second of which goes on where the
+    first ends, so that they are one; None where that is not known of the protocol."""
 
     edit: Callable[[EditableAnswer], None]
     keepalive: Callable[[Sequence[Mapping[str, Any]], int], bytes]
+    join: Callable[[EditableAnswer, EditableAnswer], None] | None = None
+
+
+def add_output(first: object, last: object) -> Any:
+    """The tokens of two answers that are one: the sum of two numbers, also of those in objects;
+    else what the last one says."""
+    match first, last:
+        case (bool(), _) | (_, bool()):
+            return last
+        case int(), int():
+            return first + last
+        case dict(), dict():
+            return {name: add_output(first.get(name), value) for name, value in last.items()}
+    return first if last is None else last

@@ -1,4 +1,5 @@
-"""Changes the body of a request on its way to the provider: results, and answers put back.
+"""Changes the body of a request on its way to the provider: results, answers put back, and answers
+added by which a request goes on from another.
 
 An agent keeps its own history and sends it whole each time: a result that the user edited comes as
 it was in each later request, and of an answer whose calls were answered here comes what the agent
@@ -18,7 +19,7 @@ from typing import Any
 from app.core.arguments import canonical
 from app.core.messages import MessagePart
 from app.protocols.history_form import HistoryForm, ResultEdit
-from app.protocols.json_edits import change_json, dumped
+from app.protocols.json_edits import Path, change_json, dumped
 from app.protocols.raw_json import DECODER, Quoted, parse_json
 from app.protocols.registry import HISTORIES, REQUEST_READERS
 from app.protocols.request import (
@@ -31,7 +32,14 @@ from app.protocols.request import (
     ResultMessage,
 )
 
-__all__ = ["ProviderAnswer", "ResultEdit", "edit_results", "replace_answer", "result_keys"]
+__all__ = [
+    "ProviderAnswer",
+    "ResultEdit",
+    "add_answers",
+    "edit_results",
+    "replace_answer",
+    "result_keys",
+]
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,23 @@ def replace_answer(
     return sent.spliced(_Replacement(sent, sorted(set(at)), answers).slices())
 
 
+def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -> bytes:
+    """`body` with these answers behind all that is said in it, each with the results of all its
+    calls, and no call forced: the request that goes on from them. ValueError as `replace_answer`,
+    also where the body has no list of what is said."""
+    sent = _SentBody.read(protocol, body)
+    if sent is None or not sent.elements:
+        raise ValueError("The body has no messages to go on from.")
+    new = _NewElements(sent)
+    for answer in answers:
+        new.add(answer)
+    changes: dict[Path, str | None] = {
+        (sent.form.member, len(sent.elements) + n): text for n, text in enumerate(new.texts)
+    }
+    changes.update(sent.form.ask_freely(sent.value))
+    return change_json(sent.text, changes).encode("utf-8", "surrogateescape")
+
+
 Slices = Mapping[tuple[int, int], str]
 """New text by the half-open span of the text that it replaces; spans do not overlap."""
 
@@ -141,6 +166,40 @@ class _SentBody:
         return "".join([*out, self.text[place:]]).encode("utf-8", "surrogateescape")
 
 
+class _NewElements:
+    """Elements of a history, as they are written into `sent`."""
+
+    def __init__(self, sent: _SentBody) -> None:
+        self.texts: list[str] = []
+        self._sent, self._form = sent, sent.form
+
+    def add(self, answer: ProviderAnswer) -> None:
+        """The answer and its results. ValueError where one is missing."""
+        raws, values = _read_answer(answer.content)
+        calls = _calls(self._sent.protocol, values)
+        if len(answer.results) < len(calls) or None in answer.results[: len(calls)]:
+            raise ValueError("A call of an answer before the last one has no result.")
+        self.texts += raws
+        results = [
+            self.result_text(call, edit, values)
+            for call, edit in zip(calls, answer.results, strict=False)
+            if edit is not None
+        ]
+        self.add_results(results)
+
+    def add_results(self, results: Sequence[str]) -> None:
+        if not self._form.holder:
+            self.texts += results
+        elif results:
+            self.texts.append(
+                f'{{"role":"user",{dumped(self._form.holder)}:[{",".join(results)}]}}'
+            )
+
+    def result_text(self, call: MessagePart, edit: ResultEdit, answer: Sequence[Body]) -> str:
+        bare = self._form.make(call, answer)
+        return change_json(dumped(bare), self._form.write(bare, edit))
+
+
 class _Replacement:
     """The provider's `answers` in place of the elements at `places` (sorted)."""
 
@@ -149,17 +208,17 @@ class _Replacement:
     ) -> None:
         self._sent, self._form, self._places = sent, sent.form, places
         self._copy = [element for n in places if isinstance(element := sent.elements[n], dict)]
-        self._new: list[str] = []
+        self._new = _NewElements(sent)
         self._slices: dict[tuple[int, int], str] = {}
         for answer in answers[:-1]:
-            self._add(answer)
+            self._new.add(answer)
         self._add_last(answers[-1])
 
     def slices(self) -> Slices:
         """The new elements at the first of the places, nothing at the others."""
         first = self._places[0]
         span = self._span(first)
-        self._slices[span] = self._separator(first).join(self._new)
+        self._slices[span] = self._separator(first).join(self._new.texts)
         for place in self._places[1:]:
             self._take(place)
         return self._slices
@@ -179,37 +238,14 @@ class _Replacement:
         before = place if place + 1 < count else place - 1
         return self._sent.text[self._span(before)[1] : self._span(before + 1)[0]]
 
-    def _add(self, answer: ProviderAnswer) -> None:
-        raws, values = _read_answer(answer.content)
-        calls = _calls(self._sent.protocol, values)
-        if len(answer.results) < len(calls) or None in answer.results[: len(calls)]:
-            raise ValueError("A call of an answer before the last one has no result.")
-        self._new += raws
-        results = [
-            self._result_text(call, edit, values)
-            for call, edit in zip(calls, answer.results, strict=False)
-            if edit is not None
-        ]
-        self._add_results(results)
-
-    def _add_results(self, results: Sequence[str]) -> None:
-        if not self._form.holder:
-            self._new += results
-        elif results:
-            self._new.append(f'{{"role":"user",{dumped(self._form.holder)}:[{",".join(results)}]}}')
-
-    def _result_text(self, call: MessagePart, edit: ResultEdit, answer: Sequence[Body]) -> str:
-        bare = self._form.make(call, answer)
-        return change_json(dumped(bare), self._form.write(bare, edit))
-
     def _add_last(self, answer: ProviderAnswer) -> None:
         raws, values = _read_answer(answer.content)
         if marks := self._form.keep_mark(self._copy, values[-1]):
             raws[-1] = change_json(raws[-1], marks)
-        self._new += raws
+        self._new.texts += raws
         calls = _calls(self._sent.protocol, values)
         ours = {
-            n: self._result_text(call, edit, values)
+            n: self._new.result_text(call, edit, values)
             for n, (call, edit) in enumerate(zip(calls, answer.results, strict=False))
             if edit is not None
         }
@@ -222,7 +258,7 @@ class _Replacement:
             self._put_into_holder(len(calls), ours, agents)
         else:
             both = {**ours, **{n: raw for n, (_, raw) in agents.items()}}
-            self._new += [both[n] for n in range(len(calls)) if n in both]
+            self._new.texts += [both[n] for n in range(len(calls)) if n in both]
             for at, _ in agents.values():
                 self._take(_place_of(at))
 
@@ -272,7 +308,7 @@ class _Replacement:
         there is none."""
         place = self._following()
         if place is None:
-            self._add_results([ours[n] for n in range(count) if n in ours])
+            self._new.add_results([ours[n] for n in range(count) if n in ours])
             return
         both = dict(ours)
         gone: set[int] = set()

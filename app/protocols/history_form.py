@@ -30,6 +30,10 @@ def keep_no_mark(copy: Sequence[Body], element: Body) -> Changes:
     return {}
 
 
+def force_nothing(body: Body) -> Changes:
+    return {}
+
+
 @dataclass(frozen=True)
 class HistoryForm:
     """HISTORY of a protocol's folder.
@@ -41,6 +45,7 @@ class HistoryForm:
     and `make` a result of this call without its content, for an answer that has these elements.
     `id_of` is where a result has the id of its call. `keep_mark` gives the changes that keep a mark
     of the cache: from the elements that are replaced to the last one that comes in their place.
+    `ask_freely` gives the changes of a body by which no call is forced.
     """
 
     member: str
@@ -49,6 +54,7 @@ class HistoryForm:
     id_of: Callable[[Body], Path]
     holder: str = ""
     keep_mark: Callable[[Sequence[Body], Body], Changes] = keep_no_mark
+    ask_freely: Callable[[Body], Changes] = force_nothing
 
 
 def say_result(edit: ResultEdit) -> str:

@@ -15,6 +15,7 @@ from app.core.events import Problem
 from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
 from app.core.session import Call, Session, Turn
 from app.core.tools import Tool, ToolResult
+from app.protocols.answer_edits import why_not_answered
 from app.render.arguments import Edit, FieldRow, LayoutToken, edits, fixed, lay_out, rows_of
 from app.render.call_status import (
     Fact,
@@ -58,7 +59,8 @@ class Offer:
     `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash, so that
     nothing stands out and no key runs it.
     `lift`: it would run in a sandbox, which the user may take away for this call. `held`: an agent
-    gets the call once it is decided, and runs it.
+    gets the call once it is decided, and runs it; `unanswered` says why such a call cannot be
+    answered here, or is "".
     """
 
     lead: Lead
@@ -69,17 +71,19 @@ class Offer:
     again: bool
     lift: bool = False
     held: bool = False
+    unanswered: str = ""
 
 
 @dataclass(frozen=True)
 class Room:
     """What a call that arrives will ask with, as far as it tells itself: the page keeps so much
     room. `waits`: for another call, which a sentence will say; `person`: it is only answered;
-    `held`: it will be held for an agent."""
+    `held`: it will be held for an agent, `answer`: and can be answered here."""
 
     waits: bool
     person: bool
     held: bool = False
+    answer: bool = True
 
 
 @dataclass(frozen=True)
@@ -375,6 +379,7 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
         again=again,
         lift=sound and not call.unsatisfied and not call.cautioned and _confined(call.tool),
         held=held,
+        unanswered=why_not_answered(turn) if held else "",
     )
 
 
@@ -386,7 +391,7 @@ def _room(view: View, turn: Turn, call: Call) -> Room | None:
     if call.status not in ("streaming", "proposed"):
         return None
     if held:
-        return Room(waits=False, person=False, held=True)
+        return Room(waits=False, person=False, held=True, answer=not why_not_answered(turn))
     safe = call.tool is not None and call.tool.parallel_safe
     return Room(not safe and call is not turn.calls[0], answered_by_user(call))
 

@@ -20,7 +20,7 @@ class HeldNotice:
     """`agent` is what the client is called at the beginning of a sentence. `line` says what happens
     to the call. `until_ms` (Unix ms) is when the client gives up, `limit` (`30:00`) how long it
     waits in all; None and "" where no end is known. `masked`: stars stand in its arguments. `void`:
-    the agent has asked something else."""
+    the agent has asked something else. `answered` says what comes of an answer by hand."""
 
     agent: str
     line: str
@@ -28,6 +28,7 @@ class HeldNotice:
     limit: str = ""
     masked: bool = False
     void: bool = False
+    answered: str = ""
 
     def says_more(self, call: Call) -> bool:
         """Whether `line` is needed beside the words of the call's state."""
@@ -45,18 +46,32 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
         return HeldNotice(
             agent, "The agent went on with another request and never got this call.", void=True
         )
+    answered = _answered(turn)
     if turn.client_gone:
         line = "The agent has left; it will meet this when it asks again."
-        return HeldNotice(agent, line, masked=_masked(call))
+        return HeldNotice(agent, line, masked=_masked(call), answered=answered)
     many = len(turn.calls) > 1
     when = f"all {plural(len(turn.calls), 'call')} are decided" if many else "you decide"
     line = f"Held for {view.agent}: it gets this call when {when}."
     waits_s = _waits_s(view, turn)
     since_ms = turn.joined_ms or turn.closed_ms
     if waits_s is None or since_ms is None:
-        return HeldNotice(agent, line, masked=_masked(call))
+        return HeldNotice(agent, line, masked=_masked(call), answered=answered)
     until_ms = since_ms + int(waits_s * 1000)
-    return HeldNotice(agent, line, until_ms, _clock(waits_s), _masked(call))
+    return HeldNotice(agent, line, until_ms, _clock(waits_s), _masked(call), answered=answered)
+
+
+def _answered(turn: Turn) -> str:
+    if len(turn.calls) == 1:
+        return (
+            "What the model reads goes to it in a request that is made here at once. The agent "
+            "gets what the model says then, and neither the call nor this."
+        )
+    return (
+        "What the model reads goes to it at once, in a request that is made here, where each call "
+        "of this answer is answered or denied so; else with the agent's next request. The agent "
+        "gets neither the call nor this."
+    )
 
 
 @dataclass(frozen=True)

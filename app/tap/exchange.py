@@ -15,9 +15,10 @@ from app.core.events import AnswerPassed, CallStarted, ClientGone, ResponseStart
 from app.engine.engine import Engine
 from app.engine.responses import Received
 from app.engine.runner import FollowedAnswer
-from app.engine.sessions import uncancelled
+from app.engine.sessions import LiveSession, uncancelled
 from app.exchange.requests_import import protocol_of
 from app.net.client import CODINGS, Decompressor, NetworkError, request_id
+from app.tap.absorbing import goes_on_here, is_put_back
 from app.tap.holding import HeldAnswer, denials, is_stream
 from app.tap.places import SessionPlace
 from app.tap.recording import AgentSessions, Begun
@@ -29,6 +30,8 @@ LEFT = "The agent closed the connection before the answer was complete."
 
 _LOOK_S = 3600.0
 """How often it is looked at by itself whether results still wait: whatever changes that rings."""
+
+_UNPACKABLE = "The answer is packed in a way that cannot be read."
 
 _SAVED_S = 0.5
 """How often whoever waits for an answer to be saved looks whether it can be saved at all."""
@@ -66,6 +69,9 @@ class AgentExchange:
         self._left = False
         self._owes = False  # whether its last bytes are on their way
         self._changed = False
+        self._asked: ReadRequest | None = None
+        self._going_on: asyncio.Task[None] | None = None
+        self._clean = True
 
     async def begin(self) -> AnswerHead | None:
         self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
@@ -87,7 +93,7 @@ class AgentExchange:
         if begun is None or begun.waits:
             return None
         self.holds, self._held, self._followed = begun.holds, begun.held, begun.followed
-        self.body = begun.body
+        self.body, self._asked = begun.body, begun.asked
         if self._followed is not None:
             self._followed.request.reader = asyncio.create_task(self._until_stop())
         return begun.head
@@ -119,15 +125,12 @@ class AgentExchange:
         self._status = status
         if self._followed is None:
             return headers
-        named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
-        stream = is_stream(named)
+        started, self._unpack = self._started(status, headers)
+        stream = is_stream(started.headers)
         self._keeps = not stream
-        coding = named.get("content-encoding", "").strip().lower()
-        if coding in CODINGS:
-            self._unpack = Decompressor()
-        elif coding not in ("", "identity"):
+        coding = started.headers.get("content-encoding", "").strip().lower()
+        if self._unpack is None and coding not in ("", "identity"):
             self.holds = False  # what cannot be read passes as it is
-        started = ResponseStarted(status, named, request_id(named))
         self._followed.request.put(Received(self._clock(), started=started))
         if not self.holds or not 200 <= status < 300:
             return headers
@@ -158,7 +161,8 @@ class AgentExchange:
             await self._log(Received(self._clock(), trouble=trouble, ended=True))
         try:
             if self._held is not None:
-                async for keepalive in self._until_decided(self._held, trouble is None):
+                self._clean = trouble is None
+                async for keepalive in self._until_decided(self._held):
                     yield keepalive
             last, self._kept = self._counted(self._kept), b""
             if last:
@@ -178,23 +182,28 @@ class AgentExchange:
         finally:
             self._sessions.over(self)
 
-    async def _until_decided(self, held: HeldAnswer, clean: bool) -> AsyncIterator[bytes]:
-        """While the calls wait for decisions, what keeps the client waiting; then the rest of the
-        answer is `_kept`. While nothing can be saved nothing is decided, either."""
+    async def _until_decided(self, held: HeldAnswer) -> AsyncIterator[bytes]:
+        """While the calls wait for decisions, or a request that goes on from them for its answer,
+        what keeps the client waiting; then the rest of the answer is `_kept`. While nothing can be
+        saved nothing is decided, either."""
         engine = self._sessions.engine
-        with engine.sessions.listen(self.session_id) as bell:
-            while True:
-                bell.clear()
-                with suppress(StoreUnwritable):
-                    await engine.runner.advance(self.session_id)
-                    if await self._take_decisions(held, clean):
-                        return
-                if not await bell.wait(self._sessions.keepalive_s):
-                    yield held.keepalive()
+        try:
+            with engine.sessions.listen(self.session_id) as bell:
+                while True:
+                    bell.clear()
+                    with suppress(StoreUnwritable):
+                        await engine.runner.advance(self.session_id)
+                        if await self._take_decisions(held):
+                            return
+                    if not await bell.wait(self._sessions.keepalive_s):
+                        yield held.keepalive()
+        finally:
+            if self._going_on is not None:
+                self._going_on.cancel()
 
-    async def _take_decisions(self, held: HeldAnswer, clean: bool) -> bool:
+    async def _take_decisions(self, held: HeldAnswer) -> bool:
         """Whether nothing of the answer waits any more. That the agent runs calls is in the log
-        before it gets them."""
+        before it gets them. NetworkError where what went on from it came to no good end."""
         engine = self._sessions.engine
         async with engine.sessions.holding(self.session_id) as live:
             turn = live.session.turns[self.recording - 1]
@@ -205,13 +214,61 @@ class AgentExchange:
                     await engine.sessions.append(live, denials(live.session, turn))
                 if any(call.status in ("proposed", "waiting") for call in turn.calls):
                     return False
-            rest, changed = held.rest(turn, clean=clean)
+            if turn.failure is not None and turn.request.continues:
+                raise NetworkError("interrupted", turn.failure.message, began=True)
+            if is_put_back(turn):
+                self._sessions.keep(self.session_id, turn, bytes(held.pieces[-1]))
+            if goes_on_here(live.session, turn):
+                await self._ask_on(live, held)
+                return False
+            rest, changed = held.rest(live.session.continued(turn), clean=self._clean)
             if turn.holds:
                 started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
                 await engine.sessions.append(live, started)
             self._kept, self._changed = rest, changed
         self.holds = False
         return True
+
+    async def _ask_on(self, live: LiveSession, held: HeldAnswer) -> None:
+        """Ask on from the answer, in the same hold in which that was decided."""
+        assert self._asked is not None
+        self._followed, body = await self._sessions.ask_on(live, self._asked, self)
+        self.recording = len(live.session.turns)
+        held.go_on()
+        self._going_on = asyncio.create_task(self._read_on(self._followed, body, held))
+        self._followed.request.reader = self._going_on
+
+    async def _read_on(self, followed: FollowedAnswer, body: bytes, held: HeldAnswer) -> None:
+        """Cancelled by Stop, and where the client leaves."""
+        assert self.request.ask is not None
+        trouble: NetworkError | None = None
+        unpack: Decompressor | None = None
+        try:
+            async with self.request.ask(body) as answer:
+                started, unpack = self._started(answer.status, answer.headers)
+                followed.request.put(Received(self._clock(), started=started))
+                async for data in answer.chunks():
+                    plain = b"".join(unpack.feed(data)) if unpack is not None else data
+                    held.add(plain)
+                    await self._log(Received(self._clock(), plain))
+        except NetworkError as error:
+            trouble = error
+        except ValueError:
+            trouble = NetworkError("interrupted", _UNPACKABLE, began=True)
+        except asyncio.CancelledError:
+            trouble = NetworkError("interrupted", LEFT, began=True)
+        finally:
+            self._clean = trouble is None
+            followed.request.put(Received(self._clock(), trouble=trouble, ended=True))
+
+    def _started(
+        self, status: int, headers: RawHeaders
+    ) -> tuple[ResponseStarted, Decompressor | None]:
+        """The head of an answer, and what unpacks its body."""
+        named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
+        coding = named.get("content-encoding", "").strip().lower()
+        unpack = Decompressor() if coding in CODINGS else None
+        return ResponseStarted(status, named, request_id(named)), unpack
 
     async def leave(self) -> None:
         """Where all of an answer had come, and the agent does not wait for the connection's end,
@@ -223,6 +280,8 @@ class AgentExchange:
         if self._followed is None and self._held is None:
             self._note()
             return
+        if self._going_on is not None:
+            self._going_on.cancel()
         if self._followed is not None:
             gone = NetworkError("interrupted", LEFT, began=True)
             await self._log(Received(self._clock(), trouble=gone, ended=True))
@@ -236,7 +295,7 @@ class AgentExchange:
             engine = self._sessions.engine
             async with engine.sessions.holding(self.session_id) as live:
                 turn = live.session.turns[self.recording - 1]
-                waits = self.holds and turn.holds
+                waits = self.holds and (turn.holds or turn.request.continues > 0)
                 if turn.open or (waits and not self._left):
                     return
                 self._finished = True

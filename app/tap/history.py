@@ -158,10 +158,28 @@ def fingerprint_of_answer(events: Iterable[object]) -> str:
 
 def fingerprint_of_turn(turn: Turn) -> str:
     """The same of an answer that was recorded, or of what the agent got in its place."""
-    if turn.passed is not None and turn.passed.says:
-        return turn.passed.says
-    calls = [(call.name, call.written) for call in turn.calls]
-    return _fingerprint("".join(part.text for part in turn.parts if part.kind == "text"), calls)
+    return _says(turn) or fingerprint_of_record(turn)
+
+
+def fingerprint_of_record(turn: Turn) -> str:
+    """The same of an answer as the provider gave it."""
+    return _fingerprint(_text(turn), [(call.name, call.written) for call in turn.calls])
+
+
+def fingerprint_of_answers(turns: Sequence[Turn]) -> str:
+    """The same of what the agent got of `turns` as one answer: the calls that it runs."""
+    if says := _says(turns[-1]):
+        return says
+    ran = [call for call in turns[-1].calls if not call.answered_here]
+    return _fingerprint("".join(map(_text, turns)), [(call.name, call.arguments) for call in ran])
+
+
+def _says(turn: Turn) -> str:
+    return turn.passed.says if turn.passed is not None else ""
+
+
+def _text(turn: Turn) -> str:
+    return "".join(part.text for part in turn.parts if part.kind == "text")
 
 
 def _fingerprint(text: str, calls: Sequence[tuple[str, str]]) -> str:
@@ -222,7 +240,9 @@ def id_of_answer(turn: Turn | None) -> str:
 def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | None:
     """Where the last answer of `session` is among `items`."""
     turn = session.turn
-    fingerprint = fingerprint_of_turn(turn) if turn is not None else ""
+    alike = (
+        {fingerprint_of_turn(turn), fingerprint_of_record(turn)} if turn is not None else set()
+    ) - {""}
     ids = (
         {call.provider_id for call in turn.calls if call.provider_id} if turn is not None else set()
     )
@@ -231,7 +251,7 @@ def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | No
         if not isinstance(item, AnswerMessage):
             continue
         called = {part.call_id for part in item.parts if part.kind == "call" and part.call_id}
-        if (called & ids) or (fingerprint and fingerprint_of_parts(item.parts) == fingerprint):
+        if (called & ids) or fingerprint_of_parts(item.parts) in alike:
             return place
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from app.core.decide import AT_AGENT
 from app.core.events import (
@@ -25,6 +25,7 @@ from app.protocols.answer_edits import (
     PassedAnswer,
     TakeOut,
     edit_answer,
+    join_answers,
 )
 from app.protocols.registry import codec
 from app.schema.validate import check_call
@@ -36,6 +37,8 @@ STREAMS = ("text/event-stream", "application/x-ndjson")
 
 DENIED = "The user did not allow this call."
 
+ENDED = "The calls of this answer were answered in the playground, which ended the answer here."
+
 BEYOND = "This answer makes more calls than can be shown, so this one was left out."
 
 
@@ -44,11 +47,12 @@ class Unrecorded(Exception):
 
 
 class HeldAnswer:
-    """The bytes of one answer as they came, and how many of them have left."""
+    """The bytes of one answer as they came, and how many of them have left: of several answers
+    (`pieces`), each of which goes on where the one before ends, where requests were made here."""
 
     def __init__(self, protocol: str, status: int, *, stream: bool) -> None:
         self.stream = stream
-        self.data = bytearray()
+        self.pieces = [bytearray()]
         self._protocol = protocol
         self._before = BeforeCalls(protocol, status)
         self._answer = PassedAnswer(protocol)
@@ -56,31 +60,49 @@ class HeldAnswer:
         self._left = 0
 
     def add(self, data: bytes) -> bytes:
-        """What may leave now that `data` came: frames before the first that bears any of a call."""
-        self.data += data
-        if not self.stream:
+        """What may leave now that `data` came: frames before the first that bears any of a call.
+        Of what goes on nothing leaves before it has ended."""
+        self.pieces[-1] += data
+        if not self.stream or len(self.pieces) > 1:
             return b""
         self._answer.add(data)
         return self._leave(self._before.add(data))
+
+    def go_on(self) -> None:
+        """What comes from now on is another answer, which goes on from the last."""
+        self.pieces.append(bytearray())
 
     def keepalive(self) -> bytes:
         """The event that tells a client in a stream nothing but that its answer goes on."""
         return self._answer.keepalive() if self.stream else b""
 
-    def rest(self, turn: Turn, *, clean: bool) -> tuple[bytes, bool]:
-        """What has not left yet, with the decisions on the calls of `turn` made, and whether any of
-        them changed it. `clean` is whether upstream ended well. Unrecorded where the answer has
-        calls that were to be decided, and the log knows of none to decide."""
-        edits = self._edits(turn, clean)
-        self._edited = edit_answer(self._protocol, bytes(self.data), edits, passed=self._left)
-        return self._edited[self._left :], bool(edits)
+    def rest(self, turns: Sequence[Turn], *, clean: bool) -> tuple[bytes, bool]:
+        """What has not left yet, with the decisions on the calls of `turns` made, and whether any
+        of them changed it; each turn is that of a piece. `clean` is whether upstream ended well.
+        Unrecorded where the answer has calls that were to be decided, and the log knows of none to
+        decide."""
+        whole, changed = b"", len(turns) > 1
+        for turn, piece in zip(turns, self.pieces, strict=True):
+            data, is_last = bytes(piece), turn is turns[-1]
+            edits = self._edits(turn, data, clean or not is_last)
+            if is_last and turn.calls and edits and all(call.answered_here for call in turn.calls):
+                edits = dict.fromkeys(edits, TakeOut(ENDED))
+            changed = changed or bool(edits)
+            first = turn is turns[0]
+            edited = edit_answer(self._protocol, data, edits, passed=self._left if first else 0)
+            whole = edited if first else self._joined(whole, edited)
+        self._edited = whole
+        return whole[self._left :], changed
 
-    def _edits(self, turn: Turn, clean: bool) -> dict[int, Edit]:
+    def _joined(self, whole: bytes, more: bytes) -> bytes:
+        return join_answers(self._protocol, whole, more, passed=self._left)
+
+    def _edits(self, turn: Turn, data: bytes, clean: bool) -> dict[int, Edit]:
         """By what came, and not only by what was recorded of it: of many calls the log has some."""
         if turn.received is None or not turn.received.held:
             return {}
         decoder = codec(self._protocol).decoder(200)
-        events = [event for *_, event in (*decoder.feed(bytes(self.data)), *decoder.end(clean))]
+        events = [event for *_, event in (*decoder.feed(data), *decoder.end(clean))]
         calls = {e.index for e in events if isinstance(e, PartStarted) and e.part_kind == "call"}
         if turn.holds:
             beyond = calls - {call.part.index for call in turn.calls}
@@ -101,7 +123,7 @@ class HeldAnswer:
         self._left = 0
 
     def _leave(self, upto: int) -> bytes:
-        data = bytes(self.data[self._left : upto])
+        data = bytes(self.pieces[0][self._left : upto])
         self._left = max(self._left, upto)
         self._answer.pass_on(self._left)
         return data
@@ -112,7 +134,9 @@ def edits_of(turn: Turn) -> dict[int, Edit]:
     what runs at the agent leaves."""
     edits: dict[int, Edit] = {}
     for call in turn.calls:
-        if not call.to_run and call.status != "running":
+        if call.answered_here:
+            edits[call.part.index] = TakeOut("")  # the model reads the reason
+        elif not call.to_run and call.status != "running":
             edits[call.part.index] = TakeOut(_reason(call))
         elif call.decided is not None and call.decided.arguments not in (None, call.written):
             edits[call.part.index] = NewArguments(_as_written(call, call.decided.arguments or ""))

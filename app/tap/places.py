@@ -8,7 +8,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.core.errors import NotFound, StoreError
@@ -47,11 +47,13 @@ MOST_LOOKED_AT = 20
 @dataclass
 class Thread:
     """What is remembered of a session beside its fold. `known` are the digests of the messages of
-    its last request, None where they must be read again; `settings` came of `setup`."""
+    its last request, None where they must be read again; `settings` came of `setup`. `contents` are
+    answers that are put back, by their turns, with what are stars in the log."""
 
     known: Sequence[str] | None = None
     setup: RequestSetup | None = None
     settings: Settings | None = None
+    contents: dict[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,10 @@ class SessionFinder:
         last = live.session.turn
         if last is None or last.received is None:
             return
-        if known := self.known(live.session, self.thread(live.id)):
+        known = self.known(live.session, self.thread(live.id))
+        if last.request.continues:
+            known = digests_of(live.session.continued(last)[0])
+        if known:
             self._by_request[tap, prefixes_of(known)[-1]] = live.id
         if last.settings.tools:
             name = thread_of((k.encode(), v.encode()) for k, v in last.received.ids.items())
@@ -214,9 +219,12 @@ class SessionFinder:
     def known(self, session: Session, thread: Thread) -> Sequence[str]:
         """The digests of the messages that the last request had."""
         if thread.known is None:
-            thread.known, turn = (), session.turn
-            if turn is not None:
-                with suppress(ValueError):
-                    body = json.loads(turn.request.body)
-                    thread.known = read_body(turn.request.protocol, body).digests
+            thread.known = digests_of(session.turn) if session.turn is not None else ()
         return thread.known
+
+
+def digests_of(turn: Turn) -> Sequence[str]:
+    """The same of the request of `turn`, read from the log."""
+    with suppress(ValueError):
+        return read_body(turn.request.protocol, json.loads(turn.request.body)).digests
+    return ()

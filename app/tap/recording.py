@@ -30,8 +30,9 @@ from app.core.events import (
     SettingsChanged,
     StopAt,
     Tapped,
+    TurnDropped,
 )
-from app.core.session import Call, Session
+from app.core.session import Call, Session, Turn
 from app.core.settings import Protocol, Settings
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
@@ -40,11 +41,18 @@ from app.engine.sessions import LiveSession
 from app.exchange.requests_import import protocol_of, settings_of
 from app.protocols.body_edits import edit_results, result_keys
 from app.protocols.request import Position
-from app.tap.history import read_body, tail_of, thread_of, title_from
+from app.tap.absorbing import content_of, is_put_back, next_body, put_back
+from app.tap.history import Tail, read_body, tail_of, thread_of, title_from
 from app.tap.holding import HeldAnswer, is_stream, passed_on
-from app.tap.places import SessionFinder, SessionPlace, Thread
+from app.tap.places import SessionFinder, SessionPlace, Thread, digests_of
 from app.tap.relay import STOPPED, AgentRequest, AnswerHead
-from app.tap.request_events import ReadRequest, new_events, prepared_request, sent_event
+from app.tap.request_events import (
+    ReadRequest,
+    continued_event,
+    new_events,
+    prepared_request,
+    sent_event,
+)
 from app.tap.results import (
     HOLDING,
     edits_for,
@@ -75,7 +83,8 @@ MUCH = 512 * 1024
 class Begun:
     """An answer that comes from upstream and is `followed`, or one that is here already: its `head`
     and what is `held` of it. `holds` is whether its calls are decided here first. `body` goes on in
-    place of the request's where results are edited. Nothing comes yet where the request `waits`."""
+    place of the request's where that is edited, and `asked` is what goes on. Nothing comes yet
+    where the request `waits`."""
 
     holds: bool = False
     followed: FollowedAnswer | None = None
@@ -83,6 +92,7 @@ class Begun:
     held: HeldAnswer | None = None
     body: bytes | None = None
     waits: bool = False
+    asked: ReadRequest | None = None
 
 
 class OpenExchange(Interface):
@@ -229,7 +239,8 @@ class AgentSessions:
         body = read_body(protocol, value, model, stream="stream" in path)
         keyed = hmac.new(self._key, data, hashlib.sha256).hexdigest()
         name = thread_of(request.headers)
-        return ReadRequest(request, protocol, name, body, masked, keyed, len(data))
+        messages = len(body.items)
+        return ReadRequest(request, protocol, name, body, masked, keyed, len(data), messages)
 
     async def _above(self, place: SessionPlace) -> list[Session]:
         """The sessions that a request's stands below: their results may be in it, too."""
@@ -250,12 +261,23 @@ class AgentSessions:
         """`asked` as it goes on: with the results that were edited as they were edited."""
         data = asked.request.body or b""
         edits = edits_for(known, asked.body.items, partial(_keys, asked))
-        changed = edit_results(asked.protocol, data, edits)
-        if changed == data:
+        return self._changed(asked, edit_results(asked.protocol, data, edits))
+
+    def _with_answers(self, asked: ReadRequest, live: LiveSession) -> ReadRequest:
+        """`asked` with the provider's own answers in place of the copies that the agent has of
+        them. The caller holds the session."""
+        contents = self.places.thread(live.id).contents
+        changed = put_back(live.session, asked.request.body or b"", asked.body.items, contents)
+        return replace(self._changed(asked, changed.body), missing=changed.missing)
+
+    def _changed(self, asked: ReadRequest, data: bytes) -> ReadRequest:
+        """`asked` with another body."""
+        if data == asked.request.body:
             return asked
-        read = self._read_now(replace(asked.request, body=changed), asked.protocol)
+        read = self._read_now(replace(asked.request, body=data), asked.protocol)
         assert read is not None  # of JSON comes JSON
-        return replace(read, digest=asked.digest, size=asked.size, edited=True)
+        came = (asked.digest, asked.size, asked.messages)
+        return replace(read, digest=came[0], size=came[1], messages=came[2], edited=True)
 
     # What of it is new.
 
@@ -277,12 +299,17 @@ class AgentSessions:
         if known := _known_calls((live.session, *above)):
             exchange.holds = True  # what was edited does not go on as it came, whatever fails
             asked = await self._aside(came.request.body or b"", self._with_edits, came, known)
+        if any(is_put_back(turn) for turn in live.session.turns):
+            exchange.holds = True
+            asked = await self._aside(came.request.body or b"", self._with_answers, asked, live)
         joined = await self._join(live, asked, place) if place.session else None
         begun = joined or await self._hold(live, exchange, asked, place, new=new)
         if begun is None:
             begun = await self._take(live, exchange, asked, place, new=new)
         exchange.waits = (came, place) if begun.waits else None
-        exchange.session_id, exchange.recording = live.id, len(live.session.turns) + begun.waits
+        turn = live.session.turn if joined is not None else None
+        number = turn.number if turn is not None else len(live.session.turns) + begun.waits
+        exchange.session_id, exchange.recording = live.id, number
         return begun
 
     async def _hold(
@@ -298,7 +325,7 @@ class AgentSessions:
         session = live.session
         if session.turn is None:
             return None
-        tail = tail_of(session, self.places.known(session, self.places.thread(live.id)), asked.body)
+        tail = self._tail(live, asked)
         stop_at, results = asked.request.tap.stop_at, leading_results(tail.items)
         events = holding_events(session, results, stop_at, partial(_keys, asked))
         if events is None:
@@ -310,32 +337,61 @@ class AgentSessions:
             await self.engine.sessions.append(live, events)
         return Begun(waits=True)
 
+    def _tail(self, live: LiveSession, asked: ReadRequest) -> Tail:
+        """What of `asked` is new. Where the last answer went on here, its agent may have less."""
+        session = live.session
+        known = self.places.known(session, self.places.thread(live.id))
+        tail = tail_of(session, known, asked.body)
+        if not tail.changed or session.turn is None or not session.turn.request.continues:
+            return tail
+        own = tail_of(session, digests_of(session.continued(session.turn)[0]), asked.body)
+        return tail if own.changed else own
+
     async def _join(
         self, live: LiveSession, asked: ReadRequest, place: SessionPlace
     ) -> Begun | None:
         """The answer that is here, where this is the last request once more and nobody got that.
         The caller holds the session."""
-        turn, thread = live.session.turn, self.places.thread(live.id)
-        if turn is None or turn.end is None or turn.response is None or turn.passed is not None:
+        session, thread = live.session, self.places.thread(live.id)
+        last = session.turn
+        if last is None or last.passed is not None:
             return None
-        known = self.places.known(live.session, thread)
-        if list(known) != list(asked.body.digests):
+        turns = session.continued(last)
+        dropped: list[Event] = []
+        if last.failure is not None and len(turns) > 1:  # what went on from an answer came to grief
+            dropped = [TurnDropped(turns.pop().number, automatic=True)]
+        turn = turns[-1]
+        if turn.end is None or turn.response is None:
             return None
-        if self._settings(live.session, thread, asked) != live.session.settings:
+        own = digests_of(turns[0]) if last.request.continues else self.places.known(session, thread)
+        if list(own) != list(asked.body.digests):
+            return None
+        if self._settings(session, thread, asked) != session.settings:
             return None
         received = replace(self._received(live.id, asked, place), joins=turn.number)
-        await self.engine.sessions.append(live, [received])
-        headers = turn.response.headers
-        stream = is_stream(headers)
+        await self.engine.sessions.append(live, [*dropped, received])
         held = self._waiting.get(live.id)
-        if held is None:  # after a start: as it was recorded, with stars for what is secret
-            held = HeldAnswer(asked.protocol, turn.response.status, stream=stream)
-            async for chunks in self.engine.log.portions(live.id, turn.number):
-                held.add(b"".join(chunk.data for chunk in chunks))
+        if held is not None:
+            del held.pieces[len(turns) :]
+        if held is None or len(held.pieces) < len(turns):
+            held = await self._as_recorded(live.id, turns)
         held.again()
+        headers = turns[0].response.headers if turns[0].response is not None else {}
         kind = headers.get("content-type", "application/json").encode("latin-1", "replace")
         head = AnswerHead(turn.response.status, [(b"content-type", kind)])
-        return Begun(turn.holds, head=head, held=held)
+        return Begun(turn.holds, head=head, held=held, asked=asked)
+
+    async def _as_recorded(self, session_id: str, turns: Sequence[Turn]) -> HeldAnswer:
+        """After a start: with stars for what is secret."""
+        response, protocol = turns[0].response, turns[0].request.protocol
+        assert response is not None
+        held = HeldAnswer(protocol, response.status, stream=is_stream(response.headers))
+        for turn in turns:
+            if turn is not turns[0]:
+                held.go_on()
+            async for chunks in self.engine.log.portions(session_id, turn.number):
+                held.add(b"".join(chunk.data for chunk in chunks))
+        return held
 
     async def _take(
         self,
@@ -359,8 +415,7 @@ class AgentSessions:
         first += [received] if new else []
         if place.session and settings != session.settings:
             first.append(SettingsChanged(settings))
-        tail = tail_of(session, self.places.known(session, thread), asked.body)
-        events = new_events(session, first, tail, asked, now)
+        events = new_events(session, first, self._tail(live, asked), asked, now)
         number = len(session.turns) + 1
         number += sum(isinstance(event, RequestSent) for event in events)
         sent = sent_event(asked, number, settings)
@@ -369,6 +424,19 @@ class AgentSessions:
         if not (place.session or place.parent):
             self.places.name(tap, asked.name, live.id)
         self.places.asked(tap, live.id, asked.body.digests)
+        followed = self._follow(live, asked, sent, settings, exchange)
+        body = asked.request.body if asked.edited else None
+        return Begun(received.held, followed, body=body, asked=asked)
+
+    def _follow(
+        self,
+        live: LiveSession,
+        asked: ReadRequest,
+        sent: RequestSent,
+        settings: Settings,
+        exchange: OpenExchange,
+    ) -> FollowedAnswer:
+        tap, number = asked.request.tap.id, sent.recording
 
         async def ended(live: LiveSession) -> None:
             """Nobody has the end of the answer yet: what the agent runs is in the log before."""
@@ -377,9 +445,28 @@ class AgentSessions:
                 await self.engine.sessions.append(live, passed_on(live.session, turn))
             self.places.learn(tap, live.id, turn)
 
-        followed = self.engine.runner.follow(live, prepared_request(asked, sent, settings), ended)
-        body = asked.request.body if asked.edited else None
-        return Begun(received.held, followed, body=body)
+        prepared = prepared_request(asked, sent, settings)
+        return self.engine.runner.follow(live, prepared, ended)
+
+    async def ask_on(
+        self, live: LiveSession, asked: ReadRequest, exchange: OpenExchange
+    ) -> tuple[FollowedAnswer, bytes]:
+        """Log the request that goes on from the last answer, all of whose calls were answered here;
+        its body. `asked` is what the agent asked. The caller holds the session."""
+        session, thread = live.session, self.places.thread(live.id)
+        turn, settings = session.turns[exchange.recording - 1], session.settings
+        assert settings is not None
+        data = next_body(session.continued(turn), asked.request.body or b"", thread.contents)
+        going_on = await self._aside(data, self._changed, asked, data)
+        number = len(session.turns) + 1
+        sent = continued_event(going_on, turn, number, settings)
+        await self.engine.sessions.append(live, [sent])
+        thread.known = going_on.body.digests
+        return self._follow(live, going_on, sent, settings, exchange), data
+
+    def keep(self, session_id: str, turn: Turn, data: bytes) -> None:
+        """The answer of `turn`, which came as `data`, is put back later."""
+        self.places.thread(session_id).contents[turn.number] = content_of(turn, data)
 
     def _received(
         self, session_id: str, asked: ReadRequest, place: SessionPlace
@@ -391,7 +478,7 @@ class AgentSessions:
             place.matched,
             asked.digest,
             asked.size,
-            len(asked.body.items),
+            asked.messages,
             stop_at,
             self._keeps_back(stop_at, session_id),
         )

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, Protocol
 
 import anyio
@@ -21,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from app.config import one_line
 from app.core import errors
 from app.core.settings import Profile
-from app.net.client import CODINGS, Decompressor, HttpClient, NetworkError
+from app.net.client import CODINGS, Decompressor, HttpClient, NetworkError, RelayedResponse
 from app.secrets.redaction import Redactor
 from app.tap import CONNECTION, AgentConnection
 from app.tap.refusals import RefusedRequest, refuse
@@ -52,12 +53,16 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 """In the order in which they came, those that came twice twice."""
 
 
+AskAgain = Callable[[bytes], AbstractAsyncContextManager[RelayedResponse]]
+"""Sends a request once more, with another body."""
+
+
 @dataclass(frozen=True)
 class AgentRequest:
     """`target` is the path behind the door with its query, undecoded. `headers` are the agent's,
     without the tap's own. `body` is unpacked, and None where it is larger than 64 MiB or in a
     content coding that cannot be read. `url` is where it goes on to, with `?key=` as the agent
-    sent it."""
+    sent it; `ask` sends another body there."""
 
     tap: Tap
     door: DoorName
@@ -68,6 +73,7 @@ class AgentRequest:
     url: str
     profile: Profile
     at_ms: int
+    ask: AskAgain | None = None
 
 
 class Exchange(Protocol):
@@ -76,9 +82,9 @@ class Exchange(Protocol):
     goes it is cancelled in what it does, be it `ending`, and `leave` follows. Refused (core/errors)
     by `begin` is the answer, with status 403, and nothing follows. Any other error is logged, and
     the bytes pass it by from then on; where it `holds` back any, the answer is cut instead, and a
-    request that could not `begin` is refused with status 503. When
-    `stopped` is set the answer ends where it is, and `ending` is told so. Once it has begun, `body`
-    is what goes upstream in place of the request's; None for that one, as it came."""
+    request that could not `begin` is refused with status 503. NetworkError by `ending` cuts the
+    answer. When `stopped` is set the answer ends where it is, and `ending` is told so. Once it has
+    begun, `body` is what goes upstream in place of the request's; None for that one, as it came."""
 
     stopped: asyncio.Event
     holds: bool
@@ -203,8 +209,9 @@ class Relay:
             whole = await body.read()
         except ClientDisconnect:
             return
+        ask = partial(self._ask, request.method, place, target, headers)
         if whole is not None:
-            request = replace(request, body=readable(request.headers, whole))
+            request = replace(request, body=readable(request.headers, whole), ask=ask)
         watched = _Watched(self._observe, request, self._mask)
         passage = _Passage(self._net, request, watched, send, agent_connection(scope))
         sent = body.length_in(headers)
@@ -232,6 +239,11 @@ class Relay:
             raise
         if gone or under_way.cancelled_caught:
             await watched.leave()
+
+    def _ask(
+        self, method: str, place: str, target: bytes, headers: RawHeaders, body: bytes
+    ) -> AbstractAsyncContextManager[RelayedResponse]:
+        return self._net.relay(method, place, target, with_body(headers, body), body)
 
 
 async def _until_gone(
@@ -303,9 +315,12 @@ class _Passage:
     async def _end(self, trouble: NetworkError | None) -> None:
         """The rest of the answer. One that broke off upstream stays without its end, so that the
         client sees it cut; where nothing had come of it, the client is told why."""
-        async for data in self.watched.ending(trouble):
-            if data and self.started:
-                await self.send({"type": "http.response.body", "body": data, "more_body": True})
+        try:
+            async for data in self.watched.ending(trouble):
+                if data and self.started:
+                    await self.send({"type": "http.response.body", "body": data, "more_body": True})
+        except NetworkError as cut:
+            trouble = cut
         if trouble is None:
             self.over = True
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -515,6 +530,9 @@ class _Watched:
                 began = True
                 if not self._broken:
                     yield data
+        except NetworkError:
+            self._ended = True
+            raise
         except Exception as error:
             self._ended = True
             self._failed(error)

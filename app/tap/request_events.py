@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.events import (
@@ -23,7 +23,7 @@ from app.exchange.requests_import import (
     open_calls,
 )
 from app.protocols.registry import codec
-from app.protocols.request import AnswerMessage, PromptMessage
+from app.protocols.request import AnswerMessage, PromptMessage, ResultMessage
 from app.secrets.detection import AGENTS_OWN
 from app.secrets.names import may_name_secret
 from app.tap.history import ID_HEADERS, AgentBody, Tail, ThreadName
@@ -37,9 +37,10 @@ WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """A request to a chat API, as it was read; `text` is its body, masked. `size` in bytes and the
-    keyed `digest` are of the body as it came; where results in it are `edited`, all else is of what
-    goes on."""
+    """A request to a chat API, as it was read; `text` is its body, masked. `size` in bytes, the
+    keyed `digest` and the number of `messages` are of the body as it came; where it is `edited`,
+    all else is of what goes on: results as the user edited them, answers as the provider gave them.
+    `missing` are the turns of which nothing could be put back."""
 
     request: AgentRequest
     protocol: Protocol
@@ -48,7 +49,9 @@ class ReadRequest:
     text: str
     digest: str
     size: int
+    messages: int
     edited: bool = False
+    missing: Sequence[int] = ()
 
 
 def new_events(
@@ -64,7 +67,7 @@ def new_events(
     results = leading_results(tail.items)
     coming = [
         item
-        for item, call in paired(imported.session, results)
+        for item, call in paired(imported.session, _from_agent(session, results))
         if call is None or call.status != "done"  # the others were decided here
     ]
     add_items(imported, pasted, coming, now)
@@ -72,11 +75,13 @@ def new_events(
         if call.status == "running":
             imported.add(now, CallInterrupted(call.id))
     last = imported.session.last_item
-    lost = tail.again or (isinstance(last, Turn) and last.holds and not tail.goes_on)
-    if isinstance(last, Turn) and lost:  # the agent never had that answer
-        imported.add(now, TurnDropped(last.number, automatic=True))
+    if isinstance(last, Turn) and (tail.again or (_never_left(last) and not tail.goes_on)):
+        for turn in reversed(imported.session.continued(last)):
+            imported.add(now, TurnDropped(turn.number, automatic=True))
     if tail.changed:
         imported.add(now, Warned("history_changed", tail.changed))
+    for event in not_put_back(session, asked.missing):
+        imported.add(now, event)
     try:
         add_items(imported, pasted, tail.items[len(results) :], now)
     except Unreadable:
@@ -92,6 +97,40 @@ def _with_first(session: Session, first: Sequence[Event], now: int) -> ImportedS
     for event in first:
         imported.add(now, event)
     return imported
+
+
+def _never_left(turn: Turn) -> bool:
+    """Whether the agent got nothing of the calls of its answer, nor of what followed."""
+    return turn.holds or (turn.request.continues > 0 and turn.passed is None)
+
+
+def _from_agent(session: Session, results: Sequence[ResultMessage]) -> Iterator[ResultMessage]:
+    """`results` without those that were given here, and were put back."""
+    given = [call for call in session.current_calls if call.answered_here]
+    for result in results:
+        ours = [
+            call
+            for call in given
+            if result.call_id == call.provider_id and (result.call_id or result.name == call.name)
+        ]
+        if ours:
+            given.remove(ours[0])
+        else:
+            yield result
+
+
+def not_put_back(session: Session, missing: Sequence[int]) -> Iterator[Warned]:
+    """What is said once of each answer that is no longer in the history of its agent."""
+    marked = {mark.warning.meta.get("turn") for mark in session.marks}
+    for number in missing:
+        if number not in marked:
+            yield Warned("history_changed", _NOT_PUT_BACK, {"turn": number})
+
+
+_NOT_PUT_BACK = (
+    "An answer with calls that were answered here is no longer in the agent's history, so the "
+    "model reads nothing of these answers any more."
+)
 
 
 def _without_history(
@@ -110,6 +149,14 @@ def _without_history(
     prompts = [item for item in rest if isinstance(item, PromptMessage)]
     add_items(imported, pasted, prompts, now)
     return [logged.event for logged in imported.log]
+
+
+def continued_event(asked: ReadRequest, turn: Turn, number: int, settings: Settings) -> RequestSent:
+    """The request that goes on from the answer of `turn`, where no call is forced."""
+    choice = settings.tool_choice
+    free = replace(choice, mode="auto", name="") if choice.forced else choice
+    sent = sent_event(asked, number, settings)
+    return replace(sent, choice=free, continues=turn.number)
 
 
 _LONG = "The agent came with a history that is too long to be shown; the request has all of it."

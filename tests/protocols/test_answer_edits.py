@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import PartEnded
+from app.core.events import PartEnded, ResponseEnded
 from app.protocols.answer_edits import (
     BeforeCalls,
     Edit,
     NewArguments,
     TakeOut,
     edit_answer,
+    join_answers,
 )
 from app.protocols.framing import Framer
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body, call, text, thinking
@@ -88,6 +90,66 @@ def test_an_answer_without_calls_is_one_that_never_had_them(
         for nth in taken:
             assert not [word for word in CALLS[nth].words if word in new]
             assert CALLS[nth].signature.encode() not in new
+
+
+JOINED = ("anthropic", "openai_chat")
+"""Protocols whose calls can be answered in place of an agent."""
+
+GONE_ON: Sequence[tuple[AnswerPart, ...]] = (
+    (thinking("Well."), text("I see.")),
+    (thinking("Well."), text("I see."), call(4), call(5)),
+    (call(4),),
+)
+
+
+def joined(
+    protocol: str, parts: Sequence[AnswerPart], more: Sequence[AnswerPart], streamed: bool
+) -> tuple[bytes, bytes]:
+    """An answer whose calls were all answered here and what followed, as one; and an answer that
+    says the same by itself. Each of both counts 3 tokens in and 9 out."""
+    first = body(protocol, parts, streamed=streamed)
+    passed = BeforeCalls(protocol).add(first) if streamed else 0
+    edits = dict.fromkeys(edits_of(parts, range(3)), TakeOut(""))
+    edited = edit_answer(protocol, first, edits, passed=passed)
+    last = (
+        body(protocol, more, streamed=streamed)
+        .replace(b"msg_1", b"msg_2")
+        .replace(b'"c1"', b'"c2"')
+    )
+    new = join_answers(protocol, edited, last, passed=passed)
+    assert new.startswith(first[:passed])
+    said = [part for part in parts if part.kind != "call"]
+    gone_on = [part for part in more if part.kind != "thinking"]
+    if protocol in JOINS and any(part.kind == "text" for part in parts):
+        gone_on = [replace(p, text=f"\n\n{p.text}") if p.kind == "text" else p for p in gone_on]
+    plain = body(protocol, [*said, *gone_on], streamed=streamed)
+    counted = plain.replace(b'_tokens": 9', b'_tokens": 18').replace(
+        b'_tokens": 12', b'_tokens": 21'
+    )
+    return new, counted
+
+
+@each_row(("protocol", "name", "streamed"), [shape for shape in SHAPES if shape[0] in JOINED])
+def test_what_an_answer_goes_on_with_is_part_of_it(
+    protocol: str, name: str, streamed: bool
+) -> None:
+    """It starts once, says nothing of the calls, and counts what was written in both."""
+    for more in GONE_ON:
+        new, plain = joined(protocol, ANSWERS[name], more, streamed)
+        events, expected = events_of(protocol, new), events_of(protocol, plain)
+        assert [(kind, part.text, part.name) for kind, part in parts_of(events)] == [
+            (kind, part.text, part.name) for kind, part in parts_of(expected)
+        ]
+        end, wanted = end_of(events), end_of(expected)
+        assert isinstance(end, ResponseEnded)
+        assert isinstance(wanted, ResponseEnded)
+        assert (end.reason, end.meta) == (wanted.reason, wanted.meta)
+        assert end.usage.output_tokens == wanted.usage.output_tokens == 18
+        assert end.usage.input_tokens == 3
+        assert not [word for nth in range(3) for word in CALLS[nth].words if word in new]
+        again = join_answers(protocol, *[body(protocol, (text("A."),), streamed=streamed)] * 2)
+        third = join_answers(protocol, again, body(protocol, (text("A."),), streamed=streamed))
+        assert end_of(events_of(protocol, third)).usage.output_tokens == 27
 
 
 @each_row(("protocol", "name", "streamed"), SHAPES)

@@ -22,8 +22,11 @@ from tests.protocols.frames import spanned
 from tests.protocols.test_answer_edits import (
     ANSWERS,
     CALLS,
+    GONE_ON,
+    JOINED,
     NEW,
     edits_of,
+    joined,
     sets_of_calls,
     without,
 )
@@ -130,6 +133,20 @@ def test_the_official_package_sees_an_answer_without_the_calls(protocol: str) ->
             new = edit_answer(protocol, data, edits_of(parts, taken))
             plain = body(protocol, without(protocol, parts, taken), streamed=streamed)
             assert read(new, streamed) == read(plain, streamed)
+
+
+@pytest.mark.parametrize("protocol", JOINED)
+def test_the_official_package_sees_one_answer_of_two(protocol: str) -> None:
+    """Its final object is that of an answer without the calls that were answered here."""
+    read = CLIENTS[protocol]
+    for parts in ANSWERS.values():
+        for streamed in (True, False):
+            for more in GONE_ON:
+                new, plain = joined(protocol, parts, more, streamed)
+                seen = read(new, streamed)
+                assert seen == read(plain, streamed)
+                shown = json.dumps(seen, default=str).encode()
+                assert not [word for made in CALLS for word in made.words if word in shown]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -18,6 +18,7 @@ from app.core.settings import Profile
 from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest, ResultDecision
 from app.engine.engine import Engine
+from app.simulator.scenario import Scenario
 from app.tap.door import Door
 from app.tap.exchange import AgentExchange
 from app.tap.recording import AgentSessions
@@ -153,11 +154,11 @@ async def not_there(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def both(
-    tmp_path: Path, protocol: str = "anthropic"
+    tmp_path: Path, protocol: str = "anthropic", scenario: Scenario | None = None
 ) -> AsyncIterator[tuple[Engine, Tapping]]:
-    """The agent, and the door that it asks at."""
+    """The agent, and the door that it asks at; the simulators of both play `scenario`."""
     (tmp_path / "agent").mkdir()
-    engines = running(tmp_path), running(tmp_path / "agent")
+    engines = [running(folder, scenario=scenario) for folder in (tmp_path, tmp_path / "agent")]
     async with engines[0] as ours, engines[1] as agent, Tapping(protocol).listening() as door:
         await door.open(ours)
         yield agent, door

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame, GapCloser
+from app.protocols.answer_frames import (
+    AnswerEditor,
+    EditableAnswer,
+    EditableFrame,
+    GapCloser,
+    add_output,
+)
+from app.protocols.raw_json import Quoted
 
 
 def edit(answer: EditableAnswer) -> None:
@@ -137,4 +144,76 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     return b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
-EDITOR = AnswerEditor(edit, keepalive)
+# Two answers as one.
+
+
+_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""What the start of an answer counts, and its end may count again."""
+
+
+def join(first: EditableAnswer, last: EditableAnswer) -> None:
+    wholes = [frame for answer in (first, last) for frame in answer.frames if _is_whole(frame)]
+    if wholes:
+        _join_whole(*wholes)
+        return
+    output: Any = None
+    index = 0
+    for frame in first.frames:
+        if frame.type == "message_delta":
+            output = add_output(output, frame.at("usage", "output_tokens"))
+        if _ends(frame):
+            frame.drop()
+        elif isinstance(number := frame.at("index"), int):
+            index = max(index, number + 1)
+    _go_on(last, index, output)
+
+
+def _go_on(answer: EditableAnswer, index: int, output: Any) -> None:
+    """Its blocks count from `index` on, `output` tokens were written before it."""
+    gaps, thinking, read = GapCloser(), set[int](), dict[str, Any]()
+    for frame in answer.frames:
+        number = frame.at("index")
+        match frame.type:
+            case "message_start":
+                usage = frame.at("message", "usage") or {}
+                read = {name: usage[name] for name in _READ if usage.get(name) is not None}
+                frame.drop()
+            case "content_block_start" if frame.at("content_block", "type") in _THINKING:
+                thinking.add(number)
+                gaps.add(number)
+            case "message_delta":
+                for name, count in read.items():
+                    if frame.at("usage", name) is None:
+                        frame.set(count, "usage", name)
+                written = frame.at("usage", "output_tokens")
+                frame.set(add_output(output, written), "usage", "output_tokens")
+        if number in thinking:
+            frame.drop()
+        elif isinstance(number, int):
+            frame.set(index + gaps.new(number), "index")
+
+
+def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
+    if last is None:
+        raise ValueError("One of these answers is a stream, and the other is not.")
+    quoted, place = Quoted(last.data), len(first.at("content") or ())
+    for number, block in enumerate(last.at("content") or ()):
+        if not (isinstance(block, dict) and block.get("type") in _THINKING):
+            first.put(quoted.member("content", number), "content", place)
+            place += 1
+    for name in last.value.keys() - {"id", "type", "role", "model", "content", "usage"}:
+        first.put(quoted.member(name), name)
+    usage = dict(last.at("usage") or {})
+    written = first.at("usage", "output_tokens")
+    first.set({**usage, "output_tokens": add_output(written, usage.get("output_tokens"))}, "usage")
+    last.drop()
+
+
+_THINKING = ("thinking", "redacted_thinking")
+
+
+def _is_whole(frame: EditableFrame) -> bool:
+    return frame.type == "message"
+
+
+EDITOR = AnswerEditor(edit, keepalive, join)

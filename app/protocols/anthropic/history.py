@@ -41,4 +41,16 @@ def _keep_mark(copy: Sequence[Body], element: Body) -> Changes:
     return mark_content(element.get("content"), find_mark(blocks))
 
 
-HISTORY = HistoryForm("messages", _write, _make, _id_of, holder="content", keep_mark=_keep_mark)
+def _ask_freely(body: Body) -> Changes:
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict) or choice.get("type") not in ("any", "tool"):
+        return {}
+    return {("tool_choice", "type"): dumped("auto"), ("tool_choice", "name"): None}
+
+
+HISTORY = HistoryForm(
+    *("messages", _write, _make, _id_of),
+    holder="content",
+    keep_mark=_keep_mark,
+    ask_freely=_ask_freely,
+)

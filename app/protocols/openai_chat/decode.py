@@ -31,8 +31,9 @@ REASONS: Mapping[str, EndReason] = {
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 """The names of reasoning text, in the order of trust: servers that send two send the same text."""
-_THOUGHTS = frozenset({"reasoning_details", *_REASONING})
-_READ = _THOUGHTS | {
+THOUGHTS = frozenset({"reasoning_details", *_REASONING})
+"""The members of a message that are thinking."""
+_READ = THOUGHTS | {
     *("role", "content", "refusal", "annotations", "tool_calls", "function_call", "obfuscation")
 }
 """The members of a delta that have a place of their own; the rest is kept as it came."""
@@ -156,7 +157,7 @@ class _Reader:
             self._rest.update(rest)
 
     def _reasoning(self, message: Mapping[str, Any]) -> None:
-        if message.keys().isdisjoint(_THOUGHTS):
+        if message.keys().isdisjoint(THOUGHTS):
             return
         details = message.get("reasoning_details")
         details = details if isinstance(details, list) else []

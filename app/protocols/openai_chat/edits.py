@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
+from app.protocols.answer_frames import (
+    AnswerEditor,
+    EditableAnswer,
+    EditableFrame,
+    add_output,
+)
 from app.protocols.base import CallPlace
 from app.protocols.frame_spans import texts_of
 from app.protocols.json_edits import Path, dumped
-from app.protocols.openai_chat.decode import REASONS
+from app.protocols.openai_chat.decode import REASONS, THOUGHTS
+from app.protocols.raw_json import Quoted
 
 _CARRIED = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider")
 """Members that chunks of one answer share."""
@@ -240,4 +246,116 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     return b"data: " + dumped(_chunk(like, {})).encode() + b"\n\n" if like else b""
 
 
-EDITOR = AnswerEditor(edit, keepalive)
+# Two answers as one.
+
+
+def join(first: EditableAnswer, last: EditableAnswer) -> None:
+    wholes = [frame for answer in (first, last) for frame in answer.frames if _is_whole(frame)]
+    if wholes:
+        _join_whole(*wholes)
+        return
+    usage: Any = None
+    has_text = False
+    for frame in first.frames:
+        usage = frame.at("usage") or usage
+        has_text = has_text or _says(frame)
+        if frame.is_done or (frame.value and _choice(frame) is None):
+            frame.drop()
+        elif _ends(frame):
+            _go_past_end(frame)
+    ids = [id_ for frame in first.frames if isinstance(id_ := frame.at("id"), str)]
+    for frame in last.frames:
+        if _choice(frame) is not None:
+            _go_on(frame)
+            if has_text and _says(frame) and not frame.dropped:
+                _lead(frame)
+                has_text = False
+        if ids and isinstance(frame.at("id"), str):
+            frame.set(ids[0], "id")
+        if isinstance(frame.at("usage"), dict):
+            frame.set(_used(usage, frame.at("usage")), "usage")
+
+
+def _is_whole(frame: EditableFrame) -> bool:
+    choice = _choice(frame)
+    return choice is not None and isinstance(frame.at(*choice, "message"), dict)
+
+
+def _says(frame: EditableFrame) -> bool:
+    choice = _choice(frame)
+    return choice is not None and bool(frame.at(*choice, "delta", "content"))
+
+
+def _go_past_end(frame: EditableFrame) -> None:
+    """The chunk that ends an answer ends nothing, and goes where it says nothing else."""
+    choice = _choice(frame) or ()
+    delta = frame.at(*choice, "delta")
+    if not any(value for name, value in (delta or {}).items() if name != "role"):
+        frame.drop()
+        return
+    for name in ("finish_reason", "native_finish_reason"):
+        if frame.at(*choice, name):
+            frame.put("null", *choice, name)
+    if frame.at("usage"):
+        frame.put("null", "usage")
+
+
+def _go_on(frame: EditableFrame) -> None:
+    """No start, and no thinking."""
+    choice = _choice(frame) or ()
+    delta = frame.at(*choice, "delta")
+    if not isinstance(delta, dict):
+        return
+    gone = {name for name in delta if name == "role" or name in THOUGHTS}
+    content = delta.get("content")
+    if isinstance(content, list):
+        for nth, piece in enumerate(content):
+            if isinstance(piece, dict) and piece.get("type") == "thinking":
+                frame.take(*choice, "delta", "content", nth)
+    for name in gone:
+        frame.take(*choice, "delta", name)
+    if gone:
+        _drop_empty(frame, (*choice, "delta"), gone)
+
+
+def _lead(frame: EditableFrame) -> None:
+    """What is said on begins with an empty line."""
+    content = (*(_choice(frame) or ()), "delta", "content")
+    if isinstance(text := frame.at(*content), str):
+        frame.set(f"\n\n{text}", *content)
+
+
+def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(first, dict):
+        return last
+    sums = {name: add_output(first.get(name), last[name]) for name in _WRITTEN if name in last}
+    read, written = last.get("prompt_tokens"), sums.get("completion_tokens")
+    if isinstance(read, int) and isinstance(written, int) and "total_tokens" in last:
+        sums["total_tokens"] = read + written
+    return {**last, **sums}
+
+
+_WRITTEN = ("completion_tokens", "completion_tokens_details")
+
+
+def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
+    place = _choice(last) if last is not None else None
+    here = _choice(first)
+    if last is None or place is None or here is None:
+        raise ValueError("One of these answers is a stream, and the other is not.")
+    quoted = Quoted(last.data)
+    for name, value in last.at(*place).items():
+        if name not in ("index", "message"):
+            first.set(value, *here, name)
+    for name, value in last.at(*place, "message").items():
+        if name == "content" and isinstance(value, str) and value:
+            before = first.at(*here, "message", "content")
+            first.set(f"{before}\n\n{value}" if before else value, *here, "message", "content")
+        elif name not in ("role", "content") and name not in THOUGHTS and value is not None:
+            first.put(quoted.member(*place, "message", name), *here, "message", name)
+    if isinstance(last.at("usage"), dict):
+        first.set(_used(first.at("usage"), last.at("usage")), "usage")
+    last.drop()
+
+
+EDITOR = AnswerEditor(edit, keepalive, join)

@@ -43,4 +43,18 @@ def _keep_mark(copy: Sequence[Body], element: Body) -> Changes:
     return changes
 
 
-HISTORY = HistoryForm("messages", _write, _make, _id_of, keep_mark=_keep_mark)
+def _ask_freely(body: Body) -> Changes:
+    changes: dict[Path, str | None] = {}
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        changes["tool_choice", "allowed_tools", "mode"] = dumped("auto")
+    elif isinstance(choice, dict) or choice in ("required", "any"):
+        changes["tool_choice",] = dumped("auto")
+    if isinstance(body.get("function_call"), dict):
+        changes["function_call",] = dumped("auto")
+    return changes
+
+
+HISTORY = HistoryForm(
+    *("messages", _write, _make, _id_of), keep_mark=_keep_mark, ask_freely=_ask_freely
+)

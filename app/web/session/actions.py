@@ -95,6 +95,7 @@ def asked(body: Body, *path: int) -> DecisionRequest:
         None if body.is_json else _seen(body),
         body.flag("lift"),
         fault=body.text("fault"),
+        model_reads=body.flag("model_reads"),
     )
 
 

@@ -94,12 +94,14 @@ async def test_a_held_call_offers_what_can_be_done_with_it(tmp_path: Path) -> No
             "Edit… E",
             "The agent runs the edited arguments.",
             "Deny… D",
-            "The agent reads this in place of the call.",
+            "Answer by hand H",
+            "The model reads it, as the result of the call The agent reads it, as text in place of",
+            "goes to it in a request that is made here at once.",
             "Always for Bash",
             "The tap stops at every call. Waiting for your approval.",
         ):
             assert part in text, part
-        for part in ("Answer", "Fault", "sandbox", "Secrets are masked", "gives up"):
+        for part in ("Attach", "Fault", "sandbox", "Secrets are masked", "gives up"):
             assert part not in text, part
         assert re.search(r'class="primary"\s+data-key="a"', card)
         html = await here.page(here.path)

@@ -1,0 +1,337 @@
+"""Calls that are answered here in place of an agent: it gets one answer without them, the provider
+gets its own answers and the results, in all that follows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import Refused
+from app.core.events import AnswerPassed
+from app.core.providers import SIMULATORS
+from app.core.session import Session
+from app.engine.decisions import DecisionRequest
+from app.engine.engine import Engine
+from app.engine.fork import ForkPlace, fork
+from app.engine.runner import recover
+from app.protocols.request import ResultMessage
+from app.simulator.scenario import scenario
+from app.tap.exchange import AgentExchange
+from app.tap.history import read_body
+from app.tap.holding import ENDED
+from app.tap.recording import AgentSessions
+from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.tables import rest_slow
+from tests.tap.tapping import FORECAST, WEATHER, Tapping, both
+
+pytestmark = pytest.mark.anyio
+
+PROTOCOLS = ("anthropic", "openai_chat")
+
+OSLO, ROME, BERN = (
+    {"name": "get_weather", "arguments": {"city": c}} for c in ("Oslo", "Rome", "Bern")
+)
+WORK = scenario(
+    json.dumps(
+        {
+            "turns": [
+                {"thinking": "Hm.", "text": "I look.", "calls": [OSLO, ROME]},
+                {"thinking": "Well.", "text": "I look again.", "calls": [BERN]},
+                {"thinking": "So.", "text": "Rain everywhere."},
+                *({"text": f"Answer {n}."} for n in range(10)),
+            ]
+        }
+    )
+)
+
+
+IDS = re.compile(r"(?:toolu_|call_|chatcmpl-)\w+")
+
+
+async def answered(engine: Engine, session_id: str, *calls: str) -> None:
+    """By hand, each by its id."""
+    for call_id in calls:
+        async with engine.sessions.holding(session_id) as live:
+            digest = live.session.call(call_id).digest
+        asked = DecisionRequest("answer", digest, text=f"Rain in {call_id}.")
+        await engine.runner.decide(session_id, call_id, asked)
+
+
+async def went_on(engine: Engine, session_id: str) -> Session:
+    """Ten prompts later."""
+    for number in range(10):
+        await engine.runner.prompt(session_id, f"Prompt {number}.")
+        session = await rested(engine, session_id)
+    return session
+
+
+async def never_tapped(engine: Engine, protocol: str) -> Session:
+    """The same conversation with the simulator itself, whose calls its user answers."""
+    (name,) = (row.profile.name for row in SIMULATORS if row.profile.protocol == protocol)
+    session_id = await begun(engine, ["get_weather"], asked_profile=name)
+    await engine.runner.prompt(session_id, "Go.")
+    for calls in (("1.2", "1.3"), ("2.2",)):
+        await rested(engine, session_id)
+        await answered(engine, session_id, *calls)
+    await rested(engine, session_id)
+    return await went_on(engine, session_id)
+
+
+def numbered(body: str) -> str:
+    """Its ids by the order in which they come."""
+    seen: dict[str, str] = {}
+    return IDS.sub(lambda id_: seen.setdefault(id_[0], f"id_{len(seen)}"), body)
+
+
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
+async def test_ten_turns_later_the_provider_has_what_it_would_have(
+    tmp_path: Path, protocol: str
+) -> None:
+    """To the byte, as with an agent that was never tapped; that got one answer without calls."""
+    async with both(tmp_path, protocol, WORK) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, "Go.")
+        for calls in (("1.2", "1.3"), ("2.2",)):
+            session = await door.held(len(calls))
+            await answered(door.engine, session.id, *calls)
+        await rested(agent, own_id)
+        own = await went_on(agent, own_id)
+        twin = await never_tapped(agent, protocol)
+        (session,) = await door.sessions()
+        log = await door.engine.log.events(session.id)
+    sent, wanted = session.turns[-1].request.body, twin.turns[-1].request.body
+    assert numbered(sent) == numbered(wanted)
+    assert [turn.request.continues for turn in session.turns] == [0, 1, 2, *[0] * 10]
+    assert not session.marks
+    first = own.turns[0]
+    said = [(part.kind, part.text.strip()) for part in first.parts if part.kind != "text"]
+    assert said == [("thinking", "Hm.")]
+    assert "".join(first.text.split()) == "Ilook.Ilookagain.Raineverywhere."
+    assert (first.end and first.end.reason, list(own.calls())) == ("stop", [])
+    passed = events_of(log, AnswerPassed)
+    assert [event.recording for event in passed] == [3, *range(4, 14)]
+    usages = [turn.end.usage for turn in session.turns[:3] if turn.end is not None]
+    assert first.end is not None
+    assert first.end.usage.output_tokens == sum(usage.output_tokens or 0 for usage in usages)
+    assert first.end.usage.input_tokens == usages[-1].input_tokens
+
+
+def results_in(protocol: str, body: str) -> list[tuple[str, Any]]:
+    """The ids and the texts of the results in a body, in order."""
+    items = read_body(protocol, json.loads(body)).items
+    results = (item for item in items if isinstance(item, ResultMessage))
+    return [(result.call_id, result.content[0].text) for result in results]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_beside_calls_that_the_agent_runs_the_rest_is_put_into_its_next_request(
+    tmp_path: Path, protocol: str
+) -> None:
+    """No request is made here; what the user edited stays as it ran."""
+    async with both(tmp_path, protocol, WORK) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(
+            agent, [replace(FORECAST, name="get_weather")], rules=ALLOW_ALL, profile=door.profile()
+        )
+        await agent.runner.prompt(own_id, "Go.")
+        session = await door.held(2)
+        await door.decide("1.2", "run", arguments='{"city": "Paris"}')
+        await door.decide("1.3", "deny", text="Not there.", model_reads=True)
+        await door.held(1)
+        await door.decide("2.2", "deny", text="That is all.")
+        own = await rested(agent, own_id)
+        (call,) = own.turns[0].calls
+        (session,) = await door.sessions()
+    second = session.turns[1]
+    ids = [call.provider_id for call in session.turns[0].calls]
+    refused = "Not there." if protocol == "anthropic" else "Error: Not there."
+    assert results_in(protocol, second.request.body) == [(ids[0], "Rain."), (ids[1], refused)]
+    assert second.request.continues == 0
+    assert "Paris" in second.request.body
+    assert "Oslo" not in second.request.body
+    assert json.loads(call.written) == {"city": "Paris"}
+    assert "Not there." not in own.turns[0].text
+    assert "That is all." in own.turns[1].text
+    assert [call.result and call.result.text for call in session.calls()] == [
+        *("Rain.", "Not there.", "That is all.")
+    ]
+    assert not session.marks
+
+
+async def test_what_the_agent_no_longer_has_is_not_put_back_and_the_page_says_so(
+    tmp_path: Path,
+) -> None:
+    """It rewinds to before the answer; what it then asks is as it asks it."""
+    async with both(tmp_path, "anthropic", WORK) as (agent, door):
+        door.headers["session-id"] = "s-1"
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, "Go.")
+        for calls in (("1.2", "1.3"), ("2.2",)):
+            session = await door.held(len(calls))
+            await answered(door.engine, session.id, *calls)
+        await rested(agent, own_id)
+        await door.stop_at("nothing")
+        forked = await fork(agent, own_id, ForkPlace(prompt=1), text="Go elsewhere.")
+        own = await rested(agent, forked)
+        (session,) = await door.sessions()
+    last = session.turns[-1]
+    assert own.turns[-1].end is not None
+    assert last.end is not None
+    assert "Rain in" not in session.turns[3].request.body
+    marks = [mark.warning.message for mark in session.marks]
+    assert sum("no longer in the agent's history" in mark for mark in marks) == 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_forced_call_that_is_answered_forces_no_other(
+    tmp_path: Path, protocol: str
+) -> None:
+    """The simulator refuses to end where one is forced."""
+    async with both(tmp_path, protocol) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile(), tool_choice="required"
+        )
+        await agent.runner.prompt(own_id, WEATHER)
+        session = await door.held()
+        (waiting,) = session.waiting
+        await answered(door.engine, session.id, waiting.id)
+        own = await rested(agent, own_id)
+        (session,) = await door.sessions()
+    assert [turn.request.choice.mode for turn in session.turns] == ["required", "auto"]
+    choices = [json.loads(turn.request.body).get("tool_choice") for turn in session.turns]
+    assert (
+        choices
+        == {
+            "anthropic": [{"type": "any"}, {"type": "auto"}],
+            "openai_chat": ["required", "auto"],
+        }[protocol]
+    )
+    assert (len(own.turns), own.state, list(own.calls())) == (1, "idle", [])
+
+
+AGAIN = scenario(
+    json.dumps({"turns": [{"text": f"Look {n}.", "calls": [OSLO]} for n in range(14)]})
+)
+
+
+@pytest.mark.slow
+async def test_of_one_answer_ten_requests_are_made_here(tmp_path: Path) -> None:
+    async with both(tmp_path, "anthropic", AGAIN) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, "Go.")
+        for number in range(1, 12):
+            session = await door.held()
+            await answered(door.engine, session.id, f"{number}.1")
+        own = await rested(agent, own_id)
+        assert own.turns[0].text.endswith(ENDED)
+        await agent.runner.prompt(own_id, "Go on.")
+        session = await door.held()
+    assert len(session.turns) == 12
+    assert [text for _, text in results_in("anthropic", session.turns[-1].request.body)] == [
+        f"Rain in {number}.1." for number in range(1, 12)
+    ]
+
+
+CUT = scenario(
+    json.dumps(
+        {
+            "turns": [
+                {"text": "I look.", "calls": [OSLO]},
+                {"text": "Rain.", "faults": ["http-429-then-ok-2"]},
+            ]
+        }
+    )
+)
+
+
+async def test_an_answer_that_cannot_go_on_is_cut_and_its_retry_goes_on(tmp_path: Path) -> None:
+    """The decision that was made holds; what was asked here is asked once more."""
+    async with both(tmp_path, "anthropic", CUT) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, "Go.")
+        session = await door.held()
+        await answered(door.engine, session.id, "1.1")
+        for _ in range(2):
+            own = await rested(agent, own_id)
+            assert own.turns[-1].failure is not None
+            await agent.runner.retry(own_id)
+        own = await rested(agent, own_id)
+        (session,) = await door.sessions()
+    assert own.turns[-1].text == "I look.Rain."
+    assert [turn.dropped for turn in session.turns] == [False, True, True, False]
+    assert [turn.request.continues for turn in session.turns] == [0, 1, 1, 1]
+    assert [call.result and call.result.text for call in session.calls()] == ["Rain in 1.1."]
+
+
+@pytest.mark.parametrize("when", ["decided", "asked", "held"])
+async def test_an_answer_that_goes_on_outlives_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Killed before the request from here, while its answer comes, or while a call of that waits:
+    the agent asks again and gets the same as without."""
+    (tmp_path / "agent").mkdir()
+    reached = asyncio.Event()
+
+    async def hang(*_: Any) -> Any:
+        reached.set()
+        await asyncio.Event().wait()
+
+    ours = partial(running, tmp_path, scenario=WORK)
+    async with running(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
+        async with ours() as engine:
+            await door.open(engine)
+            await door.stop_at("calls")
+            own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+            await agent.runner.prompt(own_id, "Go.")
+            session = await door.held(2)
+            with monkeypatch.context() as killed:
+                if when == "decided":
+                    killed.setattr(AgentSessions, "ask_on", hang)
+                if when == "asked":
+                    killed.setattr(AgentExchange, "_read_on", hang)
+                await answered(engine, session.id, "1.2", "1.3")
+                if when == "held":
+                    await door.held(1)
+                else:
+                    await asyncio.wait_for(reached.wait(), 30)
+                door.break_off()
+                await rested(agent, own_id)
+        async with ours() as engine:
+            await door.open(engine)
+            await recover(engine.sessions, lambda _: ())
+            await agent.runner.retry(own_id)
+            session = await door.held(1)
+            await answered(engine, session.id, session.waiting[0].id)
+            own = await rested(agent, own_id)
+            (session,) = await door.sessions()
+    assert "".join(own.turns[-1].text.split()) == "Ilook.Ilookagain.Raineverywhere."
+    assert [turn.dropped for turn in session.turns] == (
+        [False, True, False, False] if when == "asked" else [False] * 3
+    )
+    assert session.state == "idle"
+
+
+async def test_where_it_is_not_known_how_no_call_is_answered(tmp_path: Path) -> None:
+    async with both(tmp_path, "ollama") as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, WEATHER)
+        await door.held()
+        for more in ({"decision": "answer"}, {"decision": "deny", "model_reads": True}):
+            with pytest.raises(Refused, match="cannot be answered in place of an agent"):
+                await door.decide("1.1", **more)
+        await door.decide("1.1", "deny", text="No.")
+        own = await rested(agent, own_id)
+    assert "No." in own.turns[0].text
