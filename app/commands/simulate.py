@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.commands.sockets import bind_socket, ended_by_signals, port_of, run_loop, serve, server
 from app.core.errors import BadInput
-from app.simulator import coding
+from app.simulator import CODING_AGENT, coding
 from app.simulator.app import ENDS, simulator_app
 from app.simulator.scenario import Script, script
 
@@ -21,12 +21,12 @@ def main(arguments: argparse.Namespace) -> int:
 
 def load_scenario(given: str) -> Script:
     """The scenario in a file, or the one of this name; a file of the same name goes first."""
-    if given == coding.NAME and not Path(given).exists():
+    if given == CODING_AGENT and not Path(given).exists():
         return coding.CodingAgent()
     try:
         text = Path(given).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        hint = f" Give a file, or {coding.NAME}."
+        hint = f" Give a file, or {CODING_AGENT}."
         raise BadInput(f"Cannot read {given}: {error}.{hint}") from error
     return script(text)
 

@@ -3,3 +3,7 @@
 SOCKET = "playground.socket"
 """The extension of the scope that holds the asyncio transport of the connection: what a server
 hands over for faults below HTTP (`fault_transport`)."""
+
+CODING_AGENT = "coding-agent"
+"""The scenario of `coding`, and the model that plays it; named here, for the first page names it
+and loads no simulator."""

@@ -29,7 +29,7 @@ from app.protocols.server import (
     OutgoingFrame,
     ProviderServer,
 )
-from app.simulator import coding, recorded
+from app.simulator import CODING_AGENT, coding, recorded
 from app.simulator.fault_transport import Canned, RawResponse, can, in_pieces
 from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, meaningless, without_fault
 from app.simulator.model import reply as model_reply
@@ -85,7 +85,7 @@ async def _front(request: Request) -> Response:
 
 def _script_of(model: str) -> Script | None:
     """Who answers where a request names a model that plays a scenario."""
-    return coding.CodingAgent() if model == coding.NAME else None
+    return coding.CodingAgent() if model == CODING_AGENT else None
 
 
 @dataclass

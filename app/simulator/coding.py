@@ -21,9 +21,6 @@ from app.simulator.model import history_of
 from app.simulator.plan import finds, fitted, mapping, type_of, words
 from app.simulator.scenario import ScenarioTurn
 
-NAME = "coding-agent"
-"""Of the scenario, and of the model of the simulator that plays it."""
-
 _PATH = words_of("path filepath file filename target")
 _OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
 _COMMAND = words_of("command cmd script")

@@ -20,7 +20,7 @@ from app.engine.settings import settings_from
 from app.executors.workspace.folder import Folder
 from app.net.client import HttpClient, NetworkError
 from app.protocols.registry import codec
-from app.simulator.coding import NAME as CODING_AGENT
+from app.simulator import CODING_AGENT
 from app.tap.agents import DOORS
 from app.web.site import Site
 

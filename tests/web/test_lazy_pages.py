@@ -15,7 +15,8 @@ import app.commands.serve
 from app.core import late as put_off
 from app.web.app import _routes
 import app.web.session_list
-late = {route.endpoint.__module__ for route in _routes()} | {"app.simulator.app"}
+late = {route.endpoint.__module__ for route in _routes()}
+late |= {"app.simulator.app", "app.simulator.plan"}
 late -= {"app.web.session_list"}
 late |= set(put_off.NAMES)
 late |= {"app.exchange.html", "app.exchange.tool_import", "app.engine.import_session"}
