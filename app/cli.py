@@ -33,6 +33,7 @@ COMMANDS = {
     "export": "app.commands.export",
     "import": "app.commands.import_",
     "tap": "app.commands.tap",
+    "batch": "app.commands.batch",
 }
 """Each module has `main(arguments) -> exit code`."""
 
@@ -118,6 +119,7 @@ def parser() -> argparse.ArgumentParser:
     _export(commands)
     _import(commands)
     _tap(commands)
+    _batch(commands)
     return top
 
 
@@ -342,6 +344,70 @@ def _tap(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--print", action="store_true", help="print the environment and the command, run nothing"
     )
     _db(parser)
+
+
+def _batch(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "batch",
+        help="many runs with what is expected of them",
+        description="Make all runs of a batch, cases by models by variants by repetitions, and say "
+        "what came of them. SPEC is a file of YAML or JSON: docs/batch.md. Ctrl-C stops it, and "
+        "--resume goes on.",
+        epilog="Exit codes: 0 every case passes; 1 one does not, or a variant is worse; 2 the SPEC "
+        "cannot be read; 3 some runs are unknown, need a person or were not made; 130 ended by "
+        "Ctrl-C.",
+    )
+    parser.add_argument("spec", type=Path, metavar="SPEC", help="builtin is the shipped suite")
+    parser.add_argument("--json", action="store_true", help="each run as it ends, then one object")
+    for option, form in (
+        ("junit", "JUnit XML"),
+        ("csv", "CSV, a row for each run"),
+        ("html", "one page of HTML"),
+        ("markdown", "Markdown"),
+    ):
+        parser.add_argument(f"--{option}", type=Path, metavar="FILE", help=f"the report as {form}")
+    parser.add_argument("--seed", type=_whole, metavar="N", help="the order of the cases")
+    parser.add_argument(
+        "--max-cost", type=_dollars, metavar="USD", help="pause before this is spent"
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the newest batch of the same SPEC; what is finished is not repeated",
+    )
+    parser.add_argument(
+        "--retry-unknown",
+        action="store_true",
+        help="with --resume: make those again of which nobody knows whether they were made",
+    )
+    for flag, name, words in (
+        ("filter", "CASE", "only the cases of this id; * stands for any letters"),
+        ("allow", "NAME|all", "run this tool's calls, which is no mock"),
+    ):
+        parser.add_argument(
+            f"--{flag}", nargs="+", action="extend", default=[], metavar=name, help=words
+        )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="how many runs, tokens and dollars at most"
+    )
+    parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    _db(parser)
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 2**63):
+        raise argparse.ArgumentTypeError(f"a whole number from 0, not {text!r}")
+    return int(text)
+
+
+def _dollars(text: str) -> float:
+    try:
+        dollars = float(text)
+    except ValueError:
+        dollars = 0.0
+    if not 0 < dollars < float("inf"):
+        raise argparse.ArgumentTypeError(f"US dollars are a number above 0, not {text!r}")
+    return dollars
 
 
 def _db(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 
 from app.batch.lanes import AT_ONCE, Budget, LaneWatch, ProviderLane
 from app.batch.plan import BatchPlan, ReadFile, plan_batch
@@ -215,6 +216,12 @@ class Batches:
             known = {result.key: result for result in (_result(run) for run in runs if run.outcome)}
         every = spec.keys()
         return [known[key] for key in every if key in known]
+
+    def ended_since(self, batch_id: str, count: int) -> Sequence[RunResult]:
+        """The runs that ended after the first `count`, in the order in which they did; nothing of
+        a batch that is not being made. What was known when it began stands before all."""
+        live = self._live.get(batch_id)
+        return list(islice(live.results.values(), count, None)) if live is not None else []
 
     @contextmanager
     def listen(self, batch_id: str) -> Iterator[Bell]:

@@ -7,15 +7,14 @@ import argparse
 import asyncio
 import json
 import os
-import secrets
-import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from app import config
-from app.commands.sockets import SIGNALS, bind_socket, port_of, run_loop, serve, server
+from app.commands.own_simulator import engine_beside_simulator
+from app.commands.sockets import SIGNALS, run_loop
 from app.core.errors import BadInput, PlaygroundError
 from app.core.events import (
     CallChecked,
@@ -46,11 +45,12 @@ from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
 from app.exchange.tool_import import import_tools
 from app.net.client import HttpClient, NetworkError
-from app.net.keys import harden_process, is_loopback, origin
+from app.net.keys import is_loopback, origin
 from app.protocols.framing import Framer
 from app.schema import strict_json
-from app.simulator.app import simulator_app
 from app.store.database import database_path, owner_of
+
+T = TypeVar("T")
 
 STOPPED = "stopped"
 """What a run comes to that is ended by Ctrl-C; no state of a session."""
@@ -95,13 +95,13 @@ _LEFT = "Ended before the run had stopped; the page shows how far it got."
 
 
 class Ends:
-    """SIGTERM or Ctrl-C: the run is stopped, and seen to stop. `code` is the exit code then."""
+    """SIGTERM or Ctrl-C: what runs is stopped, and seen to stop. `code` is the exit code then."""
 
     def __init__(self) -> None:
         self.code = EXIT[STOPPED]
         self._seen = 0
 
-    async def until(self, running: Coroutine[Any, Any, str]) -> str:
+    async def until(self, running: Coroutine[Any, Any, T]) -> T:
         """What `running` comes to, which a first signal cancels. That may take its time, but no
         longer than `PATIENCE_S`, and than `HURRY_S` from a second one on; a third ends it all."""
         task = asyncio.ensure_future(running)
@@ -132,25 +132,7 @@ class Ends:
 async def _run_here(
     db: Path, arguments: argparse.Namespace, asked: dict[str, Any], rules: Sequence[Rule]
 ) -> str:
-    with bind_socket("127.0.0.1", 0) as sock:
-        return await _run_beside(sock, db, arguments, asked, rules)
-
-
-async def _run_beside(
-    sock: socket.socket,
-    db: Path,
-    arguments: argparse.Namespace,
-    asked: dict[str, Any],
-    rules: Sequence[Rule],
-) -> str:
-    """Run it with a simulator on `sock`."""
-    key = secrets.token_urlsafe(16)
-    url = f"http://127.0.0.1:{port_of(sock)}"
-    simulator = server(simulator_app(pace=0.0, key=lambda sent: sent == key))
-    harden_process()
-    engine = await Engine.open(db, simulator_url=lambda: url, simulator_key=key)
-    serving = asyncio.create_task(serve(simulator, sock, lambda: None))
-    try:
+    async with engine_beside_simulator(db) as engine:
         library = [to_data(tool) for tool in await engine.library.tools()]
         asked["tools"] = tools_from_words(library, arguments.tools)
         settings = await settings_from(engine, asked)
@@ -158,10 +140,6 @@ async def _run_beside(
         session_id = await engine.sessions.create(settings)
         await engine.rules.put(session_id, rules, settings.tools)
         return await _run_and_print(engine, arguments, session_id)
-    finally:
-        await engine.close()
-        simulator.should_exit = True
-        await serving
 
 
 async def _run_and_print(engine: Engine, arguments: argparse.Namespace, session_id: str) -> str:

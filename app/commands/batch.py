@@ -1,0 +1,375 @@
+"""`playground batch`: a SPEC is made here, in this process, and told as lines, an object, files."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from app import config
+from app.batch.batches import Batches, BatchProgress
+from app.batch.plan import BatchPlan, file_reader
+from app.commands.own_simulator import engine_beside_simulator
+from app.commands.run import EXIT, STOPPED, Ends, read_tools
+from app.commands.sockets import run_loop
+from app.core.errors import BadInput, PlaygroundError
+from app.core.tools import Tool
+from app.engine.engine import Engine
+from app.evaluation import builtin_suite
+from app.evaluation.batch_import import read_batch
+from app.evaluation.exports import (
+    batch_ended,
+    write_csv,
+    write_html,
+    write_junit,
+    write_markdown,
+)
+from app.evaluation.report import BatchReport, make_report
+from app.evaluation.report_words import (
+    claim,
+    comparison_sentence,
+    failure_sentences,
+    percent,
+    percents,
+    plural,
+)
+from app.evaluation.results import RunResult, result_data
+from app.evaluation.spec import Spec
+from app.exchange.bundle import ExportFile
+from app.schema.validate import check_tool
+from app.simulator.scenario import script
+from app.store.database import database_path, owner_of
+
+LINE_S = 0.5
+"""Seconds between two lines on how far it is, on a terminal."""
+
+QUIET_S = 30.0
+"""The same where nobody looks: in the log of a job."""
+
+TOGETHER_S = 0.05
+"""Seconds between two looks at what has ended."""
+
+SHOWN = 20
+"""Failures, and notes, that are told; a file or --json has all failures."""
+
+WRITERS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
+    "junit": write_junit,
+    "csv": write_csv,
+    "html": write_html,
+    "markdown": write_markdown,
+}
+"""The forms of the report, by their options."""
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0 every case passes, 1 one does not or a variant is worse, 3 some runs are unknown, need a
+    person or were not made, 130 ended by Ctrl-C, 143 by SIGTERM."""
+    spec = _spec(arguments)
+    if arguments.retry_unknown and not arguments.resume:
+        raise BadInput("--retry-unknown goes with --resume: it makes unknown runs again.")
+    for option in WRITERS:
+        _check_writable(getattr(arguments, option))
+    for warning in config.load_env(Path.cwd(), arguments.env_file):
+        print(f"playground: {warning}", file=sys.stderr)
+    db = database_path(arguments.db or config.default_db())
+    owner = owner_of(db)
+    if owner is not None and owner.url:
+        raise PlaygroundError(
+            f"The server at {owner.url} owns this database. End it, or name another file for this "
+            "batch with --db FILE."
+        )
+    ends = Ends()
+    try:
+        code = run_loop(ends.until(_batch(db, spec, arguments)))
+    except asyncio.CancelledError:
+        print("playground: Stopped before the batch began.", file=sys.stderr)
+        code = EXIT[STOPPED]
+    return ends.code if code == EXIT[STOPPED] else code
+
+
+def _spec(arguments: argparse.Namespace) -> Spec:
+    """The SPEC that the command line means."""
+    spec = replace(_read(arguments.spec), allow=tuple(arguments.allow))
+    if arguments.seed is not None:
+        spec = replace(spec, seed=arguments.seed)
+    if arguments.max_cost is not None:
+        spec = replace(spec, max_cost=arguments.max_cost)
+    if arguments.filter:
+        cases = tuple(case for case in spec.cases if _is_named(case.id, arguments.filter))
+        if not cases:
+            ids = ", ".join(case.id for case in spec.cases[:SHOWN])
+            raise BadInput(f"No case is called {' or '.join(arguments.filter)}; there is {ids}.")
+        spec = replace(spec, cases=cases)
+    return spec
+
+
+def _is_builtin(path: Path) -> bool:
+    """Whether it is the suite that comes with the program; a file of that name goes first."""
+    return str(path) == builtin_suite.NAME and not path.exists()
+
+
+def _read(path: Path) -> Spec:
+    if _is_builtin(path):
+        return builtin_suite.builtin_suite()
+    imported = read_batch(_text(path), path.name, lambda name: _text(path.parent / name))
+    notes = [*imported.notes, *(f"{each.case}: {each.reason}" for each in imported.left_out)]
+    for sentence in notes[:SHOWN]:
+        print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
+    if len(notes) > SHOWN:
+        more = f"{len(notes) - SHOWN:,} more notes like these"
+        print(
+            f"playground: {more}; {len(imported.left_out):,} cases are left out.", file=sys.stderr
+        )
+    return imported.spec
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise BadInput(
+            f"Cannot read {path} ({reason}). Name a file, or {builtin_suite.NAME} for the suite "
+            "that comes with the program."
+        ) from error
+
+
+def _is_named(case_id: str, patterns: Sequence[str]) -> bool:
+    return any(case_id == pattern or fnmatchcase(case_id, pattern) for pattern in patterns)
+
+
+def _check_writable(path: Path | None) -> None:
+    """Before anything is asked: a report that cannot be kept is noticed in time."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise BadInput(f"Cannot write {path}: name a file in a folder that exists.")
+
+
+async def _batch(db: Path, spec: Spec, arguments: argparse.Namespace) -> int:
+    read_file = file_reader(arguments.spec.parent, _read_tools)
+    played = script(builtin_suite.suite_scenario()) if _is_builtin(arguments.spec) else None
+    async with engine_beside_simulator(db, played) as engine:
+        batches = Batches(engine)
+        plan = await batches.plan(spec, read_file)
+        teller = BatchPrinter(as_json=arguments.json)
+        teller.plan(plan)
+        if arguments.dry_run:
+            teller.dry_run(plan)
+            return 0
+        return await _make(engine, batches, plan, arguments, teller)
+
+
+async def _make(
+    engine: Engine,
+    batches: Batches,
+    plan: BatchPlan,
+    arguments: argparse.Namespace,
+    teller: BatchPrinter,
+) -> int:
+    """Make it to its end; the exit code. Where this is cancelled the batch is stopped."""
+    batch_id = await _begun(batches, plan, arguments)
+    try:
+        await _followed(batches, batch_id, teller)
+        stopped = False
+    except asyncio.CancelledError:
+        await batches.stop(batch_id)
+        stopped = True
+    progress, results = await batches.progress(batch_id), await batches.results(batch_id)
+    report = make_report(await batches.spec(batch_id), results, stopped=progress.state != "ended")
+    for option, write in WRITERS.items():
+        if (path := getattr(arguments, option)) is not None:
+            path.write_bytes(write(report).data)
+    teller.end(batch_id, report, progress)
+    if stopped:
+        words = " ".join(_again(arguments))
+        teller.say(
+            f"The batch was stopped after {len(report.results):,} of {plan.spec.runs:,} runs; "
+            f"`{words}` goes on."
+        )
+        return EXIT[STOPPED]
+    await batches.close()
+    return report.exit_code
+
+
+def _again(arguments: argparse.Namespace) -> list[str]:
+    """The command line that goes on with this batch."""
+    words = ["playground", "batch", str(arguments.spec), "--resume"]
+    if arguments.seed is not None:
+        words += ["--seed", str(arguments.seed)]
+    for option in ("filter", "allow"):
+        words += [word for name in getattr(arguments, option) for word in (f"--{option}", name)]
+    return words + (["--db", str(arguments.db)] if arguments.db is not None else [])
+
+
+async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespace) -> str:
+    """The id of the batch: a new one, or the newest that asks the same."""
+    if not arguments.resume:
+        return await batches.start(plan)
+    batch_id = await batches.newest(plan.spec)
+    if batch_id is None:
+        raise BadInput("No batch of this SPEC was started in this database; leave --resume out.")
+    await batches.resume(
+        batch_id, retry_unknown=arguments.retry_unknown, max_cost=plan.spec.max_cost
+    )
+    return batch_id
+
+
+async def _followed(batches: Batches, batch_id: str, teller: BatchPrinter) -> None:
+    """Tell of each run that ends, until no more will by itself."""
+    count = (await batches.progress(batch_id)).done
+    teller.begin(batch_id, count)
+    resting = asyncio.create_task(batches.rested(batch_id))
+    with batches.listen(batch_id) as bell:
+        resting.add_done_callback(lambda _: bell.ring())
+        while True:
+            bell.clear()
+            over = resting.done()
+            ended = batches.ended_since(batch_id, count)
+            count += len(ended)
+            teller.runs(ended)
+            teller.progress(await batches.progress(batch_id))
+            if over:
+                return
+            await bell.wait(QUIET_S)
+            await asyncio.sleep(TOGETHER_S)
+
+
+def _read_tools(path: Path) -> Sequence[Tool]:
+    return [check_tool(data) for data in read_tools(path)]
+
+
+# What is printed --------------------------------------------------------------------------------
+
+
+class BatchPrinter:
+    """How far it is on stderr; what came of it on stdout, as lines or as JSON objects."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._json = as_json
+        self._on_terminal = sys.stderr.isatty()
+        self._next = 0.0
+        self._last = ""
+
+    def plan(self, plan: BatchPlan) -> None:
+        for note in plan.notes:
+            self.say(note)
+
+    def dry_run(self, plan: BatchPlan) -> None:
+        """What it would take at most."""
+        spec, (read, wrote), price = plan.spec, plan.most_tokens, plan.most_price
+        if self._json:
+            self._object(
+                "dry_run",
+                cases=len(spec.cases),
+                runs=spec.runs,
+                tokens_in=read,
+                tokens_out=wrote,
+                price=price,
+                notes=list(plan.notes),
+            )
+            return
+        parts = [
+            plural(len(spec.cases), "case"),
+            plural(len(spec.models), "model"),
+            plural(len(spec.variants), "variant"),
+            plural(spec.repetitions, "repetition"),
+        ]
+        cost = plan.unknown_price if price is None else f"At most ${price:,.2f}."
+        cost = cost if price != 0.0 else "It costs nothing."
+        self._line(f"{plural(spec.runs, 'run')}: {', '.join(parts)}.")
+        self._line(
+            f"At most {read:,} tokens read and {wrote:,} written, without what tools return."
+        )
+        self._line(cost)
+
+    def begin(self, batch_id: str, known: int) -> None:
+        if self._json:
+            self._object("batch_started", id=batch_id, known=known)
+
+    def runs(self, results: Sequence[RunResult]) -> None:
+        if self._json:
+            for result in results:
+                self._object("run_ended", **result_data(result))
+
+    def progress(self, progress: BatchProgress) -> None:
+        """A line now and then."""
+        now = time.monotonic()
+        if now < self._next and progress.state == "running":
+            return
+        self._next = now + (LINE_S if self._on_terminal else QUIET_S)
+        counts = [
+            f"{count:,} {word}"
+            for outcome, word in _OUTCOMES.items()
+            if (count := progress.outcomes.get(outcome)) and outcome != "stopped"
+        ]
+        left = f", about {_duration(progress.seconds_left)} left" if progress.seconds_left else ""
+        outcomes = f": {', '.join(counts)}" if counts else ""
+        text = f"{progress.done:,} of {progress.runs:,} runs{outcomes}{left}"
+        if text == self._last and progress.state == "running":
+            return
+        self._last = text
+        if self._on_terminal:
+            end = "" if progress.state == "running" else "\n"
+            print(f"\r\x1b[K{text}", end=end, file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+        if progress.why and progress.state == "paused":
+            self.say(progress.why)
+
+    def end(self, batch_id: str, report: BatchReport, progress: BatchProgress) -> None:
+        """All that came of it."""
+        if self._json:
+            self._object(**{**batch_ended(report), "id": batch_id, "why": progress.why})
+            return
+        several = len(report.summaries) > 1
+        for summary in report.summaries:
+            rate = "–" if summary.rate is None else percent(summary.rate)
+            interval = f" ({percents(summary.interval)})" if summary.interval is not None else ""
+            passed = summary.outcomes.get("passed", 0)
+            name = f"{summary.model} · {summary.variant}: " if several else ""
+            self._line(f"{name}{rate}{interval}, {passed:,} of {summary.runs:,} runs passed")
+        self._line(claim(report))
+        for comparison in report.comparisons:
+            self._line(comparison_sentence(report, comparison))
+        for finding in report.findings:
+            self._line(finding.sentence)
+        for result in report.failures[:SHOWN]:
+            key, why = result.key, " ".join(failure_sentences(result))
+            where = f" [session {result.session}]" if result.session else ""
+            place = f"{key.case} · {key.variant} · {key.model} · {key.repetition}"
+            self._line(f"{_OUTCOMES[result.outcome]}: {place}: {why}{where}")
+        if len(report.failures) > SHOWN:
+            self._line(f"… and {len(report.failures) - SHOWN:,} more; --html FILE has all.")
+
+    def say(self, text: str) -> None:
+        print(f"playground: {config.one_line(text)}", file=sys.stderr, flush=True)
+
+    def _object(self, kind: str, **members: Any) -> None:
+        print(json.dumps({"kind": kind, **members}), flush=True)
+
+    def _line(self, text: str) -> None:
+        print(config.one_line(text), flush=True)
+
+
+_OUTCOMES: Mapping[str, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "provider_error": "provider's trouble",
+    "unknown": "unknown",
+    "needs_person": "needs a person",
+    "stopped": "stopped",
+}
+
+
+def _duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `3 h`."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

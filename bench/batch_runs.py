@@ -1,0 +1,281 @@
+"""How fast a batch is, that a killed one makes no run twice, and that its money limit holds.
+
+`python bench/batch_runs.py`: 1,000 runs (a prompt, a call that a mock answers, an answer) by
+`playground batch` at 16 at once, on a simulator without delay that stands in a process of its own,
+on a core of its own, counts who asks, and calls each answer a cent. Printed are
+
+    rate    runs a second from the first to the last, CPU for each in both processes, and the
+            memory of the batch after a fifth of its runs and at its end
+    kill    `kill -9` after a third of the runs, then `--resume`: how many runs are unknown, and how
+            often each was asked for at the simulator, over both processes
+    money   `--max-cost`: what was spent beyond it, in runs
+
+Exit 1 where a run is made twice, more are unknown than were under way, memory grows by more than a
+third from a fifth of the runs on, or more is spent beyond the limit than was under way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from app.batch.lanes import AT_ONCE
+from app.commands.sockets import bind_socket, port_of, run_loop, serve, server
+from app.core.settings import Profile
+from app.engine.engine import Engine
+from app.simulator.app import simulator_app
+from bench.measured_processes import cores, cpu_s, end_script, pin, resident_kb, start_script
+from tests.served import command, environment
+
+RUNS = 1_000
+CENT = 0.01
+COUNTS = "/counts"
+KEY = "BENCH_API_KEY"
+MOST_GROWTH = 4 / 3
+CASE = re.compile(rb"\(case (\d+)\)")
+
+TOOL = {
+    "name": "get_weather",
+    "description": "The weather in a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+    "config": {"result": "12 degrees"},
+}
+
+
+# The simulator, which counts --------------------------------------------------------------------
+
+
+def counting(app: ASGIApp) -> ASGIApp:
+    """`app`, of which `COUNTS` says how often each case was asked for its first answer."""
+    counts: Counter[str] = Counter()
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == COUNTS:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            body = json.dumps(counts).encode()
+            await send({"type": "http.response.body", "body": body})
+            return
+        body = b""
+
+        async def received() -> Message:
+            nonlocal body
+            message = await receive()
+            body += message.get("body", b"")
+            if message["type"] == "http.request" and not message.get("more_body"):
+                case = CASE.search(body)
+                if case is not None and b"tool_result" not in body:
+                    counts[case[1].decode()] += 1
+            return message
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.body":  # the price as some providers say it
+                usage = b'"output_tokens":'
+                priced = b'"cost":%g,%s' % (CENT, usage)
+                message = {**message, "body": message.get("body", b"").replace(usage, priced)}
+            await send(message)
+
+        await app(scope, received, sent)
+
+    return counted
+
+
+async def serve_counting() -> None:
+    with bind_socket("127.0.0.1", 0) as sock:
+        instance = server(counting(simulator_app(pace=0.0)))
+        await serve(instance, sock, lambda: print(port_of(sock), flush=True))
+
+
+# The batch --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Made:
+    """A command under way or ended: its JSON lines, and what was seen at some of them."""
+
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    memory: dict[int, float] = field(default_factory=dict)
+    cpu: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def ended(self) -> dict[str, Any]:
+        return self.lines[-1]
+
+
+@dataclass
+class Place:
+    """A folder with a SPEC and a database that has the simulator's profile."""
+
+    folder: Path
+    port: int
+    runs: int
+    core: set[int]
+
+    async def prepare(self) -> None:
+        engine = await Engine.open(
+            self.folder / "bench.db", simulator_url=lambda: "", simulator_key="none"
+        )
+        url = f"http://127.0.0.1:{self.port}/anthropic"
+        await engine.save_profile(Profile("counting", "anthropic", url, KEY, "simulator"))
+        await engine.confirm(KEY, url)
+        await engine.close()
+        prompt = "What is the weather in Paris? (case {})"
+        called = {"called": "get_weather", "arguments": {"subset": {"city": "Paris"}}}
+        spec = {
+            "playground_batch": 1,
+            "tools": [TOOL],
+            "models": ["counting"],
+            "cases": [
+                {"id": f"case-{number}", "prompt": prompt.format(number), "expect": [called]}
+                for number in range(self.runs)
+            ],
+        }
+        (self.folder / "spec.json").write_text(json.dumps(spec))
+
+    def counts(self) -> Counter[str]:
+        with httpx.Client() as client:
+            return Counter(client.get(f"http://127.0.0.1:{self.port}{COUNTS}").json())
+
+    def make(self, *words: str, kill_after: int = 0) -> Made:
+        """`playground batch` to its end, or until so many runs have ended."""
+        made = Made()
+        with pin(self.core), (self.folder / "batch.log").open("a") as log:
+            process = subprocess.Popen(
+                [*command("batch", "spec.json", "--db", "bench.db", "--json", *words)],
+                cwd=self.folder,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment(**{KEY: "any"}),
+            )
+        assert process.stdout is not None
+        began, ended = 0.0, 0
+        for line in process.stdout:
+            made.lines.append(json.loads(line))
+            if made.lines[-1]["kind"] == "batch_started":
+                began, made.cpu = time.monotonic(), -cpu_s(process.pid)
+            if made.lines[-1]["kind"] == "run_ended":
+                ended += 1
+                made.seconds = time.monotonic() - began
+                if ended in (self.runs // 5, self.runs):
+                    made.memory[ended] = resident_kb(process.pid) / 1024
+                if ended == self.runs:
+                    made.cpu += cpu_s(process.pid)
+            if kill_after and ended >= kill_after:
+                process.kill()
+                break
+        process.stdout.close()
+        process.wait()
+        return made
+
+
+@contextmanager
+def place(runs: int) -> Iterator[tuple[Place, int]]:
+    """With the pid of its simulator."""
+    first, others = cores()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        process, line = start_script([__file__, "--serve"], folder, others)
+        try:
+            made = Place(folder, int(line), runs, first)
+            asyncio.run(made.prepare())
+            yield made, process.pid
+        finally:
+            end_script(process)
+
+
+def rate(runs: int) -> list[str]:
+    with place(runs) as (at, simulator):
+        before = cpu_s(simulator)
+        made = at.make()
+        there = cpu_s(simulator) - before
+        early, late = made.memory[runs // 5], made.memory[runs]
+        print(
+            f"rate   {runs / made.seconds:.1f} runs/s over {runs} runs, {AT_ONCE} at once;"
+            f" CPU {1000 * made.cpu / runs:.1f} ms a run here,"
+            f" {1000 * there / runs:.1f} ms at the simulator;"
+            f" memory {early:.0f} MB after {runs // 5}, {late:.0f} MB after {runs}"
+        )
+        wrong = [] if made.ended["passed"] == runs else [f"{made.ended['passed']} passed"]
+        wrong += [f"memory grew to {late / early:.2f}"] if late > MOST_GROWTH * early else []
+        return wrong
+
+
+def kill(runs: int) -> list[str]:
+    with place(runs) as (at, _):
+        first = at.make(kill_after=runs // 3)
+        asked = at.counts()
+        second = at.make("--resume")
+        counts, unknown = at.counts(), second.ended["unknown"]
+        twice = [case for case, count in counts.items() if count > 1]
+        ends = Counter(
+            line["key"]["case"]
+            for line in (*first.lines, *second.lines)
+            if line["kind"] == "run_ended" and line["outcome"] != "unknown"
+        )
+        print(
+            f"kill   after {runs // 3} runs that were told ({sum(asked.values())} asked for);"
+            f" resumed: {second.ended['passed']} passed, {unknown} unknown,"
+            f" {len(twice)} asked for twice, {len(counts)} of {runs} asked for in all"
+        )
+        wrong = [f"made twice: {', '.join(twice[:9])}"] if twice else []
+        wrong += [f"{unknown} are unknown"] if unknown > AT_ONCE else []
+        wrong += ["a run ended twice"] if any(count > 1 for count in ends.values()) else []
+        missing = runs - second.ended["passed"] - unknown
+        return wrong + ([f"{missing} runs have no end"] if missing else [])
+
+
+def money(runs: int) -> list[str]:
+    with place(runs) as (at, _):
+        limit = round(runs // 4 * 2 * CENT, 2)  # two answers a run
+        made = at.make("--max-cost", str(limit))
+        spent, ended = made.ended["cost"], made.ended["runs"]
+        beyond = max(0.0, spent - limit) / (2 * CENT)
+        print(
+            f"money  limit ${limit:.2f}: ${spent:.2f} spent by {ended} runs, {beyond:.0f} runs"
+            f" beyond it ({AT_ONCE} at once); {made.ended['why']}"
+        )
+        return ["more was spent than was under way"] if beyond > AT_ONCE else []
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--only", choices=("rate", "kill", "money"))
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
+    if arguments.serve:
+        run_loop(serve_counting())
+        return 0
+    wrong: list[str] = []
+    for measure in (rate, kill, money):
+        if arguments.only in (None, measure.__name__):
+            wrong += measure(arguments.runs)
+    for sentence in wrong:
+        print(f"wrong: {sentence}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

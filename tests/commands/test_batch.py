@@ -1,0 +1,147 @@
+"""`playground batch`, as typed: what it prints and writes, how it goes on, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.commands.conftest import Typed
+from tests.served import command, environment
+
+TOOL = {
+    "name": "get_weather",
+    "description": "The weather in a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+    "config": {"result": "12 degrees"},
+}
+PARIS = {
+    "id": "paris",
+    "prompt": "What is the weather in Paris?",
+    "expect": [{"called": "get_weather", "arguments": {"subset": {"city": "Paris"}}}],
+}
+OSLO = {**PARIS, "id": "oslo", "prompt": "What is the weather in Oslo?"}
+
+
+def write(folder: Path, *cases: dict[str, Any], **more: Any) -> None:
+    spec = {"playground_batch": 1, "tools": [TOOL], "cases": list(cases), **more}
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+
+
+def objects(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_what_it_prints_and_the_files_that_it_writes(typed: Typed, tmp_path: Path) -> None:
+    write(tmp_path, PARIS, OSLO)
+    forms = ("junit", "csv", "html", "markdown")
+    files = [word for form in forms for word in (f"--{form}", f"report.{form}")]
+    code, out, told = typed("batch", "spec.yaml", *files)
+    assert code == 1
+    assert "failed: oslo · default · simulator · 1" in out
+    assert "2 of 2 runs: 1 passed, 1 failed" in told
+    suites = ET.parse(tmp_path / "report.junit").getroot()
+    assert [case.get("name") for case in suites.iter("testcase")] == ["paris", "oslo"]
+    assert all("oslo" in (tmp_path / f"report.{form}").read_text() for form in forms)
+    code, out, _ = typed("batch", "spec.yaml", "--json", "--filter", "par*")
+    assert code == 0
+    started, run, ended = objects(out)
+    assert [each["kind"] for each in (started, run, ended)] == [
+        *("batch_started", "run_ended", "batch_ended")
+    ]
+    assert started["id"] == ended["id"]
+    assert (run["outcome"], run["session"]) == ("passed", ended["cells"][0]["session"])
+    assert (ended["runs"], ended["passed"], ended["state"]) == (1, 1, "ended")
+    code, out, _ = typed("export", run["session"], "--as", "jsonl")
+    assert code == 0
+    assert typed("sessions", "--json")[1].strip() == "[]"
+
+
+def test_what_is_finished_is_not_made_again(typed: Typed, tmp_path: Path) -> None:
+    write(tmp_path, PARIS)
+    code, _, told = typed("batch", "spec.yaml", "--resume")
+    assert code == 2
+    assert "No batch of this SPEC was started in this database" in told
+    assert typed("batch", "spec.yaml")[0] == 0
+    code, out, _ = typed("batch", "spec.yaml", "--resume", "--json", "--max-cost", "9")
+    assert code == 0
+    assert [each["kind"] for each in objects(out)] == ["batch_started", "batch_ended"]
+    assert objects(out)[0]["known"] == 1
+    assert typed("batch", "spec.yaml", "--resume", "--seed", "5")[0] == 2  # another batch
+
+
+def test_what_it_would_take(typed: Typed, tmp_path: Path) -> None:
+    write(tmp_path, PARIS, OSLO, defaults={"repetitions": 5, "params": {"max_tokens": 100}})
+    code, out, _ = typed("batch", "spec.yaml", "--dry-run")
+    assert code == 0
+    assert out.startswith("10 runs: 2 cases, 1 model, 1 variant, 5 repetitions.\n")
+    assert out.endswith("It costs nothing.\n")
+    (told,) = objects(typed("batch", "spec.yaml", "--dry-run", "--json")[1])
+    assert (told["kind"], told["runs"], told["price"]) == ("dry_run", 10, 0.0)
+    assert told["tokens_out"] == 10 * 10 * 100
+
+
+def test_what_it_refuses_before_anything_is_asked(typed: Typed, tmp_path: Path) -> None:
+    write(tmp_path, PARIS, surprise=1)
+    assert "/surprise" in typed("batch", "spec.yaml")[2]
+    rows = (
+        ("spec.yaml",),
+        ("nothing.yaml",),
+        ("spec.yaml", "--junit", "nowhere/report.xml"),
+        ("spec.yaml", "--retry-unknown"),
+        ("spec.yaml", "--filter", "rome"),
+        ("spec.yaml", "--max-cost", "-1"),
+        ("spec.yaml", "--seed", "x"),
+    )
+    for place, row in enumerate(rows):
+        assert (place, typed("batch", *row)[0]) == (place, 2)
+        write(tmp_path, PARIS)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_call_that_no_rule_decides_needs_a_person(typed: Typed, tmp_path: Path) -> None:
+    write(tmp_path, PARIS, tools=[{**TOOL, "answered_by": "person", "config": {}}])
+    code, out, _ = typed("batch", "spec.yaml", "--allow", "get_weather")
+    assert code == 3
+    assert "needs a person: paris" in out
+    code, _, told = typed("batch", "spec.yaml")
+    assert code == 0
+    assert "it is a mock here" in told
+
+
+def test_the_suite_that_comes_with_it(typed: Typed) -> None:
+    code, out, _ = typed("batch", "builtin", "--filter", "twins*", "--json")
+    assert code == 1
+    cells = objects(out)[-1]["cells"]
+    assert {cell["model"]: cell["passes"] for cell in cells} == {
+        "right": True,
+        "wrong": False,
+    }
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path: Path) -> None:
+    silent = {**PARIS, "id": "silent", "prompt": "Hello [[fault:stall-headers]]"}
+    write(tmp_path, PARIS, silent)
+    words = command("batch", "spec.yaml", "--json", "--db", "batch.db")
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    assert process.stdout is not None
+    while json.loads(process.stdout.readline())["kind"] != "run_ended":
+        pass
+    process.send_signal(signal.SIGINT)
+    out, told = process.communicate(timeout=40)
+    assert process.returncode == 130
+    assert json.loads(out.splitlines()[-1])["state"] == "stopped"
+    assert b"after 1 of 2 runs; `playground batch spec.yaml --resume --db batch.db` goes on" in told
