@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app import __version__, config
 from app.core.errors import NotFound
@@ -23,6 +24,7 @@ from app.exchange.session_redaction import (
 from app.render.environment import environment, join_styles
 from app.secrets.names import may_name_secret
 from app.secrets.redaction import SHORTEST
+from app.store.batches import case_of_session
 from app.store.log import Log
 from app.store.writes import Closed
 
@@ -64,6 +66,7 @@ async def read_bundle_from(
         recordings[number] = Recording(
             number, by_number[number], end.clean, tuple(end.masked), end.sha256
         )
+    expect = await _expected(log, session_id) if summary.batch else ()
     title, parent, created_ms = summary.title, summary.parent, summary.created_ms
     beside = await log.below(session_id) if form in WITH_BESIDE and session.tapped else ()
     return SessionBundle(
@@ -77,7 +80,17 @@ async def read_bundle_from(
         look(),
         base_url,
         [await read_bundle_from(log, each, base_url) for each in beside],
+        expect,
     )
+
+
+async def _expected(log: Log, session_id: str) -> Sequence[Mapping[str, Any]]:
+    """What the batch expected of the case that `session_id` is a run of."""
+    asked = await case_of_session(log.database, session_id)
+    if asked is None:
+        return ()
+    cases = json.loads(asked[0])["spec"]["cases"]
+    return next((case["expect"] for case in cases if case["id"] == asked[1]), ())
 
 
 def redact_bundle(

@@ -1,7 +1,8 @@
 """A session as a test: the SPEC of a batch (docs/batch.md) that asks the same again.
 
-The calls that the first prompt led to are what is expected, and their results are the answers of
-the mocks. JSON, so that no text becomes a number or a date when it is read again.
+The calls that the first prompt led to are what is expected, or of a run of a batch what that batch
+expected; their results are the answers of the mocks. JSON, so that no text becomes a number or a
+date when it is read again.
 """
 
 from __future__ import annotations
@@ -28,31 +29,39 @@ def write(bundle: SessionBundle) -> ExportFile:
     """The SPEC, with notes on what of the session it does not hold."""
     notes: list[str] = []
     name = file_name(bundle.title, "batch.json")
-    data = spec_data_of(bundle.session, bundle.title, name.removesuffix(".batch.json"), notes)
+    data = spec_data_of(bundle, name.removesuffix(".batch.json"), notes)
     text = json.dumps(data, indent=2, ensure_ascii=False).encode("utf-8", "replace")
     return ExportFile(name, "application/json", text + b"\n", tuple(dict.fromkeys(notes)))
 
 
-def spec_data_of(session: Session, title: str, case: str, notes: list[str]) -> dict[str, Any]:
+def spec_data_of(bundle: SessionBundle, case: str, notes: list[str]) -> dict[str, Any]:
     """The SPEC of a session as JSON data; `case` is the id of its one case. Sentences on what it
     does not hold are added to `notes`."""
+    session, expect = bundle.session, bundle.expect
     prompt, turns = _first_run(session, notes)
     settings = turns[0].settings if turns else session.settings
     calls = [call for turn in turns if turn.end is not None for call in turn.calls]
     tools = settings.tools if settings is not None else ()
-    answers = {tool.name: _answer(tool.name, calls, notes) for tool in tools}
+    # The mocks of a batch answer the same again; of other sessions the results are what is known.
+    mocks = [tool for tool in tools if expect and tool.answered_by == "mock"]
+    recorded = [tool for tool in tools if tool not in mocks]
+    answers = {tool.name: _answer(tool.name, calls, notes) for tool in recorded}
+    if expect:
+        notes.append("What is expected is what the batch expected of this run.")
+    else:
+        expect = _expected(calls, {tool.name for tool in tools}, notes)
     return {
         "playground_batch": 1,
-        "name": one_line(title)[:200],
+        "name": one_line(bundle.title)[:200],
         "defaults": _defaults(settings) if settings is not None else {},
-        "tools": [_tool_data(tool) for tool in tools],
+        "tools": [_tool_data(tool, {} if tool in mocks else _made_up(tool)) for tool in tools],
         "models": [_model(settings)] if settings is not None else ["simulator"],
         "cases": [
             {
                 "id": case,
                 "prompt": prompt,
                 "answers": {name: answer for name, answer in answers.items() if answer},
-                "expect": _expected(calls, {tool.name for tool in tools}, notes),
+                "expect": expect,
             }
         ],
     }
@@ -102,14 +111,14 @@ def _defaults(settings: Settings) -> dict[str, Any]:
     return data | {name: getattr(limits, name) for name in changed}
 
 
-def _tool_data(tool: Tool) -> dict[str, Any]:
-    """Its definition as a mock: what answers it here need not be there, nor be trusted."""
+def _made_up(tool: Tool) -> dict[str, Any]:
+    """A tool as a mock: what answers it here need not be there, nor be trusted."""
     result = sample_result(tool.config.get("output_schema"), tool.name)
-    data: dict[str, Any] = to_data(tool) | {
-        "answered_by": "mock",
-        "config": {"result": result},
-        "group": "",
-    }
+    return {"answered_by": "mock", "config": {"result": result}}
+
+
+def _tool_data(tool: Tool, changes: Mapping[str, Any]) -> dict[str, Any]:
+    data: dict[str, Any] = {**to_data(tool), **changes, "group": ""}
     usual = to_data(Tool(tool.name))
     return {name: value for name, value in data.items() if name == "name" or value != usual[name]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jinja2 import Environment
 
@@ -58,7 +59,8 @@ class SessionBundle:
     the forms that are pages, None where none is asked for. `base_url` is where the server listens
     whose simulator answers again what the simulator answered. `beside` are the sessions that its
     agent had beside it, sub-agents and requests on the side, the oldest first, where a form has
-    room for them.
+    room for them. `expect` is what a batch expected of it, where it is a run of one: expectations
+    as a SPEC has them.
     """
 
     session: Session
@@ -71,6 +73,7 @@ class SessionBundle:
     look: PageAssets | None = None
     base_url: str = DEFAULT_BASE
     beside: Sequence[SessionBundle] = ()
+    expect: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import AnyStr
+from typing import Any, AnyStr
 
 from app.core.errors import BadInput
 from app.core.events import (
@@ -178,7 +178,13 @@ class _SessionRedactor:
         ]
         session = fold(bundle.session.id, log)
         masked = replace(
-            bundle, session=session, title=title, log=log, recordings=recordings, tags=tuple(tags)
+            bundle,
+            session=session,
+            title=title,
+            log=log,
+            recordings=recordings,
+            tags=tuple(tags),
+            expect=with_texts(Any, bundle.expect, self._text),
         )
         return RedactedBundle(masked, _sum_redactions(marks))
 

@@ -84,6 +84,18 @@ async def claim(database: Database, batch: str, place: RunPlace, session: str, a
     await database.write([Statement(insert, [(batch, *_stored(place), session, at_ms)])])
 
 
+async def case_of_session(database: Database, session: str) -> tuple[str, str] | None:
+    """The body of the batch that `session` is a run of, and the id of its case."""
+    rows = await database.rows(
+        "SELECT batches.body, batch_runs.case_id FROM sessions"
+        " JOIN batches ON batches.id = sessions.batch"
+        " JOIN batch_runs ON batch_runs.batch = batches.id AND batch_runs.session = sessions.id"
+        " WHERE sessions.id = ?",
+        (session,),
+    )
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
 async def finish(database: Database, batch: str, place: RunPlace, outcome: str, body: str) -> None:
     """How the run that was claimed ended."""
     update = f"UPDATE batch_runs SET outcome = ?, body = ? WHERE {_PLACE}"  # noqa: S608

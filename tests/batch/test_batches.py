@@ -17,11 +17,14 @@ from app.batch.plan import plan_batch
 from app.batch.run_case import ANSWERED, CaseRun, Look, perform, run_case, run_data
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.events import CallDecided
+from app.core.tools import Tool
 from app.engine.engine import Engine
+from app.engine.export_session import read_bundle
 from app.engine.import_session import import_session
 from app.evaluation.results import RunResult
 from app.evaluation.spec import Spec
-from app.evaluation.spec_reader import spec_from_data
+from app.evaluation.spec_reader import read_spec, spec_from_data
+from app.exchange.batch_export import write as write_test
 from app.exchange.session_json import read_session
 from app.store.batches import run_rows
 from tests.engine.boundary import Boundary
@@ -312,3 +315,21 @@ async def test_the_same_run_elsewhere_gives_the_same_session(tmp_path: Path) -> 
         assert await import_session(engine, lines)
         with pytest.raises(BadInput):
             await run_case("{}", engine)
+
+
+async def test_a_failed_run_is_saved_as_a_test_that_fails_again(tmp_path: Path) -> None:
+    spec = a_spec(a_case("a", "Good morning", answers={"get_weather": "9 degrees"}))
+    async with running(tmp_path) as engine:
+        batches = Batches(engine)
+        for _ in range(2):
+            batch = await batches.start(await batches.plan(spec))
+            assert list((await ended(batches, batch)).values()) == ["failed"]
+            (result,) = await batches.results(batch)
+            assert result.session is not None
+            bundle = await read_bundle(engine, result.session)
+            again = read_spec(write_test(bundle).data.decode())
+            assert again.cases[0].expect == spec.cases[0].expect
+            tool = again.tools[0]
+            assert isinstance(tool, Tool)
+            assert tool.config == {"result": "9 degrees"}
+            spec = again

@@ -10,7 +10,7 @@ from app.core.session import Session
 from app.core.settings import Limits
 from app.core.tools import Content, Tool, ToolChoice
 from app.evaluation.expectations import judge
-from app.evaluation.spec import RunKey, Spec, plan_run
+from app.evaluation.spec import RunKey, Spec, expectation_data, plan_run
 from app.evaluation.spec_reader import read_spec
 from app.evaluation.spec_tools import with_tools
 from app.exchange.batch_export import write
@@ -142,6 +142,20 @@ def test_what_a_test_cannot_hold_is_noted() -> None:
         "A call of shell had arguments that are no sound JSON.",
         "A number in the arguments of shell is rounded here.",
     )
+
+
+def test_a_run_of_a_batch_keeps_what_was_expected_and_its_mocks() -> None:
+    session = play.session(*ran(OSLO, ROOT))
+    expect = [{"called": "get_weather", "arguments": {"exact": {"city": "Rome"}}}]
+    file = write(SessionBundle(session, "a", (), expect=expect))
+    spec = read_spec(file.data.decode())
+    assert [expectation_data(each) for each in spec.cases[0].expect] == expect
+    assert spec.cases[0].answers == {"shell": {"result": "etc"}}
+    weather = spec.tools[0]
+    assert not isinstance(weather, str)
+    assert weather.config == play.WEATHER.config
+    assert file.notes == ("What is expected is what the batch expected of this run.",)
+    assert not judge(session, spec.cases[0].expect)[0].passed
 
 
 def test_a_session_without_a_prompt_says_what_is_missing() -> None:
