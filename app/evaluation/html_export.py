@@ -133,7 +133,6 @@ def _rate_row(summary: GroupSummary) -> Iterator[object]:
     powers = [
         f"pass^{power.k} {percent(power.rate)} ({percents(power.interval)})"
         for power in summary.powers
-        if power.k > 1
     ]
     yield Markup("<td>{}</td>").format(Markup("<br>").join(powers or ["–"]))
     yield "{} of {}".format(*summary.right_tool)

@@ -320,11 +320,12 @@ def _rate(
 
 
 def _powers(spec: Spec, counts: Sequence[Count]) -> tuple[PassPower, ...]:
-    """pass^k for k = 1, 2, 4, 8… and as many runs as the case with the fewest has."""
+    """pass^k for k = 2, 4, 8… and as many runs as the case with the fewest has; pass^1 is the
+    rate."""
     most = min((count.runs for count in counts), default=0)
     if most < 2:
         return ()
-    ks = (*(k for k in (1, 2, 4, 8, 16, 32, 64) if k < most), most)
+    ks = (*(k for k in (2, 4, 8, 16, 32, 64) if k < most), most)
     intervals = pass_powers(tuple(counts), ks, str(spec.seed))
     means = [sum(pass_power(count, k) for count in counts) / len(counts) for k in ks]
     return tuple(PassPower(*power) for power in zip(ks, means, intervals, strict=True))
