@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,8 @@ class Engine:
     """The user's own profiles by name, as the library has them."""
     private: Mapping[str, str] = field(default_factory=dict)
     """The variables of the .env file that was found: their values never leave."""
+    ends: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What else ends before it does: called by `close`, the last one first."""
     purging: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while sessions are deleted for good: the heir of a recording cannot go meanwhile."""
 
@@ -130,6 +132,8 @@ class Engine:
             ends.push_async_callback(self.net.aclose)
             ends.push_async_callback(self.runner.close)
             ends.push_async_callback(self.trying.close)
+            for end in self.ends:
+                ends.push_async_callback(end)
 
     def profiles(self) -> tuple[Profile, ...]:
         """The shipped profiles, each as the user changed it, then those of the user alone."""

@@ -106,6 +106,7 @@ answers = Later("app.web.session.answers")
 side_by_side = Later("app.web.compare.side_by_side")
 compare = Later("app.web.compare.routes")
 files = Later("app.web.files")
+batches = Later("app.web.batches.routes")
 find = Later("app.web.find")
 forks = Later("app.web.forks.routes")
 imports = Later("app.web.imports.routes")
@@ -125,9 +126,12 @@ session_stream = Later("app.web.stream").session_stream
 MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
 """What is done with one session by a path of its own."""
 
+BATCH_ACTS = ("pause", "resume", "stop")
+
 CALL = "/sessions/{id}/calls/{call}"
 
 LARGE = (
+    "/batches",  # cases, with their tools
     "/sessions",  # tools
     "/sessions/import",
     "/sessions/{id}/prompts",  # a text of any length, and images
@@ -198,6 +202,13 @@ def _routes() -> list[Route]:
         Route("/sessions", session_list.sessions),
         Route("/sessions", session_list.create, methods=["POST"]),
         Route("/palette", palette.palette),
+        Route("/batches", batches.batches),
+        Route("/batches", batches.create, methods=["POST"]),
+        Route("/batches/new", batches.new),
+        Route("/batches/{id}", batches.batch),
+        Route("/batches/{id}/report", batches.changed),
+        Route("/batches/{id}/export", batches.export),
+        *(Route(f"/batches/{{id}}/{act}", batches.act, methods=["POST"]) for act in BATCH_ACTS),
         Route("/find", find.find),
         Route("/find/size", find.database_size),
         Route("/find/marks", find.mark_several, methods=["POST"]),

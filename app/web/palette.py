@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -34,6 +35,8 @@ class PaletteEntry:
 PAGES: Sequence[PaletteEntry] = (
     PaletteEntry("Sessions", "Find, filter, tags, bin", "/find"),
     PaletteEntry("Tools", "The library", "/tools"),
+    PaletteEntry("Batches", "Is it better? Many runs, with error bars", "/batches"),
+    PaletteEntry("New batch", "Cases × models × variants", "/batches/new"),
     PaletteEntry("Rules", "Which calls run without asking", "/rules"),
     PaletteEntry("Providers", "Addresses, keys, models", "/providers"),
     PaletteEntry("MCP servers", "Tools of other programs", "/servers"),
@@ -57,15 +60,16 @@ IN_A_SESSION: Sequence[PaletteEntry] = (
 )
 
 OF_A_SESSION: Sequence[tuple[str, str, str]] = (
-    ("Setup", "Model, tools, limits", "?tab=setup"),
-    ("Wire", "Every byte, with its time", "?tab=wire"),
-    ("Next request", "What will be sent", "?tab=request"),
-    ("Code", "curl, Python, JavaScript", "?tab=code"),
-    ("Share or export", "HTML, JSON Lines, pytest, HAR…", "/share"),
-    ("Fork", "Go on from its end in a new session", "/fork"),
-    ("Files", "The scratch folder of its workspace tools", "/files"),
+    ("Setup", "Model, tools, limits", "/sessions/{}?tab=setup"),
+    ("Wire", "Every byte, with its time", "/sessions/{}?tab=wire"),
+    ("Next request", "What will be sent", "/sessions/{}?tab=request"),
+    ("Code", "curl, Python, JavaScript", "/sessions/{}?tab=code"),
+    ("Share or export", "HTML, JSON Lines, pytest, HAR…", "/sessions/{}/share"),
+    ("Fork", "Go on from its end in a new session", "/sessions/{}/fork"),
+    ("Run as a batch", "Many times, on several models", "/batches/new?session={}"),
+    ("Files", "The scratch folder of its workspace tools", "/sessions/{}/files"),
 )
-"""Title, detail, and what follows the address of a session."""
+"""Title, detail, and the address with a place for the session's id."""
 
 
 async def palette(request: Request) -> Response:
@@ -93,7 +97,7 @@ def grouped(
     the words of `text`. Of sessions `rows` are those that `text` found; tools and demos are listed
     once something is typed."""
     of_session = [
-        PaletteEntry(title, detail, f"/sessions/{here}{path}")
+        PaletteEntry(title, detail, path.format(quote(here, safe="")))
         for title, detail, path in OF_A_SESSION
     ]
     sessions = [

@@ -7,13 +7,15 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from jinja2 import Environment
 from starlette.requests import Request
 
 from app.core.agents import STOPS_AT, agent_title
 from app.core.errors import NotFound, StoreGone
+from app.core.late import Late
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot
 from app.engine.engine import Engine
@@ -29,6 +31,11 @@ from app.store.writes import Summary
 from app.tap.taps import Taps
 from app.web.imports.view import ChoicePage
 from app.web.rules.view import lets_through
+
+if TYPE_CHECKING:
+    from app.batch import batches as making
+else:
+    making = Late("app.batch.batches")
 
 # The last few sessions that were replayed, laid out and folded: a jump reads nothing again.
 
@@ -177,6 +184,13 @@ class Site:
         while len(self.values) > 1 and (size > MOST_VALUES or len(self.values) > MOST_HELD):
             size -= sum(len(value.value) for value in self.values.pop(next(iter(self.values))))
         return held
+
+    @cached_property
+    def batches(self) -> making.Batches:
+        """The batches of this database; those under way end with the engine."""
+        batches = making.Batches(self.engine)
+        self.engine.ends.append(batches.close)
+        return batches
 
     def close(self) -> None:
         """Let the streams end, and the agents of demos."""

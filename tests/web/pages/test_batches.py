@@ -1,0 +1,108 @@
+"""Batches over HTTP: a SPEC becomes runs, a page that follows them, and files."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import rested
+from tests.served_here import served_here
+
+pytestmark = pytest.mark.anyio
+
+NASTY = "<img src=x onerror=alert(1)>"
+TOOL = {
+    "name": "get_weather",
+    "description": "The weather in a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "description": "Its name."}},
+        "required": ["city"],
+    },
+    "config": {"result": "rain"},
+}
+SPEC: dict[str, Any] = {
+    "playground_batch": 1,
+    "name": f"weather {NASTY}",
+    "defaults": {"repetitions": 2},
+    "tools": [TOOL],
+    "models": ["simulator"],
+    "cases": [
+        {
+            "id": "asked",
+            "prompt": "What is the weather in Oslo?",
+            "expect": [{"called": "get_weather", "arguments": {"exact": {"city": "Oslo"}}}],
+        },
+        {"id": NASTY, "prompt": "What is the weather in Rome?", "expect": [{"no_call": True}]},
+    ],
+}
+
+
+async def ended(client: httpx.AsyncClient, batch_id: str) -> Any:
+    async with asyncio.timeout(30):
+        while (batch := (await client.get(f"/batches/{batch_id}")).json())["state"] != "ended":
+            await asyncio.sleep(0.02)
+    return batch
+
+
+async def test_a_spec_is_run_shown_and_exported(tmp_path: Path) -> None:
+    page = {"accept": "text/html"}
+    with served_here(tmp_path / "a.db") as server:
+        async with server.client() as client:
+            wrong = await client.post("/batches", json={**SPEC, "cases": [{"id": "a"}]})
+            assert (wrong.status_code, wrong.json()["code"]) == (422, "bad_input")
+            started = await client.post("/batches", json=SPEC)
+            assert started.status_code == 201
+            batch = await ended(client, batch_id := started.json()["id"])
+            assert (batch["passed"], batch["failed"], batch["planned"]) == (2, 2, 4)
+
+            shown = (await client.get(f"/batches/{batch_id}", headers=page)).text
+            assert NASTY not in shown
+            failing = batch["failures"][0]
+            assert failing["why"][0] in html.unescape(shown)
+            assert f"/sessions/{failing['session']}" in shown
+            fragment = await client.get(f"/batches/{batch_id}/report?version=other", headers=page)
+            assert 'id="batch"' in fragment.text
+            assert "hx-trigger" not in fragment.text, "nothing more will come"
+            for form in ("csv", "json", "junit", "markdown", "html", "spec"):
+                file = await client.get(f"/batches/{batch_id}/export?as={form}")
+                assert (file.status_code, bool(file.content)) == (200, True), form
+            assert (await client.post(f"/batches/{batch_id}/pause")).status_code == 409
+            listed = (await client.get("/batches", headers=page)).text
+            assert "2 passed" in listed
+            assert [row["id"] for row in (await client.get("/batches")).json()] == [batch_id]
+            # Its runs are in no list of sessions but by their own addresses.
+            assert (await client.get("/sessions")).json() == []
+
+
+async def test_a_session_becomes_a_batch_of_several_models(tmp_path: Path) -> None:
+    with served_here(tmp_path / "a.db") as server:
+        async with server.client() as client, server.page() as browser:
+            asked = {"tools": [TOOL], "rules": [{"tool": "get_weather", "action": "run"}]}
+            made = await client.post("/sessions", json={**asked, "title": NASTY})
+            session_id = made.json()["id"]
+            prompt = {"text": "What is the weather in Oslo?"}
+            await client.post(f"/sessions/{session_id}/prompts", json=prompt)
+            await rested(client, session_id)
+            form = (await browser.get(f"/batches/new?session={session_id}")).text
+            assert NASTY not in form
+            spec = (await client.get(f"/sessions/{session_id}/export?as=batch")).json()["text"]
+            typed = {"spec": spec, "repetitions": "2", "models": ["simulator", "simulator-gemini"]}
+
+            checked = await browser.post("/batches", data={**typed, "do": "check"})
+            assert "Nothing has begun. This is 4 runs of 1 cases" in checked.text
+            refused = await browser.post("/batches", data={**typed, "repetitions": "many"})
+            assert refused.status_code == 422
+            assert "Repetitions must be a number" in refused.text
+            assert json.loads(spec)["cases"][0]["prompt"] in refused.text, "what was typed stays"
+
+            begun = await browser.post("/batches", data=typed)
+            assert begun.status_code == 303
+            batch = await ended(client, begun.headers["location"].rpartition("/")[2])
+            assert (batch["passed"], batch["failed"]) == (4, 0)
