@@ -1,10 +1,10 @@
 """Rounds of kill -9 with agents behind taps: what an agent or a deciding script has got must hold.
 
-Four agents work through a server, each by a protocol and a tap of its own: from two nothing is held
-back, of two every call is, and a script decides it. The server is killed at an instant drawn from
-the seed (while answers pass, while calls are held, while decisions are made) and started again at
-its address; the agents send again what broke off, as SDKs do, and go on to the end of their work.
-Upstream is the simulator with a scenario, in this process, which counts what it is asked.
+Six agents work through a server, each by a protocol and a tap of its own: from two nothing is held
+back, of two every call is and of two every result (killing_results), and scripts decide. The server
+is killed at an instant drawn from the seed (`MOMENTS`) and started again at its address; the agents
+send again what broke off, as SDKs do, and go on to the end of their work. Upstream is the simulator
+with a scenario, in this process, which counts what it is asked.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.simulator.app import simulator_app
 from app.simulator.scenario import scenario
 from tests.killing import Outcome, read_log, sound
+from tests.killing_results import ResultDecider, returned
 from tests.loopback import listening
 from tests.served import NO_TLS, Served, start
 
@@ -52,7 +53,10 @@ WORK_S = 60.0
 KEY = "ROUND_API_KEY"
 TOOL = "note"
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-MOMENTS = ("while answers pass", "while calls are held", "while decisions are made")
+MOMENTS = (
+    *("while answers pass", "while calls are held"),
+    *("while decisions are made", "while results are held"),
+)
 
 PATHS = {"anthropic": "/anthropic", "openai_chat": "/openai/v1"}
 """Where the simulator speaks each protocol."""
@@ -90,6 +94,7 @@ class Asked:
 class Upstream:
     """The simulator; each answer has ids of its own."""
 
+    results: ResultDecider
     asked: list[Asked] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,6 +112,7 @@ class Upstream:
         turn = 1 + sum(message["role"] == "assistant" for message in data["messages"])
         asked = Asked(system, turn, time.monotonic())
         self.asked.append(asked)
+        self.results.came_upstream(system, data)
         read = False
 
         async def again() -> Message:
@@ -311,13 +317,13 @@ class Agent:
     def _answer(self, calls: list[GotCall]) -> None:
         if self.protocol == "anthropic":
             results = [
-                {"type": "tool_result", "tool_use_id": call.id, "content": f"noted {call.text}"}
+                {"type": "tool_result", "tool_use_id": call.id, "content": returned(call.text)}
                 for call in calls
             ]
             self.messages.append({"role": "user", "content": results})
             return
         for call in calls:
-            result = {"role": "tool", "tool_call_id": call.id, "content": f"noted {call.text}"}
+            result = {"role": "tool", "tool_call_id": call.id, "content": returned(call.text)}
             self.messages.append(result)
 
 
@@ -356,6 +362,7 @@ class Decider:
     (agent, mark), `sent` what was asked for, `confirmed` what the server said yes to."""
 
     agents: Mapping[str, Agent]
+    results: ResultDecider
     chance: Random
     idle: bool
     sessions: dict[str, str] = field(default_factory=dict)
@@ -381,6 +388,9 @@ class Decider:
             if name in self.agents:
                 folded = (await client.get(f"/sessions/{session_id}")).json()
                 await self._look_at(client, session_id, name, folded)
+            elif name in self.results.agents:
+                folded = (await client.get(f"/sessions/{session_id}")).json()
+                await self.results.look_at(client, session_id, name, folded)
 
     async def _look_at(
         self, client: httpx.AsyncClient, session_id: str, name: str, folded: Any
@@ -457,7 +467,9 @@ def free_port() -> int:
 async def tap_kill_round(folder: Path, seed: int) -> Outcome:
     """One round in `folder`, which is empty."""
     chance, moment = Random(seed), MOMENTS[seed % len(MOMENTS)]
-    upstream, port, machine = Upstream(), free_port(), Machine()
+    names = frozenset(f"{protocol} stops at results" for protocol in PATHS)
+    results = ResultDecider(names, chance, idle=moment == MOMENTS[3])
+    upstream, port, machine = Upstream(results), free_port(), Machine()
     words = ("--port", str(port))
     db = folder / "kill.db"
     async with listening(upstream) as place:
@@ -466,7 +478,7 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
             async with first.client() as client:
                 agents = await _agents(client, place, chance)
                 held = {agent.name: agent for agent in agents if agent.decided is not None}
-                decider = Decider(held, chance, idle=moment == MOMENTS[1])
+                decider = Decider(held, results, chance, idle=moment == MOMENTS[1])
                 working = [asyncio.create_task(agent.work()) for agent in agents]
                 deciding = asyncio.create_task(decider.run(client))
                 watching = asyncio.create_task(machine.watch())
@@ -487,7 +499,7 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
                 round_ = Round(agents, decider, upstream, killed_at, late_s)
                 round_.caught[LATE] = round(1000 * late_s)
                 await round_.compare_at_start(client)
-                decider.idle = False
+                decider.idle = results.idle = False
                 for agent in agents:
                     agent.may_ask.set()
                 deciding = asyncio.create_task(decider.run(client))
@@ -523,7 +535,7 @@ async def _agents(client: httpx.AsyncClient, place: str, chance: Random) -> list
         assert (await client.post("/providers", json=row)).is_success
         named = {"name": KEY, "base_url": address["base_url"]}
         assert (await client.post("/keys", json=named)).is_success
-        for stop_at in ("nothing", "calls"):
+        for stop_at in ("nothing", "calls", "results"):
             asked = {"upstream": f"up-{protocol}", "stop_at": stop_at}
             tap = (await client.post("/taps", json=asked)).json()
             door = "anthropic" if protocol == "anthropic" else "openai"
@@ -546,6 +558,10 @@ async def _until(moment: str, decider: Decider, chance: Random) -> None:
                 await asyncio.sleep(chance.uniform(0.1, 4.0))
             case 1:
                 while {name for name, _ in decider.seen} != set(decider.agents):
+                    await asyncio.sleep(POLL_S)
+                await asyncio.sleep(chance.uniform(0, 0.3))
+            case 3:
+                while {name for name, _ in decider.results.seen} != decider.results.agents:
                     await asyncio.sleep(POLL_S)
                 await asyncio.sleep(chance.uniform(0, 0.3))
             case _:
@@ -589,6 +605,9 @@ class Round:
             self._asked[agent.name] = Counter(
                 asked.turn for asked in self.upstream.asked if asked.agent == agent.name
             )
+        self.violations += self.decider.results.lost(logs)
+        self.told += len(self.decider.results.confirmed)
+        self.caught["held results"] += len(self.decider.results.seen)
         for key, choice in self.decider.confirmed.items():
             self.told += 1
             there = _decisions(self._before[key[0]]).get(self.decider.seen[key].call)
@@ -636,6 +655,7 @@ class Round:
     async def compare_at_end(self, client: httpx.AsyncClient) -> None:
         logs = await self._logs(client)
         self.violations += [f"card: {problem}" for problem in self.decider.problems]
+        self.violations += self.decider.results.broken(logs)
         for agent in self.agents:
             log = logs.get(agent.name, {})
             for found in (
@@ -670,7 +690,9 @@ class Round:
         ran = Counter(call.text for call in agent.effects)
         decisions, of = _decisions(log), _call_ids(log)
         results = {
-            line["call_id"]: line["result"] for line in log.values() if line["kind"] == "call_ended"
+            line["call_id"]: [line["result"], line.get("real")]
+            for line in log.values()
+            if line["kind"] == "call_ended"
         }
         for turn, count in enumerate(CALLS, 1):
             for nth in range(count):
@@ -695,7 +717,7 @@ class Round:
             if agent.decided is not None and (card is None or card.provider_id != call.id):
                 yield f"the call {call.text} has another id than its card"
             words = json.dumps(results.get(of.get(call.id, ""), ""))
-            if f"noted {call.text}" not in words:
+            if returned(call.text) not in words:
                 yield f"the result of {call.text} is not in the log"
 
     async def _logs(self, client: httpx.AsyncClient) -> dict[str, Log]:
