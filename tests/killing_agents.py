@@ -727,7 +727,7 @@ class Round:
             log = await read_log(client, session["id"])
             name = _agent_of(log)
             if not name:
-                self.caught["sessions without a request"] += 1
+                self.say(f"session {session['id']} has no request")
             elif name in logs:
                 self.say(f"{name}: there are two sessions of it")
             else:

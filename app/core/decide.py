@@ -19,6 +19,7 @@ from app.core.events import (
     CallEnded,
     CallInterrupted,
     CallReturned,
+    ClientGone,
     EndReason,
     Event,
     Logged,
@@ -28,6 +29,7 @@ from app.core.events import (
     RunResumed,
     RunStopped,
     TaskEnded,
+    TurnDropped,
 )
 from app.core.faults import scene, staged, unstageable
 from app.core.limits import (
@@ -526,6 +528,31 @@ def left_events(session: Session) -> list[Event]:
         return []
     running = (call for call in session.current_calls if call.status == "running")
     return [CallInterrupted(call.id) for call in running]
+
+
+def gone_events(session: Session) -> list[Event]:
+    """What says that the agent has gone which waited here when the program ended."""
+    turn = session.turn
+    if session.tapped is None or not session.waits or turn is None:
+        return []
+    if session.received is not None:
+        return [] if session.received_gone else [ClientGone(len(session.turns) + 1)]
+    return [ClientGone(turn.number)] if turn.holds and not turn.client_gone else []
+
+
+def void_events(session: Session) -> list[Event]:
+    """What makes void what waits for the user, where the agent that waited has gone: it never had
+    that answer, or what its calls came to never came. What it asks later is looked at anew."""
+    turn = session.turn
+    if session.tapped is None or not session.waits or turn is None:
+        return []
+    if session.received is not None:
+        held = session.standing.of("held") if session.received_gone else ()
+        return [CallInterrupted(call.id) for call in held]
+    if not (turn.holds and turn.client_gone):
+        return []
+    turns = reversed(session.continued(turn))
+    return [TurnDropped(each.number, automatic=True) for each in turns]
 
 
 _EXPORTED = "The session was exported while this answer was arriving."

@@ -601,8 +601,8 @@ class Session:
         if isinstance(item, Turn) and item.failure is not None:
             cut = item.failure.failure in ("interrupted", "stopped")
             return "interrupted" if cut else "failed"
-        if self.stopped:
-            return "interrupted"
+        if self.stopped or (self.tapped is not None and isinstance(item, Prompt)):
+            return "interrupted"  # what an agent said goes on with its request
         if isinstance(item, Turn) and item.end is not None:
             return "running" if item.calls or item.end.reason == "pause" else "idle"
         return "idle" if item is None else "running"

@@ -17,7 +17,7 @@ from app.core.tools import Tool
 from app.engine.providers import Providers
 from app.engine.responses import ProviderClient
 from app.engine.rules import Policy, RuleStore
-from app.engine.runner import Runner, recover
+from app.engine.runner import Runner, recover, recover_agents
 from app.engine.servers import Servers
 from app.engine.sessions import SessionStore, new_id, now_ms
 from app.engine.tool_runs import task_writer
@@ -115,6 +115,7 @@ class Engine:
             more = (runs, servers, trying, workspace, rules, policy, folder)
             engine = cls(*parts, *more, environment, own)
             await recover(sessions, rules.of)
+            await recover_agents(sessions, runner.has_left)
             opened.pop_all()
         return engine
 

@@ -35,10 +35,12 @@ from app.core.decide import (
     RunCall,
     SendRequest,
     closing_events,
+    gone_events,
     left_events,
     next_commands,
     over_events,
     settled,
+    void_events,
 )
 from app.core.errors import (
     Conflict,
@@ -82,6 +84,9 @@ from app.engine.tool_runs import GroupedWrites, ToolRuns
 from app.executors.executor import CallCheck
 from app.executors.run_with_limits import Executors
 
+VOID_S = 900.0
+"""How long what waits for the user waits for an agent that has gone, in seconds."""
+
 FIRST_SETTLE_S = 1.0
 MOST_SETTLE_S = 30.0
 """How long to wait before what could not be saved is tried again, at first and at most."""
@@ -120,6 +125,7 @@ class Runner:
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
         self.waits = RetryWaits()
+        self.void_waits = RetryWaits()
 
     # What a user does.
 
@@ -282,6 +288,24 @@ class Runner:
             if turn is not None and turn.client_gone and live.session.waits:
                 events.append(RunStopped())  # nobody comes for what is held
             if events and live.own:
+                await self._sessions.append(live, events)
+
+    def has_left(self, session_id: str) -> None:
+        """Its agent has gone while something waited for the user, and may ask again: what waits is
+        void after a while."""
+        self.void_waits.begin(
+            session_id,
+            VOID_S,
+            lambda: self._supervise(session_id, self._void(session_id), lambda: None),
+        )
+
+    def has_come(self, session_id: str) -> None:
+        """Its agent asks again."""
+        self.void_waits.end(session_id)
+
+    async def _void(self, session_id: str) -> None:
+        async with self._sessions.holding(session_id) as live:
+            if (events := void_events(live.session)) and live.own:
                 await self._sessions.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
@@ -546,6 +570,7 @@ class Runner:
         for task in self._settling.values():
             task.cancel()
         await self.waits.close()
+        await self.void_waits.close()
         failure = ResponseFailed("interrupted", "The program was stopped.")
         sessions = {*self._answers, *self._running.sessions, *self.checks.sessions}
         await asyncio.gather(*(self._end_tasks(session, failure) for session in sessions))
@@ -673,6 +698,18 @@ async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]
         except (IllegalEvent, StoreError) as error:
             logger.error("Session %s was not recovered: %s", session_id, error)
     return touched
+
+
+async def recover_agents(sessions: SessionStore, has_left: Callable[[str], None]) -> None:
+    """Of what waits for the user no agent waits any more when the program starts."""
+    for session_id in await sessions.log.waiting(agents=True):
+        try:
+            async with sessions.holding(session_id) as live:
+                at_ms = live.session.updated_ms
+                await sessions.append(live, gone_events(live.session), at_ms=at_ms)
+            has_left(session_id)
+        except (IllegalEvent, StoreError) as error:
+            logger.error("Session %s was not recovered: %s", session_id, error)
 
 
 async def _close_session(sessions: SessionStore, live: LiveSession, rules: Sequence[Rule]) -> None:

@@ -504,9 +504,11 @@ class Log:
         )
         return [row[0] for row in rows]
 
-    async def waiting(self) -> list[str]:
-        """Own sessions that waited for a user when they were last written."""
-        rows = await self._db.rows("SELECT id FROM sessions WHERE own AND state = 'waiting'")
+    async def waiting(self, *, agents: bool = False) -> list[str]:
+        """Own sessions that waited for a user when they were last written; those that `agents` run
+        alone."""
+        query = "SELECT id FROM sessions WHERE own AND state = 'waiting' AND (tap != '' OR NOT ?)"
+        rows = await self._db.rows(query, (agents,))
         return [row[0] for row in rows]
 
 

@@ -204,6 +204,9 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
     items, digests = body.items, body.digests
     if session.turn is None and not known:
         return Tail(items)
+    was_void = session.turns and session.turns[-1].dropped
+    if was_void and list(digests[: len(known)]) == list(known):
+        return Tail(items[len(known) :], again=len(items) == len(known))
     if body.follows:
         before = id_of_answer(session.turn)
         if list(digests) == list(known) and before != body.follows:

@@ -157,6 +157,7 @@ class AgentSessions:
                 begun = await self._go_on(live, exchange, asked, place, above, new=True)
             self._open[live.id] = exchange
             self._waiting.pop(live.id, None)
+            self.engine.runner.has_come(live.id)
         return begun
 
     async def go_on(self, exchange: OpenExchange) -> Begun:
@@ -179,6 +180,7 @@ class AgentSessions:
                     await self.engine.sessions.append(live, [ClientGone(exchange.recording)])
         finally:
             self.over(exchange)
+        self.engine.runner.has_left(exchange.session_id)
 
     def wait(self, exchange: OpenExchange, held: HeldAnswer) -> None:
         """The client of `exchange` has gone before it had the answer: it may ask again."""
@@ -187,6 +189,7 @@ class AgentSessions:
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)
         self.over(exchange)
+        self.engine.runner.has_left(exchange.session_id)
 
     def over(self, exchange: OpenExchange) -> None:
         """Nothing follows of `exchange`."""
@@ -341,6 +344,8 @@ class AgentSessions:
         """What of `asked` is new. Where the last answer went on here, its agent may have less."""
         session = live.session
         known = self.places.known(session, self.places.thread(live.id))
+        if session.turns and session.turns[-1].dropped:  # it never had the last answer at all
+            known = digests_of(session.continued(session.turns[-1])[0])
         tail = tail_of(session, known, asked.body)
         if not tail.changed or session.turn is None or not session.turn.request.continues:
             return tail

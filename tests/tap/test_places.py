@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.core.events import Warned
+from app.core.events import RequestSent, SessionStarted, Warned
 from app.core.session import Prompt, Session
 from app.core.settings import Profile
 from app.engine.engine import Engine
+from app.store.writes import WriteBatch
 from app.tap.exchange import AgentExchange
 from app.tap.relay import AgentRequest, Exchange
 from tests.engine.running import events_of, running
@@ -107,3 +108,22 @@ def responses_exchange(agent: FakeAgent, text: str, follows: str) -> Exchange:
             0,
         ),
     )
+
+
+async def test_a_session_is_written_with_its_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever kills the program, no session without one is left."""
+    async with running(tmp_path) as engine:
+        agent = await made(engine)
+        writes: list[list[type[object]]] = []
+        append = engine.log.append
+
+        async def noted(batch: WriteBatch) -> None:
+            writes.append([type(logged.event) for logged in batch.events])
+            await append(batch)
+
+        monkeypatch.setattr(engine.log, "append", noted)
+        await agent.ask("List the files.")
+    first = writes[0]
+    assert (first[0], first[-1]) == (SessionStarted, RequestSent)

@@ -15,13 +15,14 @@ from app.core.events import CallEnded, CallProgressed, ClientGone, RequestReceiv
 from app.core.session import Session
 from app.engine.decisions import ResultDecision
 from app.engine.engine import Engine
+from app.engine.runner import RetryWaits
 from app.tap.exchange import AgentExchange
 from app.tap.recording import AgentSessions
 from app.tap.relay import STOPPED, Exchange
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
-from tests.tap.agent import FakeAgent, taps_of
+from tests.tap.agent import KIND, FakeAgent, end, taps_of
 from tests.tap.tapping import FORECAST, MOST_SLOWLY, WEATHER, both
-from tests.tap.test_holding import BASH, READ, stopping, waiting
+from tests.tap.test_holding import BASH, READ, answer_of, decide, stopping, waiting
 
 pytestmark = pytest.mark.anyio
 
@@ -256,6 +257,89 @@ async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> 
             async with engine.sessions.holding(session.id) as live:
                 assert sent_results(live.session, -1) == ["b.txt"]
                 assert not live.session.marks
+
+
+class Gate:
+    """A sleep that ends when the test says so; `slept` is what was asked of it, in seconds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.over = asyncio.Event()
+        self.slept: list[float] = []
+        engine.runner.void_waits = RetryWaits(sleep=self)
+
+    async def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await self.over.wait()
+
+
+async def becomes(engine: Engine, session: Session, state: str) -> None:
+    async with asyncio.timeout(20):
+        while session.state != state:
+            position = engine.sessions.position
+            await engine.sessions.wait(position, engine.sessions.list_version, 0.05)
+
+
+async def test_a_result_whose_agent_stays_away_is_void_and_held_again_when_it_comes(
+    tmp_path: Path,
+) -> None:
+    async with stopping(tmp_path, "results") as (engine, agent):
+        gate = Gate(engine)
+        await called(agent, BASH)
+        exchange, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await leaves(task, exchange)
+        exchange = agent.exchange()
+        again = asyncio.create_task(exchange.begin())
+        while has_gone(session):
+            await asyncio.sleep(0)
+        gate.over.set()  # in time: it is there
+        await asyncio.sleep(0)
+        assert session.state == "waiting"
+        await leaves(again, exchange)
+        await becomes(engine, session, "interrupted")
+        assert (session.waits, set(gate.slept)) == (0, {900.0})
+        with pytest.raises(Refused):
+            await let_pass(engine, session, "1.0")
+        again = asyncio.create_task(agent.exchange().begin())
+        await waiting(engine, agent, 1)
+        await let_pass(engine, session, "1.0")
+        await asyncio.wait_for(again, 20)
+        assert not session.marks
+
+
+async def test_calls_whose_agent_stays_away_are_void_and_asked_for_again(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "calls") as (engine, agent):
+        gate = Gate(engine)
+        gate.over.set()
+        exchange = await agent.ask("List.")
+        exchange.answered(200, KIND)
+        await exchange.pass_on(answer_of(BASH))
+        task = asyncio.create_task(end(exchange))
+        session = await waiting(engine, agent, 1)
+        await leaves(task, exchange)
+        await becomes(engine, session, "interrupted")
+        assert session.turns[0].dropped
+        with pytest.raises(PlaygroundError):
+            await decide(engine, session, "1.0", "run")
+        await agent.ask()
+        assert [len(session.turns), session.prompts, session.marks] == [2, 1, []]
+        assert len(await engine.log.tapped(agent.tap.id, 9)) == 1
+
+
+async def test_after_a_start_no_agent_waits_and_what_waited_is_void_after_a_while(
+    tmp_path: Path,
+) -> None:
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        task.cancel()
+    async with running(tmp_path) as engine:
+        async with engine.sessions.holding(session.id) as live:
+            assert has_gone(live.session)
+        assert engine.runner.void_waits.sessions == {session.id}
+        engine.runner.has_come(session.id)
+        Gate(engine).over.set()
+        engine.runner.has_left(session.id)
+        await becomes(engine, live.session, "interrupted")
 
 
 async def test_no_result_goes_on_where_that_it_waits_cannot_be_saved(

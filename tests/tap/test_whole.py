@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -58,6 +59,25 @@ async def test_what_an_agent_asks_is_on_the_page_until_it_is_stopped(server: Rea
 
         await script.post(f"/taps/{tap['id']}/revoke", json={})
         assert (await ask(tap, PROMPT)).status_code == 401
+
+
+@pytest.mark.anyio
+async def test_a_new_session_of_an_agent_appears_on_the_page_with_the_demos(
+    server: Reached,
+) -> None:
+    async with server.client() as script, asyncio.timeout(20):
+        tap = (await script.post("/taps", json={"agent": "claude"})).json()
+        page = (await script.get("/welcome", headers={"accept": "text/html"})).text
+        (url,) = re.findall(r'hx-sse:connect="([^"]+)"', page)
+        async with script.stream("GET", url) as stream:
+            lines = stream.aiter_lines()
+            async for line in lines:
+                if 'id="list"' in line:
+                    break
+            await ask(tap, {"role": "user", "content": "Is it there at once?"})
+            async for line in lines:
+                if "Is it there at once?" in line:
+                    break
 
 
 @pytest.mark.anyio
