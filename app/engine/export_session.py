@@ -128,7 +128,7 @@ def redact_bundle(
         for other in others
         for mark in other.marks
     ]
-    return replace(done, bundle=bundle, marks=[*done.marks, *marks])
+    return replace(done, bundle=bundle, marks=(*done.marks, *marks))
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,13 @@ class _Reading:
     def note(self, sentence: str) -> None:
         self.notes[sentence] = None
 
+    def read(self, name: str) -> str:
+        """The text of a file beside the configuration. Somebody else may have written that, and
+        what it names goes to a provider: a file elsewhere is refused."""
+        if name.startswith(("/", "~", "\\")) or ".." in re.split(r"[/\\]", name) or ":" in name:
+            raise BadInput(f"{name!r} is not in the folder of this file; copy it there to use it.")
+        return self.read_file(name)
+
     def batch(self) -> ImportedBatch:
         providers = [_provider(item) for item in _list(self.data.get("providers"))]
         tools = self._tools([config for _, config in providers])
@@ -164,7 +171,7 @@ class _Reading:
         if not listed:
             return []
         name = listed.removeprefix(FILE) if isinstance(listed, str) else ""
-        imported = import_tools(self.read_file(name) if name else json.dumps(listed), name)
+        imported = import_tools(self.read(name) if name else json.dumps(listed), name)
         problems = (imported.problem, *(tool.problem for tool in imported.tools))
         if wrong := next(filter(None, problems), ""):
             raise BadInput(f"The tools of the providers cannot be read. {wrong}")
@@ -206,7 +213,7 @@ class _Reading:
                     self.left_out.append(LeftOut(name, "Tests of this kind are not read."))
 
     def _value_of(self, name: str) -> Any:
-        text = self.read_file(name.removeprefix(FILE))
+        text = self.read(name.removeprefix(FILE))
         try:
             return json_value(text)[0] if name.endswith(".json") else yaml_value(text)
         except Unreadable as error:
@@ -234,7 +241,7 @@ class _Reading:
             name = raw.removeprefix(FILE)
             if not name.endswith((".txt", ".json", ".md")):
                 raise _NoEqual(f"{name} is a program, or a pattern, and is not run.")
-            text = self.read_file(name)
+            text = self.read(name)
             texts = [text] if name.endswith(".json") else re.split(r"(?m)^---\s*$", text)
         for number, text in enumerate(texts, 1):
             name = label if len(texts) == 1 else f"{label}.{number}"

@@ -1,25 +1,37 @@
-"""The example of docs/batch.md is a SPEC."""
+"""The example of docs/batch.md is a SPEC, and runs."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from app.evaluation.spec import EXPECTATIONS, MATCHES, RunKey, plan_run
+import pytest
+
+from app.batch.batches import Batches
+from app.evaluation.spec import EXPECTATIONS, MATCHES
 from app.evaluation.spec_reader import read_spec
-from app.evaluation.spec_tools import with_tools
+from tests.engine.running import running
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "batch.md").read_text("utf-8")
 
 
-def test_the_example_is_read() -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
-    spec, notes = with_tools(read_spec(example), {})
-    assert (spec.runs, notes) == (40, ())
-    label = "the same by another protocol"
-    plan = plan_run(spec, RunKey("one city", "a better description", label, 1))
-    assert plan.prompt == "What is the weather in Oslo?"
-    assert plan.model.profile == "simulator-openai"
+@pytest.mark.anyio
+async def test_the_example_runs(tmp_path: Path) -> None:
+    example = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)[0]
+    spec = read_spec(example)
+    assert spec.runs == 40
+    async with running(tmp_path) as engine:
+        batches = Batches(engine)
+        plan = await batches.plan(replace(spec, repetitions=1))
+        assert plan.notes == ()
+        batch = await batches.start(plan)
+        async with asyncio.timeout(40):
+            await batches.rested(batch)
+        results = await batches.results(batch)
+    assert [(each.outcome, each.checks) for each in results if each.outcome != "passed"] == []
+    assert len(results) == 8
 
 
 def test_every_form_of_expectation_is_described() -> None:

@@ -119,6 +119,12 @@ def test_prompts_and_tests_are_read_from_files() -> None:
         read(least(tests="file://gone.yaml"))
 
 
+@each_row("name", ["/etc/hosts.txt", "../key.txt", "~/key.txt", "a/../../key.txt", "C:key.txt"])
+def test_a_file_elsewhere_is_not_read(name: str) -> None:
+    with pytest.raises(BadInput, match="is not in the folder of this file"):
+        read(least(prompts=[f"file://{name}"]))
+
+
 @each_row(
     ("assertion", "expected"),
     [
