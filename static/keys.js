@@ -184,7 +184,9 @@ document.addEventListener("keydown", (event) => {
     if (!event.repeat) document.getElementById("tool").requestSubmit();
     done = true;
   } else if (!command && !event.altKey && !event.repeat && !typing(event.target) && !document.querySelector("dialog[open]")) {
-    done = event.shiftKey && event.key === "A" ? runAll() : (plain[event.key]?.() ?? false);
+    if (event.shiftKey && event.key === "A") done = runAll();
+    else if (event.shiftKey && event.key === "D") done = press('[data-key="shift-d"]');
+    else done = (plain[event.key]?.() ?? false);
   }
   if (done) event.preventDefault();
 });

@@ -29,7 +29,8 @@ from urllib.parse import quote, urlsplit
 
 from app import config
 from app.core.errors import BadInput, PlaygroundError
-from app.core.providers import OWN_PROTOCOLS
+from app.core.settings import Profile
+from app.net.keys import is_loopback, is_vendors_own
 from app.store.database import busy_error, database_path, owner_of
 from app.tap.agents import AGENTS, Agent, AgentLaunch, LaunchUpstream, prepare, prepare_command
 
@@ -121,8 +122,8 @@ def _locate(command: str, agent: Agent | None) -> str | None:
 def _read_upstream(profile: Mapping[str, Any], agent: Agent | None) -> LaunchUpstream:
     """By a profile of the server. The agent's own credentials go on to a vendor alone."""
     protocol, base_url = profile["protocol"], profile["base_url"]
-    vendors = [row.profile for row in OWN_PROTOCOLS if not row.local]
-    own = any((vendor.protocol, vendor.base_url) == (protocol, base_url) for vendor in vendors)
+    own = is_vendors_own(Profile(profile["name"], protocol, base_url))
+    own = own and not is_loopback(base_url)  # where nobody logs in
     if agent is not None and profile["name"] == SIMULATOR:
         protocol = agent.protocols[0]  # its other ends are beside it
     return LaunchUpstream(protocol, own, profile["model"])

@@ -18,12 +18,12 @@ from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits
 from app.core.tools import ToolChoice
-from app.engine.responses import join_headers
+from app.engine.responses import base_url_of, join_headers
 from app.net.client import HttpClient, NetworkError, ProviderResponse
 from app.net.keys import Keys, is_loopback
 from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest, join_url
 from app.protocols.errors import Advice
-from app.protocols.registry import FACTS, codec
+from app.protocols.registry import codec
 
 PROMPT = "Say hello in one word."
 MAX_TOKENS = 64
@@ -172,12 +172,7 @@ class Providers:
     def _base_url(self, profile: Profile) -> str:
         if not profile.base_url:
             raise BadInput("It has no address yet: edit it, or set the variables that name one.")
-        if not profile.simulated:
-            return profile.base_url
-        url, path = self._simulator_url(), FACTS[profile.protocol].simulated
-        if not url:
-            raise BadInput(f"The simulator has no end for {profile.protocol} here.")
-        return url + path
+        return base_url_of(profile, self._simulator_url())
 
     def _headers(
         self, protocol_codec: Codec, profile: Profile, request: WireRequest

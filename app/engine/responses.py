@@ -284,13 +284,20 @@ class ProviderClient:
             raise NetworkError("interrupted", _LOST, began=True)
 
     def base_url(self, profile: Profile) -> str:
-        """Where requests of `profile` go; BadInput where the simulator is meant and not here."""
-        if not profile.simulated:
-            return profile.base_url
-        url, path = self._simulator_url(), FACTS[profile.protocol].simulated
-        if not url:
-            raise BadInput(f"The simulator has no end for {profile.protocol} here.")
-        return url + (f"/recorded/{quote(profile.recorded, safe='')}" if profile.recorded else path)
+        """As `base_url_of`."""
+        return base_url_of(profile, self._simulator_url())
+
+
+def base_url_of(profile: Profile, simulator_url: str) -> str:
+    """Where requests of `profile` go; BadInput where the simulator is meant and not here (its URL
+    is "")."""
+    if not profile.simulated:
+        return profile.base_url
+    if not simulator_url:
+        raise BadInput(f"The simulator has no end for {profile.protocol} here.")
+    if profile.recorded:
+        return f"{simulator_url}/recorded/{quote(profile.recorded, safe='')}"
+    return simulator_url + FACTS[profile.protocol].simulated
 
 
 def join_headers(*several: Mapping[str, str]) -> dict[str, str]:

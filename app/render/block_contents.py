@@ -22,6 +22,7 @@ from app.render.arguments import lay_out, readable_prefix, token_length
 from app.render.call_status import running, task_of
 from app.render.card import card, fault_choices, staged_fault
 from app.render.filters import clip, pretty, shown
+from app.render.held import unheld_words
 from app.render.limits import pause, spent
 from app.render.paging import (
     CARDS,
@@ -150,6 +151,7 @@ def _turn(view: View, name: str, turn: Turn) -> Drawn:
         meta = turn.end.meta if turn.end is not None else {}
         alternatives = odds(meta.get("logprobs") or meta.get("logprobsResult"))
         values |= {"notes": notes, "repeated": repeated, "odds": alternatives}
+        values["unheld"] = unheld_words(turn)
     return f"_{name}.html", values
 
 

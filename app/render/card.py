@@ -28,7 +28,14 @@ from app.render.call_status import (
     why,
 )
 from app.render.filters import duration, exposed_count, is_padded
-from app.render.held import HeldNotice, HeldResult, held_call, held_result, waiting_words
+from app.render.held import (
+    HeldNotice,
+    HeldResult,
+    denial_words,
+    held_call,
+    held_result,
+    waiting_words,
+)
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.schema.form import fields
 from app.schema.strict_json import place_text
@@ -60,7 +67,7 @@ class Offer:
     nothing stands out and no key runs it.
     `lift`: it would run in a sandbox, which the user may take away for this call. `held`: an agent
     gets the call once it is decided, and runs it; `unanswered` says why such a call cannot be
-    answered here, or is "".
+    answered here, or is ""; `costs` is what taking it out costs others.
     """
 
     lead: Lead
@@ -72,6 +79,7 @@ class Offer:
     lift: bool = False
     held: bool = False
     unanswered: str = ""
+    costs: str = ""
 
 
 @dataclass(frozen=True)
@@ -380,6 +388,7 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
         lift=sound and not call.unsatisfied and not call.cautioned and _confined(call.tool),
         held=held,
         unanswered=why_not_answered(turn) if held else "",
+        costs=denial_words(turn, call),
     )
 
 

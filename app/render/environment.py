@@ -24,7 +24,7 @@ from markupsafe import Markup
 from app.core.limits import cache_missed, writing_speed, written
 from app.render import filters
 from app.render.paging import beginning, beyond, closed, first_seq, portion
-from app.render.view import fold_agents
+from app.render.view import by_age, fold_agents
 from app.render.wire_rows import TOLD
 
 
@@ -141,6 +141,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         exposed=filters.exposed,
         markdown=filters.markdown,
         folded=fold_agents,
+        by_age=by_age,
         number=filters.number,
         one_line=filters.one_line,
         plural=filters.plural,

@@ -124,6 +124,37 @@ def held_result(view: View, call: Call) -> HeldResult | None:
     )
 
 
+RUN_BY_CLIENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
+"""Items of OpenAI's Responses that a client runs, and that are no calls of a function."""
+
+
+def unheld_words(turn: Turn) -> str:
+    """What of an answer whose calls are held passes unheld; "" for nothing."""
+    if turn.received is None or not turn.received.held:
+        return ""
+    blocks = [part.meta.get("block") for part in turn.parts if part.kind == "server_call"]
+    types = [block.get("type") for block in blocks if isinstance(block, dict)]
+    names = dict.fromkeys(str(type_) for type_ in types if type_ in RUN_BY_CLIENT)
+    if not names:
+        return ""
+    return f"Not held: {', '.join(names)}. The agent runs that without waiting for you."
+
+
+def denial_words(turn: Turn, call: Call) -> str:
+    """What a denial of a held call costs the calls beside it; "" for nothing. Gemini signs the
+    first of parallel calls alone."""
+    signed = call.part.meta.get("part")
+    if not turn.holds or not isinstance(signed, dict) or "thoughtSignature" not in signed:
+        return ""
+    others = turn.calls[turn.calls.index(call) + 1 :]
+    if not any("thoughtSignature" not in (other.part.meta.get("part") or {}) for other in others):
+        return ""
+    return (
+        "Taken out of the answer, it takes along Gemini's signature for the calls beside it: "
+        "Gemini may refuse the agent's next request."
+    )
+
+
 def waiting_words(turn: Turn, call: Call) -> str:
     """Of a call that the agent will run and has not got yet: what it waits for."""
     others = any(c.status in ("proposed", "waiting") for c in turn.calls if c is not call)

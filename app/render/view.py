@@ -279,6 +279,27 @@ def fold_agents(rows: Iterable[SessionRow]) -> list[Fold]:
     return [Fold(row, depth, tuple(below.get(row.id, ()))) for row, depth in shown]
 
 
+AGES = (("Last 24 hours", 86_400_000), ("Last 7 days", 604_800_000), ("Older", None))
+"""What the parts of the list are called, and up to which age in ms; the last has no end."""
+
+
+def by_age(rows: Iterable[SessionRow], now_ms: int) -> Sequence[tuple[str, Sequence[SessionRow]]]:
+    """The rows in the parts of the list. What an agent did on the side stands with its session,
+    which is as young as the youngest of them."""
+    rows = list(rows)
+    above = {row.id: row.above for row in rows}
+    tops = {row.id: _top(row.id, above) for row in rows}
+    newest: dict[str, int] = {}
+    for row in rows:
+        newest[tops[row.id]] = max(row.updated_ms, newest.get(tops[row.id], 0))
+    parts: list[list[SessionRow]] = [[] for _ in AGES]
+    for row in rows:
+        age = now_ms - newest[tops[row.id]]
+        nth = next(nth for nth, (_, most) in enumerate(AGES) if most is None or age < most)
+        parts[nth].append(row)
+    return [(label, part) for (label, _), part in zip(AGES, parts, strict=True)]
+
+
 def _top(id: str, above: Mapping[str, str]) -> str:
     """The first of the sessions that it stands below; what is brought may name one another."""
     met = {id}

@@ -318,8 +318,14 @@ class AgentExchange:
     def _note(self) -> None:
         """It was no conversation."""
         request = self.request
+        unread = request.method == "POST" and protocol_of(request.url, None) is not None
         self._sessions.taps.note_other(
-            request.tap.id, request.method, request.target, self._status, request.at_ms
+            request.tap.id,
+            request.method,
+            request.target,
+            self._status,
+            request.at_ms,
+            unread=unread,
         )
 
     def _counted(self, data: bytes) -> bytes:

@@ -51,13 +51,15 @@ class Tap:
 class OtherRequest:
     """A request that is no conversation: a list of models, an unknown path. `path` has its query,
     but for the value of a key in it. `at_ms` is Unix time in ms. `refused` says why it went no
-    further than here, "" where it did."""
+    further than here, "" where it did. `unread`: it was for a chat API, and its body could not be
+    read, so that it is in no session, and nothing of its answer was held."""
 
     method: str
     path: str
     status: int
     at_ms: int
     refused: str = ""
+    unread: bool = False
 
 
 @dataclass
@@ -179,6 +181,7 @@ class Taps:
         status: int,
         at_ms: int,
         refused: str = "",
+        unread: bool = False,
     ) -> None:
         """The request of `method` for `target` (raw path and query behind the door), which came in
         at `at_ms` and was answered by `status`, was no conversation, or it was `refused` for that
@@ -186,7 +189,9 @@ class Taps:
         mask = self._keys.redactor().redact_text
         path = mask(without_key(target))[:MOST_PATH]
         activity = self._activity.setdefault(tap_id, Activity())
-        activity.others.append(OtherRequest(method[:20], path, status, at_ms, mask(refused)))
+        activity.others.append(
+            OtherRequest(method[:20], path, status, at_ms, mask(refused), unread)
+        )
 
     def activity(self, tap_id: str) -> Activity:
         """What has passed through the tap since this process began."""

@@ -71,11 +71,13 @@ async def sessions(request: Request) -> Response:
 
 def _listed(summary: Summary) -> Mapping[str, Any]:
     """A session of the list as scripts read it."""
+    tapped = {"tap": summary.tap, "agent": summary.agent, "parent": summary.above}
     return {
         "id": summary.id,
         "title": summary.title,
         "state": summary.state,
         "updated": summary.updated_ms,
+        "tapped": tapped if summary.tap else None,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.render.view import SessionRow, nest_forks
+from app.render.view import SessionRow, by_age, nest_forks
 from app.web.forks.view import family_tree
 from tests.tables import each_row
 
@@ -55,3 +55,20 @@ def test_a_fork_stands_below_its_parent_and_a_family_where_its_newest_stood(
     newest_first: list[str], drawn: list[str]
 ) -> None:
     assert [">" * depth + row.id for row, depth in nest_forks(rows(*newest_first))] == drawn
+
+
+def test_what_an_agent_did_on_the_side_stands_in_the_part_of_its_session() -> None:
+    day = 86_400_000
+    now = 30 * day
+    rows = [
+        SessionRow("side", "a title", "idle", now - 1, above="top"),
+        SessionRow("alone", "mine", "idle", now - 2 * day),
+        SessionRow("top", "work", "idle", now - 3 * day),
+        SessionRow("lost", "a title", "idle", now - 20 * day, above="deleted"),
+        SessionRow("ahead", "of a clock that went back", "idle", now + day),
+    ]
+    assert [(label, [row.id for row in part]) for label, part in by_age(rows, now)] == [
+        ("Last 24 hours", ["side", "top", "ahead"]),
+        ("Last 7 days", ["alone"]),
+        ("Older", ["lost"]),
+    ]

@@ -27,6 +27,7 @@ from app.engine.sessions import LiveSession
 from app.render.environment import partial, toast
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.rules.view import (
+    AGENTS_OWN,
     TEMPLATES,
     About,
     RuleChoice,
@@ -383,10 +384,11 @@ async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
     own = rules.listed(session_id)
     rows = rule_rows(own, await rules.holding(own, tools))
     lists = [RuleList(path_of(session_id), rows, session_id)]
-    title = ""
+    title, tapped = "", False
     if session_id:
         async with engine.sessions.holding(session_id) as live:
             title, deleted = live.title, live.deleted
+            tapped = live.session.tapped is not None
         lists[0] = replace(lists[0], closed=deleted)
         always = rules.listed(ALWAYS)
         held = await rules.holding(always, tools)
@@ -400,7 +402,8 @@ async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
     names = [tool.name for tool in tools]
     names += [tool.name for tool in await engine.library.tools() if tool.name not in names]
     servers = [server.name for server, _ in await engine.library.servers()]
-    return RulesPage(lists, names, servers, title=title)
+    page = RulesPage(lists, names, servers, title=title)
+    return replace(page, undecided=AGENTS_OWN) if tapped else page
 
 
 async def preview_now(

@@ -364,7 +364,7 @@ class RulesPage:
     """All that is shown. `tools` and `sources` are to choose from; `form` is open where there is
     something in it; `deleted` is the path at which the rule just deleted is had back, and
     `moved` says that one that was had back stands further down than it did; `notice` is what could
-    not be done."""
+    not be done; `undecided` says what becomes of a call that no rule decides."""
 
     lists: Sequence[RuleList]
     tools: Sequence[str] = ()
@@ -375,6 +375,10 @@ class RulesPage:
     moved: bool = False
     notice: str = ""
     title: str = ""
+    undecided: str = "Every call needs your approval."
+
+
+AGENTS_OWN = "The agent runs its calls as its tap is set: the page Agents says where it stops."
 
 
 def rules_page(env: Environment, page: RulesPage) -> str:

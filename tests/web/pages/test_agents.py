@@ -160,6 +160,9 @@ async def test_the_page_tells_what_a_tap_does(tmp_path: Path) -> None:
         page = await asked.page()
         assert "1 other request</summary>" in page
         assert "GET /v1/&lt;models&gt;?key=***</code> <small>404" in page
+        assert "Its body could not be read" not in page
+        taps.note_other(by_hand.id, "POST", b"/v1/messages", 400, asked.now_ms, unread=True)
+        assert "Its body could not be read" in await asked.page()
 
         told = await asked.post(f"/taps/{claude.id}/revoke", {"x": ""}, PAGE)
         assert (told.status, told.header("location")) == (303, "/agents")

@@ -121,6 +121,7 @@ async def test_several_held_calls_wait_for_each_other(tmp_path: Path) -> None:
         html = await here.page(here.path)
         assert "it gets this call when all 3 calls are decided." in words(html)
         assert "Let all 3 run" in words(html)
+        assert "Deny all 3" in words(html)
         await here.decide("1.0", "run", arguments='{"command": "pwd"}')
         session = await session_of(here.agent, here.id)
         assert session.state == "waiting"
@@ -141,6 +142,24 @@ async def test_several_held_calls_wait_for_each_other(tmp_path: Path) -> None:
         session = await session_of(here.agent, here.id)
         assert session.turns[0].passed is not None
         assert session.turns[0].passed.changed
+
+
+async def test_all_that_wait_are_denied_at_once(tmp_path: Path) -> None:
+    async with holding(tmp_path, LS, READ) as (here, task):
+        form = re.search(
+            r'<form[^>]*id="deny-all".*?</form>', await here.page(here.path), re.DOTALL
+        )
+        assert form is not None
+        calls = re.findall(r'name="call" value="([^"]+)"', form[0])
+        assert len(calls) == 2
+        for pressed in calls:
+            told = await here.post(
+                f"{here.path}/decisions", {"decision": "deny", "call": pressed}, PAGE
+            )
+            assert told.status == 303
+        await asyncio.wait_for(task, 30)
+        session = await session_of(here.agent, here.id)
+        assert [call.status for call in session.calls()] == ["done", "done"]
 
 
 async def test_what_does_not_fit_its_schema_runs_only_when_asked_twice(tmp_path: Path) -> None:

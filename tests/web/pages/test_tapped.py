@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 MAY = {
     *("rename", "stop", "continue", "pin", "unpin", "archive", "unarchive", "tags", "delete"),
-    *("fork", "play", "wire"),
+    *("fork", "play", "wire", "rules", "rules/look"),
 }
 """What forms of its page may lead to."""
 
@@ -380,6 +380,11 @@ async def test_what_a_request_changed_is_shown_with_what_its_cache_says(tmp_path
         await agent.answer(await agent.ask("All of them."), "There are none.")
         (session_id,) = await engine.log.tapped(agent.tap.id, 9)
         path = f"/sessions/{session_id}"
+        (listed,) = await here.json("/sessions")
+        assert listed["tapped"] == {"tap": agent.tap.id, "agent": "claude", "parent": ""}
+        setup = await here.page(f"{path}?tab=setup")
+        assert 'id="session-rules"' in setup
+        assert "needs your approval" not in setup
         told = await here.json(f"{path}/requests/2/changes")
         assert told["missed"] is True
         assert told["tools"] == {"came": [], "went": ["Read"], "changed": []}

@@ -1,0 +1,53 @@
+"""What an answer whose calls are held says of what is not held, and of what a denial costs."""
+
+from __future__ import annotations
+
+from app.core.events import PartEnded, PartStarted, RequestReceived, SessionStarted, Tapped
+from app.core.session import Turn
+from app.core.settings import Profile
+from app.render.held import denial_words, unheld_words
+from tests.factories import Log, settings
+from tests.tables import each_row
+
+
+def answer(protocol: str, *parts: tuple[str, dict[str, object]], held: bool = True) -> Turn:
+    profile = Profile("a", protocol, "https://a.example")  # type: ignore[arg-type]
+    log = Log().add(SessionStarted(settings(profile=profile), Tapped("tap")))
+    log.add(RequestReceived("/", held=held)).prompt().request()
+    for index, (kind, meta) in enumerate(parts):
+        log.add(
+            PartStarted(index, kind, "f", meta=meta),  # type: ignore[arg-type]
+            PartEnded(index, "{}", "f", meta=meta),
+        )
+    (turn,) = log.end("calls").session().turns
+    return turn
+
+
+SIGNED: dict[str, object] = {"part": {"thoughtSignature": "c2ln"}}
+SHELL: dict[str, object] = {"block": {"type": "local_shell_call"}}
+SEARCH: dict[str, object] = {"block": {"type": "web_search_call"}}
+
+
+def test_what_the_client_runs_beside_its_calls_is_said_not_to_be_held() -> None:
+    parts: list[tuple[str, dict[str, object]]]
+    parts = [("server_call", SEARCH), ("server_call", SHELL), ("call", {})]
+    said = unheld_words(answer("openai_responses", *parts))
+    assert said == "Not held: local_shell_call. The agent runs that without waiting for you."
+    assert unheld_words(answer("openai_responses", *parts, held=False)) == ""
+    assert unheld_words(answer("openai_responses", parts[0])) == ""
+
+
+@each_row(
+    "metas, costly",
+    [
+        ([SIGNED, {}, {}], [True, False, False]),
+        ([SIGNED, SIGNED], [False, False]),
+        ([SIGNED], [False]),
+        ([{}, {}], [False, False]),
+    ],
+)
+def test_a_denial_says_that_it_takes_the_signature_of_others(
+    metas: list[dict[str, object]], costly: list[bool]
+) -> None:
+    turn = answer("gemini", *(("call", meta) for meta in metas))
+    assert [denial_words(turn, call) != "" for call in turn.calls] == costly
