@@ -19,7 +19,7 @@ from typing import Any
 from app.core.arguments import canonical
 from app.core.messages import MessagePart
 from app.protocols.history_form import HistoryForm, ResultEdit
-from app.protocols.json_edits import Path, change_json, dumped
+from app.protocols.json_edits import Changes, Path, change_json, dumped
 from app.protocols.raw_json import DECODER, Quoted, parse_json
 from app.protocols.registry import HISTORIES, REQUEST_READERS
 from app.protocols.request import (
@@ -37,6 +37,7 @@ __all__ = [
     "ResultEdit",
     "add_answers",
     "edit_results",
+    "follow_answer",
     "replace_answer",
     "result_keys",
 ]
@@ -106,7 +107,8 @@ def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -
     calls, and no call forced: the request that goes on from them. ValueError as `replace_answer`,
     also where the body has no list of what is said."""
     sent = _SentBody.read(protocol, body)
-    if sent is None or not sent.elements:
+    sent = sent.with_list() if sent is not None else None
+    if sent is None or not sent.has_list:
         raise ValueError("The body has no messages to go on from.")
     new = _NewElements(sent)
     for answer in answers:
@@ -115,7 +117,27 @@ def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -
         (sent.form.member, len(sent.elements) + n): text for n, text in enumerate(new.texts)
     }
     changes.update(sent.form.ask_freely(sent.value))
-    return change_json(sent.text, changes).encode("utf-8", "surrogateescape")
+    return sent.changed(changes)
+
+
+def follow_answer(protocol: str, body: bytes, answer_id: str, answer: ProviderAnswer) -> bytes:
+    """`body`, which goes on from an answer that the provider keeps, as one that goes on from the
+    answer of that id: `answer`, whose results from here stand ahead of all else."""
+    sent = _SentBody.read(protocol, body)
+    if sent is None:
+        return body
+    sent = sent.with_list()
+    _, values = _read_answer(answer.content)
+    new = _NewElements(sent)
+    calls = _calls(protocol, values)
+    given = zip(calls, answer.results, strict=False)
+    new.add_results([new.result_text(call, edit, values) for call, edit in given if edit])
+    changes: dict[Path, str | None] = {("previous_response_id",): dumped(answer_id)}
+    if new.texts and sent.has_list:
+        raw = sent.raw((sent.form.member,))
+        both = [*new.texts, raw[1:-1]] if sent.elements else new.texts
+        changes[sent.form.member,] = f"[{','.join(both)}]"
+    return sent.changed(changes)
 
 
 Slices = Mapping[tuple[int, int], str]
@@ -131,6 +153,7 @@ class _SentBody:
         self.quoted = Quoted(text)
         self.form: HistoryForm = HISTORIES[protocol]
         elements = value.get(self.form.member) if isinstance(value, dict) else None
+        self.has_list = isinstance(elements, list)
         self.elements: Sequence[Any] = elements if isinstance(elements, list) else []
 
     @classmethod
@@ -141,6 +164,18 @@ class _SentBody:
             return cls(protocol, text, DECODER.decode(text))
         except (ValueError, RecursionError):
             return None
+
+    def with_list(self) -> _SentBody:
+        """The same where a bare text is all that is said: as the list that says it."""
+        value = self.value.get(self.form.member) if isinstance(self.value, dict) else None
+        if not isinstance(value, str):
+            return self
+        at = (self.form.member,)
+        text = change_json(self.text, {at: f'[{{"role":"user","content":{self.raw(at)}}}]'})
+        return _SentBody(self.protocol, text, DECODER.decode(text))
+
+    def changed(self, changes: Changes) -> bytes:
+        return change_json(self.text, changes).encode("utf-8", "surrogateescape")
 
     def edited_results(self, edits: Mapping[str, ResultEdit]) -> Slices:
         keys = result_keys(self.protocol, self.value)

@@ -41,11 +41,17 @@ class PromptMessage:
 @dataclass(frozen=True)
 class AnswerMessage:
     """A turn of the model: the JSON of a whole answer of its protocol that says it, for the codec,
-    and its parts."""
+    and its parts. `at` is where its first element stands, `more` are the places of the
+    others in the same list."""
 
     answer: Mapping[str, Any]
     parts: tuple[MessagePart, ...] = ()
     at: Position = ()
+    more: tuple[int, ...] = ()
+
+    @property
+    def places(self) -> list[int]:
+        return [int(self.at[1]), *self.more]
 
 
 @dataclass(frozen=True)

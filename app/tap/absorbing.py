@@ -15,11 +15,22 @@ from app.core.messages import Message, ModelRequest, answer_parts
 from app.core.reducer import fold
 from app.core.session import Call, Session, Turn
 from app.core.tools import ToolChoice
-from app.protocols.body_edits import ProviderAnswer, ResultEdit, add_answers, replace_answer
+from app.protocols.body_edits import (
+    ProviderAnswer,
+    ResultEdit,
+    add_answers,
+    follow_answer,
+    replace_answer,
+)
 from app.protocols.raw_json import Quoted
 from app.protocols.registry import HISTORIES, codec
 from app.protocols.request import AnswerMessage, RequestItem
-from app.tap.history import fingerprint_of_answers, fingerprint_of_parts
+from app.tap.history import (
+    AgentBody,
+    fingerprint_of_answers,
+    fingerprint_of_parts,
+    id_of_answer,
+)
 
 MOST_CONTINUED = 10
 """Requests that are made here in the course of one answer."""
@@ -107,24 +118,36 @@ class PutBack:
     missing: Sequence[int] = ()
 
 
-def put_back(
-    session: Session, body: bytes, items: Sequence[RequestItem], contents: Contents
-) -> PutBack:
-    """The body of an agent's request, whose `items` were read, with the provider's own answers and
-    the results from here in place of the agent's copies. Of an answer that the agent no longer has
+def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents) -> PutBack:
+    """The body of an agent's request, as it was `read`, with the provider's own answers and the
+    results from here in place of the agent's copies. Of an answer that the agent no longer has
     nothing is put back."""
+    if read.follows:
+        return PutBack(_following(session, body, read, contents))
+    items = read.items
     placed = [(_place_of(turns, items), turns) for turns in _answered(session)]
     missing: list[int] = []
     # From the last one on: what is put back moves what is behind it.
     for place, turns in sorted(placed, key=lambda pair: pair[0], reverse=True):
         answers = _provider_answers(turns, contents)
         try:
-            at = [int(items[place].at[1])] if place >= 0 else []
+            item = items[place] if place >= 0 else None
+            at = item.places if isinstance(item, AnswerMessage) else ()
             body = replace_answer(turns[0].request.protocol, body, at, answers)
         except ValueError:
             if turns[-1].passed is not None or turns[-1] is not session.turn:
                 missing.append(turns[-1].number)
     return PutBack(body, missing)
+
+
+def _following(session: Session, body: bytes, read: AgentBody, contents: Contents) -> bytes:
+    """The body of a request that goes on from an answer which the provider keeps: by the id of the
+    last of several that the agent got as one, and with the results from here of the last calls."""
+    for turns in _answered(session):
+        if id_of_answer(turns[0]) == read.follows:
+            *_, last = _provider_answers(turns, contents)
+            body = follow_answer(turns[0].request.protocol, body, id_of_answer(turns[-1]), last)
+    return body
 
 
 def _answered(session: Session) -> list[list[Turn]]:

@@ -226,6 +226,9 @@ class AgentExchange:
                 started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
                 await engine.sessions.append(live, started)
             self._kept, self._changed = rest, changed
+            if changed:  # its next request may come before it is noted that the agent has this
+                places, tap = self._sessions.places, self.request.tap.id
+                places.learn_answer(tap, self.session_id, held.says())
         self.holds = False
         return True
 

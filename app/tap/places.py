@@ -185,17 +185,21 @@ class SessionFinder:
                 self._by_call[tap, call.provider_id] = session_id
         if turn.request.protocol == "openai_responses" and (answer_id := id_of_answer(turn)):
             self._by_call[tap, answer_id] = session_id
-        if fingerprint := fingerprint_of_turn(turn):
-            others = (
-                id_ for id_ in self._by_answer.get((tap, fingerprint), ()) if id_ != session_id
-            )
-            self._by_answer[tap, fingerprint] = (*others, session_id)[-MOST_ALIKE:]
+        self.learn_answer(tap, session_id, fingerprint_of_turn(turn))
         remembered: tuple[OrderedDict[Any, Any], ...] = (
             *(self._by_call, self._by_answer, self._by_request, self._named),
         )
         for known in remembered:
             while len(known) > MOST_KNOWN:
                 known.popitem(last=False)
+
+    def learn_answer(self, tap: str, session_id: str, fingerprint: str) -> None:
+        """The agent gets an answer of that fingerprint, "" for none."""
+        if fingerprint:
+            others = (
+                id_ for id_ in self._by_answer.get((tap, fingerprint), ()) if id_ != session_id
+            )
+            self._by_answer[tap, fingerprint] = (*others, session_id)[-MOST_ALIKE:]
 
     def name(self, tap: str, name: ThreadName, session_id: str) -> None:
         """The session is what the agent calls so."""

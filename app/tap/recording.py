@@ -270,7 +270,7 @@ class AgentSessions:
         """`asked` with the provider's own answers in place of the copies that the agent has of
         them. The caller holds the session."""
         contents = self.places.thread(live.id).contents
-        changed = put_back(live.session, asked.request.body or b"", asked.body.items, contents)
+        changed = put_back(live.session, asked.request.body or b"", asked.body, contents)
         return replace(self._changed(asked, changed.body), missing=changed.missing)
 
     def _changed(self, asked: ReadRequest, data: bytes) -> ReadRequest:
@@ -279,8 +279,14 @@ class AgentSessions:
             return asked
         read = self._read_now(replace(asked.request, body=data), asked.protocol)
         assert read is not None  # of JSON comes JSON
-        came = (asked.digest, asked.size, asked.messages)
-        return replace(read, digest=came[0], size=came[1], messages=came[2], edited=True)
+        return replace(
+            read,
+            digest=asked.digest,
+            size=asked.size,
+            messages=asked.messages,
+            edited=True,
+            missing=asked.missing,
+        )
 
     # What of it is new.
 
@@ -298,13 +304,13 @@ class AgentSessions:
         session."""
         if live.session.stopped:
             raise Refused(STOPPED)
-        asked = came
-        if known := _known_calls((live.session, *above)):
-            exchange.holds = True  # what was edited does not go on as it came, whatever fails
-            asked = await self._aside(came.request.body or b"", self._with_edits, came, known)
+        asked, body = came, came.request.body or b""
         if any(is_put_back(turn) for turn in live.session.turns):
+            exchange.holds = True  # what was decided does not go on as it came, whatever fails
+            asked = await self._aside(body, self._with_answers, asked, live)
+        if known := _known_calls((live.session, *above)):
             exchange.holds = True
-            asked = await self._aside(came.request.body or b"", self._with_answers, asked, live)
+            asked = await self._aside(body, self._with_edits, asked, known)
         joined = await self._join(live, asked, place) if place.session else None
         begun = joined or await self._hold(live, exchange, asked, place, new=new)
         if begun is None:

@@ -92,7 +92,7 @@ def test_an_answer_without_calls_is_one_that_never_had_them(
             assert CALLS[nth].signature.encode() not in new
 
 
-JOINED = ("anthropic", "openai_chat")
+JOINED = ("anthropic", "openai_chat", "openai_responses")
 """Protocols whose calls can be answered in place of an agent."""
 
 GONE_ON: Sequence[tuple[AnswerPart, ...]] = (
@@ -111,11 +111,9 @@ def joined(
     passed = BeforeCalls(protocol).add(first) if streamed else 0
     edits = dict.fromkeys(edits_of(parts, range(3)), TakeOut(""))
     edited = edit_answer(protocol, first, edits, passed=passed)
-    last = (
-        body(protocol, more, streamed=streamed)
-        .replace(b"msg_1", b"msg_2")
-        .replace(b'"c1"', b'"c2"')
-    )
+    last = body(protocol, more, streamed=streamed)
+    for name in (b"msg_", b"resp_", b"c", b"r"):
+        last = last.replace(b'"%s1"' % name, b'"%s2"' % name)
     new = join_answers(protocol, edited, last, passed=passed)
     assert new.startswith(first[:passed])
     said = [part for part in parts if part.kind != "call"]

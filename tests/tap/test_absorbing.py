@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,11 +31,14 @@ from app.tap.holding import ENDED
 from app.tap.recording import AgentSessions
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.tables import rest_slow
+from tests.tap.agent import KIND, end
 from tests.tap.tapping import FORECAST, WEATHER, Tapping, both
+from tests.tap.test_holding import stopping, waiting
+from tests.tap.test_places import responses_exchange
 
 pytestmark = pytest.mark.anyio
 
-PROTOCOLS = ("anthropic", "openai_chat")
+PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
 
 OSLO, ROME, BERN = (
     {"name": "get_weather", "arguments": {"city": c}} for c in ("Oslo", "Rome", "Bern")
@@ -209,13 +214,8 @@ async def test_a_forced_call_that_is_answered_forces_no_other(
         (session,) = await door.sessions()
     assert [turn.request.choice.mode for turn in session.turns] == ["required", "auto"]
     choices = [json.loads(turn.request.body).get("tool_choice") for turn in session.turns]
-    assert (
-        choices
-        == {
-            "anthropic": [{"type": "any"}, {"type": "auto"}],
-            "openai_chat": ["required", "auto"],
-        }[protocol]
-    )
+    free = {"anthropic": [{"type": "any"}, {"type": "auto"}]}
+    assert choices == free.get(protocol, ["required", "auto"])
     assert (len(own.turns), own.state, list(own.calls())) == (1, "idle", [])
 
 
@@ -335,3 +335,79 @@ async def test_where_it_is_not_known_how_no_call_is_answered(tmp_path: Path) -> 
         await door.decide("1.1", "deny", text="No.")
         own = await rested(agent, own_id)
     assert "No." in own.turns[0].text
+
+
+def responded(id_: str, *calls: str) -> bytes:
+    """An answer of Responses with these calls."""
+    items = [
+        {
+            "type": "function_call",
+            "id": f"fc_{name}",
+            "call_id": f"call_{name}",
+            "name": name,
+            "arguments": "{}",
+            "status": "completed",
+        }
+        for name in calls
+    ]
+    answer = {"id": id_, "object": "response", "status": "completed", "output": items}
+    return json.dumps(answer).encode()
+
+
+def output(name: str, text: str) -> dict[str, str]:
+    return {"type": "function_call_output", "call_id": f"call_{name}", "output": text}
+
+
+class OneAnswer:
+    """As a request's answer from upstream."""
+
+    status = 200
+    headers = KIND
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._data
+
+
+async def test_where_the_provider_keeps_the_history_the_next_request_follows_the_last_answer(
+    tmp_path: Path,
+) -> None:
+    """By its id, and not by that of the one answer which the agent got."""
+    asked: list[Any] = []
+
+    @asynccontextmanager
+    async def ask(body: bytes) -> AsyncIterator[Any]:
+        asked.append(json.loads(body))
+        yield OneAnswer(responded("resp_2", "b", "c"))
+
+    async with stopping(tmp_path) as (engine, agent):
+        first = responses_exchange(agent, "Go.", "", ask)
+        await first.begin()
+        first.answered(200, KIND)
+        await first.pass_on(responded("resp_1", "a"))
+        got = asyncio.create_task(end(first))
+        session = await waiting(engine, agent, 1)
+        await answered(engine, session.id, "1.0")
+        await waiting(engine, agent, 2)
+        asked_run = DecisionRequest("run", session.call("2.0").digest, "{}")
+        await engine.runner.decide(session.id, "2.0", asked_run)
+        await answered(engine, session.id, "2.1")
+        answer = json.loads(await asyncio.wait_for(got, 20))
+        second = responses_exchange(agent, [output("b", "Ran.")], "resp_1", ask)
+        await second.begin()
+        assert second.session_id == session.id
+        await second.leave()
+    (body,) = asked
+    assert body["input"][0] == {"role": "user", "content": "Go."}
+    assert [item.get("call_id") for item in body["input"][1:]] == ["call_a", "call_a"]
+    assert body["input"][2] == output("a", "Rain in 1.0.")
+    assert (answer["id"], [item["name"] for item in answer["output"]]) == ("resp_1", ["b"])
+    assert second.body is not None
+    sent = json.loads(second.body)
+    assert sent["previous_response_id"] == "resp_2"
+    assert sent["input"] == [output("c", "Rain in 2.1."), output("b", "Ran.")]
+    assert [call.result and call.result.text for call in session.calls()] == [
+        *("Rain in 1.0.", "Ran.", "Rain in 2.1.")
+    ]

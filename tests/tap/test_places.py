@@ -14,7 +14,7 @@ from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.store.writes import WriteBatch
 from app.tap.exchange import AgentExchange
-from app.tap.relay import AgentRequest, Exchange
+from app.tap.relay import AgentRequest, AskAgain
 from tests.engine.running import events_of, running
 from tests.tap.agent import KIND, FakeAgent, end, made
 
@@ -89,8 +89,12 @@ async def test_a_request_that_names_the_answer_before_follows_it(tmp_path: Path)
     assert [turn.text for turn in session.turns] == ["Answer 1.", "Answer 2.", "Answer 3."]
 
 
-def responses_exchange(agent: FakeAgent, text: str, follows: str) -> Exchange:
-    body: dict[str, Any] = {"model": "gpt-5", "input": [{"role": "user", "content": text}]}
+def responses_exchange(
+    agent: FakeAgent, said: Any, follows: str, ask: AskAgain | None = None
+) -> AgentExchange:
+    """A request that says a text in a list, or `said` as it is."""
+    given = [{"role": "user", "content": said}] if isinstance(said, str) and ask is None else said
+    body: dict[str, Any] = {"model": "gpt-5", "input": given}
     if follows:
         body["previous_response_id"] = follows
     url = "https://api.openai.com/v1/responses"
@@ -106,6 +110,7 @@ def responses_exchange(agent: FakeAgent, text: str, follows: str) -> Exchange:
             url,
             Profile("openai", "openai_responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
             0,
+            ask,
         ),
     )
 

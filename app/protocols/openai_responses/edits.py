@@ -11,9 +11,16 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame, GapCloser
+from app.protocols.answer_frames import (
+    AnswerEditor,
+    EditableAnswer,
+    EditableFrame,
+    GapCloser,
+    add_output,
+)
 from app.protocols.json_edits import Path, dumped
 from app.protocols.openai_responses.decode import CALLS, ENDS
+from app.protocols.raw_json import Quoted
 
 _SAYS_AGAIN: Mapping[str, str] = {
     "response.function_call_arguments.done": "arguments",
@@ -229,4 +236,98 @@ def _grow(items: dict[int, dict[str, Any]], value: Mapping[str, Any]) -> None:
             pieces[place] = {**pieces[place], "text": grown}
 
 
-EDITOR = AnswerEditor(edit, keepalive)
+# Two answers as one.
+
+
+def join(first: EditableAnswer, last: EditableAnswer) -> None:
+    wholes = [frame for answer in (first, last) for frame in answer.frames if _is_whole(frame)]
+    if wholes:
+        _join_whole(*wholes)
+        return
+    ends = [frame for frame in first.frames if frame.type in ENDS]
+    numbers = [number for frame in first.frames if isinstance(number := frame.at(_NUMBER), int)]
+    indexes = [index for frame in first.frames if isinstance(index := frame.at(_INDEX), int)]
+    for frame in ends:
+        frame.drop()
+    number = max(numbers, default=0) - len([n for frame in ends if (n := frame.at(_NUMBER))])
+    started = next(
+        (frame for frame in first.frames if isinstance(frame.at("response"), dict)), None
+    )
+    for frame in _that_go_on(last, max(indexes, default=-1) + 1):
+        if frame.type in ENDS:
+            if started is not None:
+                _keep_head(frame, ("response",), started.at("response"))
+            if ends:
+                _add_first(frame, ends[-1])
+        if isinstance(frame.at(_NUMBER), int):
+            number += 1
+            frame.set(number, _NUMBER)
+
+
+_NUMBER, _INDEX = "sequence_number", "output_index"
+
+
+def _that_go_on(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
+    """Its events without its start and its thinking; its items count from `base` on."""
+    gaps, thinking = GapCloser(), set[int]()
+    staying: list[EditableFrame] = []
+    for frame in answer.frames:
+        index = frame.at(_INDEX)
+        if frame.type == "response.output_item.added" and isinstance(index, int):
+            thinking.discard(index)
+            if frame.at("item", "type") == _THINKING:
+                thinking.add(index)
+                gaps.add(index)
+        starts = isinstance(frame.at("response"), dict) and frame.type not in ENDS
+        if starts or index in thinking:
+            frame.drop()
+            continue
+        if isinstance(index, int):
+            frame.set(base + gaps.new(index), _INDEX)
+        staying.append(frame)
+    return staying
+
+
+_THINKING = "reasoning"
+
+
+def _keep_head(frame: EditableFrame, at: Path, first: Mapping[str, Any]) -> None:
+    """It is one response: by the id, and from the time, that the first one had."""
+    for name in ("id", "created_at", "previous_response_id"):
+        if name in first and name in frame.at(*at):
+            frame.set(first[name], *at, name)
+
+
+def _add_first(frame: EditableFrame, end: EditableFrame, at: Path = ("response",)) -> None:
+    """What the first answer had at its end: its items ahead of these, and its tokens."""
+    before, after = Quoted(end.data), Quoted(frame.data)
+    listed = end.at(*at, "output") or ()
+    items = [before.member(*at, "output", nth) for nth in range(len(listed))]
+    for nth, item in enumerate(frame.at(*at, "output") or ()):
+        if not (isinstance(item, dict) and item.get("type") == _THINKING):
+            items.append(after.member(*at, "output", nth))
+    if isinstance(frame.at(*at, "output"), list):
+        frame.put(f"[{','.join(items)}]", *at, "output")
+    used, usage = end.at(*at, "usage"), frame.at(*at, "usage")
+    if isinstance(used, dict) and isinstance(usage, dict):
+        names = [name for name in ("output_tokens", "output_tokens_details") if name in usage]
+        sums = {name: add_output(used.get(name), usage[name]) for name in names}
+        read, written = usage.get("input_tokens"), sums.get("output_tokens")
+        if isinstance(read, int) and isinstance(written, int) and "total_tokens" in usage:
+            sums["total_tokens"] = read + written
+        frame.set({**usage, **sums}, *at, "usage")
+
+
+def _is_whole(frame: EditableFrame) -> bool:
+    return bool(frame.at("object") == "response")
+
+
+def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
+    if last is None:
+        raise ValueError("One of these answers is a stream, and the other is not.")
+    _keep_head(last, (), first.value)
+    _add_first(last, first, ())
+    first.drop()
+
+
+EDITOR = AnswerEditor(edit, keepalive, join)

@@ -24,4 +24,13 @@ def _id_of(item: Body) -> Path:
     return ("call_id",)
 
 
-HISTORY = HistoryForm("input", _write, _make, _id_of)
+def _ask_freely(body: Body) -> Changes:
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        return {("tool_choice", "mode"): dumped("auto")}
+    if isinstance(choice, dict) or choice == "required":
+        return {("tool_choice",): dumped("auto")}
+    return {}
+
+
+HISTORY = HistoryForm("input", _write, _make, _id_of, ask_freely=_ask_freely)

@@ -502,7 +502,8 @@ def _answer(output: list[tuple[int, Body]]) -> Iterator[AnswerMessage]:
         items = [item for _, item in output]
         head = {"object": "response", "status": "completed", "error": None}
         parts = tuple(part for item in items for part in _parts(item))
-        yield AnswerMessage({**head, "output": items}, parts, ("input", output[0][0]))
+        first, *more = (place for place, _ in output)
+        yield AnswerMessage({**head, "output": items}, parts, ("input", first), tuple(more))
         output.clear()
 
 
