@@ -44,7 +44,6 @@ from app.evaluation.results import RunResult, result_data
 from app.evaluation.spec import Spec
 from app.exchange.bundle import ExportFile
 from app.schema.validate import check_tool
-from app.simulator.scenario import script
 from app.store.database import database_path, owner_of
 
 LINE_S = 0.5
@@ -153,8 +152,7 @@ def _check_writable(path: Path | None) -> None:
 
 async def _batch(db: Path, spec: Spec, arguments: argparse.Namespace) -> int:
     read_file = file_reader(arguments.spec.parent, _read_tools)
-    played = script(builtin_suite.suite_scenario()) if _is_builtin(arguments.spec) else None
-    async with engine_beside_simulator(db, played) as engine:
+    async with engine_beside_simulator(db) as engine:
         batches = Batches(engine)
         plan = await batches.plan(spec, read_file)
         teller = BatchPrinter(as_json=arguments.json)

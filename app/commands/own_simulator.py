@@ -9,32 +9,52 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
 from app.commands.sockets import bind_socket, port_of, serve, server
+from app.core.late import Late
+from app.core.messages import ModelRequest
 from app.engine.engine import Engine
 from app.engine.recorded_model import tape
 from app.net.keys import harden_process
 from app.simulator.app import simulator_app
-from app.simulator.scenario import Script
+from app.simulator.scenario import Scenario, ScenarioChoices, ScenarioTurn, script
+
+if TYPE_CHECKING:
+    from app.evaluation import builtin_suite
+else:
+    builtin_suite = Late("app.evaluation.builtin_suite")
 
 
-def own_simulator(engine: Engine, key: str, pace: float, scenario: Script | None = None) -> ASGIApp:
+class SuiteModels:
+    """The scripted models of the built-in suite; what they have no script for, and every other
+    model, is left to the simulator's own."""
+
+    def turn(self, request: ModelRequest) -> ScenarioTurn | None:
+        return _suite().turn(request) if request.model.startswith("suite-") else None
+
+
+@lru_cache(maxsize=1)
+def _suite() -> Scenario | ScenarioChoices:
+    return script(builtin_suite.suite_scenario())
+
+
+def own_simulator(engine: Engine, key: str, pace: float) -> ASGIApp:
     """It takes no other key than `key`, and plays the sessions of `engine` as models."""
     return simulator_app(
         pace=pace,
-        scenario=scenario,
+        scenario=SuiteModels(),
         key=lambda sent: secrets.compare_digest(sent.encode("utf-8", "replace"), key.encode()),
         tapes=lambda session_id: tape(engine.log, session_id),
     )
 
 
 @asynccontextmanager
-async def engine_beside_simulator(
-    db: Path, scenario: Script | None = None
-) -> AsyncIterator[Engine]:
+async def engine_beside_simulator(db: Path) -> AsyncIterator[Engine]:
     """An engine on the database `db`, with a simulator on a port of this machine that answers
     without delay; both end with the context."""
     key = secrets.token_urlsafe(16)
@@ -42,7 +62,7 @@ async def engine_beside_simulator(
         url = f"http://127.0.0.1:{port_of(sock)}"
         harden_process()
         engine = await Engine.open(db, simulator_url=lambda: url, simulator_key=key)
-        simulator = server(own_simulator(engine, key, 0.0, scenario))
+        simulator = server(own_simulator(engine, key, 0.0))
         serving = asyncio.create_task(serve(simulator, sock, lambda: None))
         try:
             yield engine

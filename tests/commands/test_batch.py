@@ -129,6 +129,15 @@ def test_the_suite_that_comes_with_it(typed: Typed) -> None:
     }
 
 
+def test_a_failed_run_is_a_test_that_fails_again(typed: Typed) -> None:
+    _, out, _ = typed("batch", "builtin", "--filter", "stale-memory", "--json")
+    failed = next(each for each in objects(out) if each.get("outcome") == "failed")
+    assert typed("export", failed["session"], "--as", "batch", "-o", "test.json")[0] == 0
+    code, out, _ = typed("batch", "test.json")
+    assert code == 1
+    assert "check_stock was not called" in out
+
+
 @pytest.mark.slow
 def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path: Path) -> None:
     silent = {**PARIS, "id": "silent", "prompt": "Hello [[fault:stall-headers]]"}
