@@ -87,6 +87,8 @@ def join_answers(protocol: str, first: bytes, last: bytes, *, passed: int = 0) -
         for data, left in ((first, passed), (last, 0))
     ]
     join(*pair)
+    if all(frame.dropped for frame in pair[1].frames):
+        return pair[0].bytes()
     return b"".join(answer.bytes() for answer in pair)
 
 

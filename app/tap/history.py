@@ -158,12 +158,13 @@ def fingerprint_of_answer(events: Iterable[object]) -> str:
 
 def fingerprint_of_turn(turn: Turn) -> str:
     """The same of an answer that was recorded, or of what the agent got in its place."""
-    return _says(turn) or fingerprint_of_record(turn)
+    calls = [(call.name, call.written) for call in turn.calls]
+    return _says(turn) or _fingerprint(_text(turn), calls)
 
 
-def fingerprint_of_record(turn: Turn) -> str:
-    """The same of an answer as the provider gave it."""
-    return _fingerprint(_text(turn), [(call.name, call.written) for call in turn.calls])
+def fingerprint_put_back(turn: Turn) -> str:
+    """The same of an answer as it is put back: all its calls, edited as they ran."""
+    return _fingerprint(_text(turn), [(call.name, call.arguments) for call in turn.calls])
 
 
 def fingerprint_of_answers(turns: Sequence[Turn]) -> str:
@@ -244,7 +245,7 @@ def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | No
     """Where the last answer of `session` is among `items`."""
     turn = session.turn
     alike = (
-        {fingerprint_of_turn(turn), fingerprint_of_record(turn)} if turn is not None else set()
+        {fingerprint_of_turn(turn), fingerprint_put_back(turn)} if turn is not None else set()
     ) - {""}
     ids = (
         {call.provider_id for call in turn.calls if call.provider_id} if turn is not None else set()

@@ -105,17 +105,18 @@ def _never_left(turn: Turn) -> bool:
 
 
 def _from_agent(session: Session, results: Sequence[ResultMessage]) -> Iterator[ResultMessage]:
-    """`results` without those that were given here, and were put back."""
-    given = [call for call in session.current_calls if call.answered_here]
+    """`results` without those that were given here, and were put back: then each call has one."""
+    calls = list(session.current_calls)
+    if len(results) < len(calls) and not any(result.call_id for result in results):
+        calls = []
     for result in results:
-        ours = [
+        its = [
             call
-            for call in given
+            for call in calls
             if result.call_id == call.provider_id and (result.call_id or result.name == call.name)
         ]
-        if ours:
-            given.remove(ours[0])
-        else:
+        calls = [call for call in calls if call not in its[:1]]
+        if not its or its[0].decided is None or its[0].decided.decision == "run":
             yield result
 
 

@@ -23,7 +23,6 @@ from tests.protocols.test_answer_edits import (
     ANSWERS,
     CALLS,
     GONE_ON,
-    JOINED,
     NEW,
     edits_of,
     joined,
@@ -135,7 +134,7 @@ def test_the_official_package_sees_an_answer_without_the_calls(protocol: str) ->
             assert read(new, streamed) == read(plain, streamed)
 
 
-@pytest.mark.parametrize("protocol", JOINED)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_official_package_sees_one_answer_of_two(protocol: str) -> None:
     """Its final object is that of an answer without the calls that were answered here."""
     read = CLIENTS[protocol]

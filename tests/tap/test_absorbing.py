@@ -19,10 +19,13 @@ from app.core.errors import Refused
 from app.core.events import AnswerPassed
 from app.core.providers import SIMULATORS
 from app.core.session import Session
+from app.core.tools import Content
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.fork import ForkPlace, fork
 from app.engine.runner import recover
+from app.protocols import answer_edits
+from app.protocols.registry import EDITORS
 from app.protocols.request import ResultMessage
 from app.simulator.scenario import scenario
 from app.tap.exchange import AgentExchange
@@ -32,13 +35,12 @@ from app.tap.recording import AgentSessions
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.tables import rest_slow
 from tests.tap.agent import KIND, end
-from tests.tap.tapping import FORECAST, WEATHER, Tapping, both
+from tests.tap.tapping import FORECAST, PROTOCOLS, WEATHER, Tapping, both
 from tests.tap.test_holding import stopping, waiting
 from tests.tap.test_places import responses_exchange
 
 pytestmark = pytest.mark.anyio
 
-PROTOCOLS = ("anthropic", "openai_chat", "openai_responses")
 
 OSLO, ROME, BERN = (
     {"name": "get_weather", "arguments": {"city": c}} for c in ("Oslo", "Rome", "Bern")
@@ -136,7 +138,7 @@ def results_in(protocol: str, body: str) -> list[tuple[str, Any]]:
     return [(result.call_id, result.content[0].text) for result in results]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
 async def test_beside_calls_that_the_agent_runs_the_rest_is_put_into_its_next_request(
     tmp_path: Path, protocol: str
 ) -> None:
@@ -157,7 +159,7 @@ async def test_beside_calls_that_the_agent_runs_the_rest_is_put_into_its_next_re
         (session,) = await door.sessions()
     second = session.turns[1]
     ids = [call.provider_id for call in session.turns[0].calls]
-    refused = "Not there." if protocol == "anthropic" else "Error: Not there."
+    refused = "Not there." if protocol in ("anthropic", "gemini") else "Error: Not there."
     assert results_in(protocol, second.request.body) == [(ids[0], "Rain."), (ids[1], refused)]
     assert second.request.continues == 0
     assert "Paris" in second.request.body
@@ -196,7 +198,7 @@ async def test_what_the_agent_no_longer_has_is_not_put_back_and_the_page_says_so
     assert sum("no longer in the agent's history" in mark for mark in marks) == 1
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS[:4], 2))
 async def test_a_forced_call_that_is_answered_forces_no_other(
     tmp_path: Path, protocol: str
 ) -> None:
@@ -213,9 +215,12 @@ async def test_a_forced_call_that_is_answered_forces_no_other(
         own = await rested(agent, own_id)
         (session,) = await door.sessions()
     assert [turn.request.choice.mode for turn in session.turns] == ["required", "auto"]
-    choices = [json.loads(turn.request.body).get("tool_choice") for turn in session.turns]
-    free = {"anthropic": [{"type": "any"}, {"type": "auto"}]}
-    assert choices == free.get(protocol, ["required", "auto"])
+    bodies = [json.loads(turn.request.body) for turn in session.turns]
+    choices = [body.get("tool_choice") or body.get("toolConfig") for body in bodies]
+    assert choices == {
+        "anthropic": [{"type": "any"}, {"type": "auto"}],
+        "gemini": [{"functionCallingConfig": {"mode": mode}} for mode in ("ANY", "AUTO")],
+    }.get(protocol, ["required", "auto"])
     assert (len(own.turns), own.state, list(own.calls())) == (1, "idle", [])
 
 
@@ -323,15 +328,22 @@ async def test_an_answer_that_goes_on_outlives_the_program(
     assert session.state == "idle"
 
 
-async def test_where_it_is_not_known_how_no_call_is_answered(tmp_path: Path) -> None:
-    async with both(tmp_path, "ollama") as (agent, door):
+async def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
+    """An image, and where it is not known how answers of the protocol are joined."""
+    async with both(tmp_path) as (agent, door):
         await door.stop_at("calls")
         own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
         await agent.runner.prompt(own_id, WEATHER)
         await door.held()
-        for more in ({"decision": "answer"}, {"decision": "deny", "model_reads": True}):
-            with pytest.raises(Refused, match="cannot be answered in place of an agent"):
-                await door.decide("1.1", **more)
+        image = Content("image", media_type="image/png", data="iVBORw0KGgo=")
+        with pytest.raises(Refused, match="leave the images out"):
+            await door.decide("1.1", "answer", images=(image,))
+        with pytest.MonkeyPatch.context() as patched:
+            unknown = {"anthropic": replace(EDITORS["anthropic"], join=None)}
+            patched.setattr(answer_edits, "EDITORS", unknown)
+            for more in ({"decision": "answer"}, {"decision": "deny", "model_reads": True}):
+                with pytest.raises(Refused, match="cannot be answered in place of an agent"):
+                    await door.decide("1.1", **more)
         await door.decide("1.1", "deny", text="No.")
         own = await rested(agent, own_id)
     assert "No." in own.turns[0].text

@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
+from app.protocols.answer_frames import (
+    AnswerEditor,
+    EditableAnswer,
+    EditableFrame,
+    add_output,
+)
 from app.protocols.json_edits import Path
+from app.protocols.raw_json import Quoted
 
 
 def edit(answer: EditableAnswer) -> None:
@@ -126,4 +132,93 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     return b"\n"
 
 
-EDITOR = AnswerEditor(edit, keepalive)
+# Two answers as one.
+
+
+def join(first: EditableAnswer, last: EditableAnswer) -> None:
+    frames = [frame for frame in first.frames if _at(frame)]
+    going_on = [frame for frame in last.frames if frame.value]
+    if not frames or not going_on or frames[-1].kind != going_on[0].kind:
+        raise ValueError("One of these answers is a stream, and the other is not.")
+    used, id_ = frames[-1].at("usageMetadata"), frames[0].at("responseId")
+    has_text = any(map(_texts, frames))
+    for frame in going_on:
+        if isinstance(frame.at("usageMetadata"), dict):
+            frame.set(_used(used, frame.at("usageMetadata")), "usageMetadata")
+        if id_ and frame.at("responseId"):
+            frame.set(id_, "responseId")
+        if has_text and _texts(frame):
+            place = _texts(frame)[0]
+            text = _parts(frame)[place]["text"]
+            frame.set(f"\n\n{text}", *_at(frame), "content", "parts", place, "text")
+            has_text = False
+    if frames[-1].kind == "json":
+        _take_over(frames[-1], going_on)
+        return
+    for frame in frames:
+        for name in ("finishReason", "finishMessage"):
+            if frame.at(*_at(frame), name) is not None:
+                frame.take(*_at(frame), name)
+    emptied = [frame for frame in going_on if _unthinking(frame)]
+    if len(emptied) == len(going_on):  # no frame may be without content
+        at_end = emptied.pop()
+        at_end.put('[{"text":""}]', *_at(at_end), "content", "parts")
+    _fold(last, emptied, None)
+
+
+def _parts(frame: EditableFrame) -> Sequence[Any]:
+    parts = frame.at(*_at(frame), "content", "parts") if _at(frame) else None
+    return parts if isinstance(parts, list) else ()
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("thought") is True
+
+
+def _texts(frame: EditableFrame) -> list[int]:
+    """The places of the parts that are text."""
+    return [
+        nth
+        for nth, part in enumerate(_parts(frame))
+        if isinstance(part, dict) and part.get("text") and not _is_thought(part)
+    ]
+
+
+def _unthinking(frame: EditableFrame) -> bool:
+    """Take the thoughts out; whether nothing is left of the content."""
+    thoughts = [nth for nth, part in enumerate(_parts(frame)) if _is_thought(part)]
+    if thoughts and len(thoughts) == len(_parts(frame)):
+        return True
+    for nth in thoughts:
+        frame.take(*_at(frame), "content", "parts", nth)
+    return False
+
+
+_WRITTEN = ("candidatesTokenCount", "thoughtsTokenCount")
+
+
+def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(first, dict):
+        return last
+    before = {name: count for name in _WRITTEN if isinstance(count := first.get(name), int)}
+    sums = {name: add_output(count, last.get(name)) for name, count in before.items()}
+    if isinstance(total := last.get("totalTokenCount"), int):
+        sums["totalTokenCount"] = total + sum(before.values())
+    return {**last, **sums}
+
+
+def _take_over(target: EditableFrame, going_on: Sequence[EditableFrame]) -> None:
+    """All that is said on goes into the last object of the first answer, which ends as that did."""
+    place, count = (*_at(target), "content", "parts"), len(_parts(target))
+    for frame in going_on:
+        quoted = Quoted(frame.bytes().decode("utf-8", "backslashreplace"))
+        for nth, part in enumerate(_parts(frame)):
+            if not _is_thought(part):
+                target.put(quoted.member(*_at(frame), "content", "parts", nth), *place, count)
+                count += 1
+        for path in _beside(frame) if _at(frame) else ():
+            target.put(quoted.member(*_path_in(frame, path)), *_path_in(target, path))
+        frame.drop()
+
+
+EDITOR = AnswerEditor(edit, keepalive, join)

@@ -46,4 +46,15 @@ def _id_of(part: Body) -> Path:
     return (next((name for name in _NAMES if name in part), _NAMES[0]), "id")
 
 
-HISTORY = HistoryForm("contents", _write, _make, _id_of, holder="parts")
+def _ask_freely(body: Body) -> Changes:
+    changes: dict[Path, str | None] = {}
+    for at in (("toolConfig", "functionCallingConfig"), ("tool_config", "function_calling_config")):
+        config = body.get(at[0])
+        calling = config.get(at[1]) if isinstance(config, dict) else None
+        if isinstance(calling, dict) and str(calling.get("mode") or "").upper() == "ANY":
+            named = calling.get("allowedFunctionNames") or calling.get("allowed_function_names")
+            changes[*at, "mode"] = dumped("VALIDATED" if named else "AUTO")  # only that takes names
+    return changes
+
+
+HISTORY = HistoryForm(*("contents", _write, _make, _id_of), holder="parts", ask_freely=_ask_freely)

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import AnswerEditor, EditableAnswer, EditableFrame
+from app.protocols.answer_frames import (
+    AnswerEditor,
+    EditableAnswer,
+    EditableFrame,
+    add_output,
+)
 from app.protocols.frame_spans import texts_of
 from app.protocols.json_edits import dumped
 
@@ -84,4 +89,57 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     return dumped(_line(values[0], "")).encode() + b"\n" if values else b""
 
 
-EDITOR = AnswerEditor(edit, keepalive)
+# Two answers as one.
+
+
+def join(first: EditableAnswer, last: EditableAnswer) -> None:
+    lines = [frame for frame in first.frames if frame.value]
+    is_whole = len(lines) == 1 and len([frame for frame in last.frames if frame.value]) == 1
+    has_text = any(frame.at(*_TEXT) for frame in lines)
+    written: Any = None
+    for frame in lines:
+        if frame.at("done") is not True:
+            continue
+        written = frame.at(_WRITTEN)
+        if frame.at(*_TEXT) and not is_whole:
+            frame.set(False, "done")
+            for name in frame.value.keys() & _AT_END:
+                frame.take(name)
+        else:
+            frame.drop()
+    for frame in last.frames:
+        message = frame.at("message")
+        if isinstance(message, dict) and "thinking" in message:
+            frame.take("message", "thinking")
+            if frame.at("done") is not True and not _says_beside(message, "thinking"):
+                frame.drop()
+                continue
+        if has_text and frame.at(*_TEXT):
+            frame.set(f"\n\n{frame.at(*_TEXT)}", *_TEXT)
+            has_text = False
+        if frame.at(_WRITTEN) is not None:
+            frame.set(add_output(written, frame.at(_WRITTEN)), _WRITTEN)
+        if is_whole and isinstance(message, dict):
+            _lead(frame, lines[0])
+
+
+_TEXT, _WRITTEN = ("message", "content"), "eval_count"
+_AT_END = ("done_reason", _WRITTEN, "prompt_eval_count", "total_duration", "load_duration")
+
+
+def _says_beside(message: Mapping[str, Any], member: str) -> bool:
+    return any(item for name, item in message.items() if name not in ("role", member))
+
+
+def _lead(frame: EditableFrame, first: EditableFrame) -> None:
+    """All of it is one object: it begins as the first did."""
+    before = first.at(*_TEXT) or ""
+    after = frame.at(*_TEXT) or ""
+    frame.set(f"{before}\n\n{after}" if before and after else f"{before}{after}", *_TEXT)
+    if thought := first.at("message", "thinking"):
+        frame.set(thought, "message", "thinking")
+    if first.at("created_at"):
+        frame.set(first.at("created_at"), "created_at")
+
+
+EDITOR = AnswerEditor(edit, keepalive, join)
