@@ -14,7 +14,8 @@ from app.evaluation.spec import EXPECTATIONS, MATCHES
 from app.evaluation.spec_reader import read_spec
 from tests.engine.running import running
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "batch.md").read_text("utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TEXT = (DOCS / "batch.md").read_text("utf-8")
 
 
 @pytest.mark.anyio
@@ -37,3 +38,6 @@ async def test_the_example_runs(tmp_path: Path) -> None:
 def test_every_form_of_expectation_is_described() -> None:
     assert [kind for kind in EXPECTATIONS if f"`{{{kind}: " not in TEXT] == []
     assert [kind for kind in MATCHES if f"`{{{kind}: " not in TEXT] == []
+    contract = (DOCS / "contract.md").read_text("utf-8")
+    (line,) = re.findall(r"^- A SPEC of a batch.*$", contract, re.M)
+    assert [word for word in (*EXPECTATIONS, *MATCHES) if f"`{word}`" not in line] == []
