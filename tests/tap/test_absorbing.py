@@ -423,3 +423,27 @@ async def test_where_the_provider_keeps_the_history_the_next_request_follows_the
     assert [call.result and call.result.text for call in session.calls()] == [
         *("Rain in 1.0.", "Ran.", "Rain in 2.1.")
     ]
+
+
+async def test_a_result_beside_an_answer_by_hand_is_held_and_edited(tmp_path: Path) -> None:
+    """The provider gets both in the order of the calls, then and later."""
+    async with both(tmp_path, "anthropic", WORK) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(
+            agent, [replace(FORECAST, name="get_weather")], rules=ALLOW_ALL, profile=door.profile()
+        )
+        await agent.runner.prompt(own_id, "Go.")
+        session = await door.held(2)
+        await door.stop_at("results")
+        await answered(door.engine, session.id, "1.2")
+        await door.decide("1.3", "run")
+        assert [call.id for call in (await door.held(1)).waiting] == ["1.3"]
+        await door.decide_result("1.3", "Snow.")
+        assert [call.id for call in (await door.held(1)).waiting] == ["2.2"]
+        await door.decide_result("2.2")
+        await rested(agent, own_id)
+        (session,) = await door.sessions()
+    for turn in session.turns[1:]:
+        first, second, *_ = results_in("anthropic", turn.request.body)
+        assert (first[1], second[1]) == ("Rain in 1.2.", "Snow.")
+    assert (len(session.turns), session.marks) == (3, [])
