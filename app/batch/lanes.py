@@ -115,6 +115,8 @@ def used_up(headers: Mapping[str, str], now: datetime) -> float:
 def _seconds(text: str, now: datetime) -> float:
     """Of `6m0s`, `250ms`, `12.5`, or a date; 0 for junk and the past."""
     text = text.strip()
+    if re.fullmatch(_NUMBER, text):
+        return float(text)
     if text and (parts := _DURATION.fullmatch(text)):
         hours, minutes, seconds, thousandths = (float(part or 0) for part in parts.groups())
         return 3600 * hours + 60 * minutes + seconds + thousandths / 1000
@@ -125,7 +127,7 @@ def _seconds(text: str, now: datetime) -> float:
 
 
 _NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
-_DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?(?:{_NUMBER}ms)?")
+_DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
 
 
 @dataclass
