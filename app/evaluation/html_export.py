@@ -27,7 +27,7 @@ STYLES = """\
   --good: #2e7d4f; --bad: #b3261e; --wait: #8a6d00; --fill: 47, 91, 216; }
 @media (prefers-color-scheme: dark) { :root { --line: #3a3a44; --soft: #a0a0ac; --back: #17171c;
   --text: #ececf1; --good: #6fcf97; --bad: #ff8a80; --wait: #e0c060; --fill: 110, 145, 255; } }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 1100px; padding: 24px 16px;
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 1240px; padding: 24px 16px;
   color: var(--text); background: var(--back); }
 h1 { font-size: 22px; margin: 0; } h2 { font-size: 16px; margin: 28px 0 8px; }
 p, li { max-width: 80ch; } .soft { color: var(--soft); } ul { padding-left: 20px; }
@@ -104,7 +104,7 @@ def _list(title: str, items: Iterable[Markup]) -> Iterator[Markup]:
 
 def _table(title: str, head: Sequence[str], rows: Iterable[Iterable[object]]) -> Iterator[Markup]:
     """The first column names its row; a cell that is Markup brings its own <td>."""
-    yield Markup('<h2>{}</h2>\n<div class="table"><table>\n<thead><tr>').format(title)
+    yield Markup('<h2>{}</h2>\n<div class="table" tabindex="0"><table>\n<thead><tr>').format(title)
     for text in head:
         yield Markup('<th scope="col">{}</th>').format(text)
     yield Markup("</tr></thead>\n<tbody>\n")
