@@ -28,7 +28,7 @@ Keys = Callable[[], Mapping[Position, str]]
 _FAILURE = re.compile(
     r"\s*(?:error\b|\{\s*\"(?:error|is_error)\"|(?:process )?exit(?:ed with)? code:? -?[1-9])", re.I
 )
-"""How a result begins that is an error, where the protocol has no word for that."""
+"""How agents begin a result that is an error, most of all where the protocol has no word for it."""
 
 
 def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:
@@ -89,8 +89,8 @@ def holding_events(
 
 
 def has_failed(result: ToolResult) -> bool:
-    """Whether it says that the call failed: by the protocol's word for that, or as agents say it in
-    the text where there is none."""
+    """Whether it says that the call failed: by the protocol's word for that, or in its text, as
+    agents do where there is none."""
     return result.is_error or _FAILURE.match(result.text) is not None
 
 

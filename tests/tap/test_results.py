@@ -13,15 +13,21 @@ import pytest
 from app.core.errors import Conflict, PlaygroundError, Refused
 from app.core.events import CallEnded, CallProgressed, ClientGone, RequestReceived, RequestSent
 from app.core.session import Session
+from app.core.tools import text_result
 from app.engine.decisions import ResultDecision
 from app.engine.engine import Engine
 from app.engine.runner import RetryWaits
+from app.protocols.request import ResultMessage
 from app.tap.exchange import AgentExchange
+from app.tap.history import read_body
 from app.tap.recording import AgentSessions
 from app.tap.relay import STOPPED, Exchange
+from app.tap.results import has_failed, result_of
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.protocols.test_body_edits import three_results
+from tests.tables import each_row
 from tests.tap.agent import KIND, FakeAgent, end, taps_of
-from tests.tap.tapping import FORECAST, MOST_SLOWLY, WEATHER, both
+from tests.tap.tapping import FORECAST, MOST_SLOWLY, PROTOCOLS, WEATHER, both
 from tests.tap.test_holding import BASH, READ, answer_of, decide, stopping, waiting
 
 pytestmark = pytest.mark.anyio
@@ -365,3 +371,25 @@ async def test_what_is_not_held_is_refused(tmp_path: Path) -> None:
         for call_id in ("1.0", "9.9"):
             with pytest.raises(PlaygroundError):
                 await engine.runner.decide_result(session_id, call_id, ResultDecision("0" * 64))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_which_results_are_errors_is_known_in_each_protocol(protocol: str) -> None:
+    items = read_body(protocol, json.loads(three_results(protocol))).items
+    results = [result_of(item) for item in items if isinstance(item, ResultMessage)]
+    assert [has_failed(result) for result in results] == [False, True, False]
+
+
+@each_row(
+    "text, failed",
+    [
+        ("Exit code: 1\nOutput:\n", True),
+        ("Exit code: 0\nOutput:\nError", False),
+        ('{"error": "No such file"}', True),
+        ("Process exited with code 2", True),
+        ("errors.txt", False),
+        ("No error.", False),
+    ],
+)
+def test_an_error_is_known_by_how_agents_write_one(text: str, failed: bool) -> None:
+    assert has_failed(text_result(text)) == failed
