@@ -388,6 +388,9 @@ def _batch(commands: argparse._SubParsersAction[_Parser]) -> None:
             f"--{flag}", nargs="+", action="extend", default=[], metavar=name, help=words
         )
     parser.add_argument(
+        "--stop-early", action="store_true", help="stop when each comparison has its verdict"
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="how many runs, tokens and dollars at most"
     )
     parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")

@@ -27,6 +27,7 @@ from app.core.errors import Conflict, NotFound, StoreError
 from app.engine.engine import Engine
 from app.engine.sessions import Bell, new_id
 from app.evaluation.expectations import score_run
+from app.evaluation.report import make_report
 from app.evaluation.results import RunResult, result_data, result_from_data
 from app.evaluation.spec import RunKey, Spec, spec_data
 from app.evaluation.spec_reader import spec_from_data
@@ -50,6 +51,11 @@ FINISHED = frozenset(("passed", "failed", "provider_error", "needs_person"))
 
 TROUBLES = 20
 """So many runs of a lane that end one after the other by its provider's trouble pause the batch."""
+
+LOOKS, LOOK_AFTER = 50, 10
+"""How often, at most, it is looked whether all is decided, and after how many runs at least."""
+
+DECIDED = "Each comparison has its verdict, which stays whatever comes."
 
 CUT = "The program ended while this run was under way."
 
@@ -97,6 +103,7 @@ class _LiveBatch:
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     troubles: Counter[str] = field(default_factory=Counter)
     ended_here: int = 0
+    stop_early: bool = False
     driving: asyncio.Task[None] | None = None
 
     @property
@@ -129,15 +136,16 @@ class Batches:
         """What a batch would ask, before it is started: `plan_batch`."""
         return await plan_batch(self._engine, spec, read_file)
 
-    async def start(self, plan: BatchPlan) -> str:
-        """Begin a batch; its id. BadInput where its SPEC cannot be kept."""
+    async def start(self, plan: BatchPlan, *, stop_early: bool = False) -> str:
+        """Begin a batch; its id. With `stop_early` it is paused as soon as each comparison has its
+        verdict, which stays whatever comes. BadInput where its SPEC cannot be kept."""
         data = spec_data(replace(plan.spec, allow=()))
         spec_from_data(json.loads(json.dumps(data)))  # what is kept has to be read again
         body = json.dumps({"spec": data, "allow": plan.spec.allow})
         spec, now = plan.spec, self._engine.sessions.clock()
         row = BatchRow(new_id(), _digest(spec), spec.name, body, spec.runs, "running", "", now, now)
         await add_batch(self._engine.database, row)
-        self._begin(row, plan, {}, spec.max_cost)
+        self._begin(row, plan, {}, spec.max_cost).stop_early = stop_early
         return row.id
 
     async def newest(self, spec: Spec) -> str | None:
@@ -146,7 +154,12 @@ class Batches:
         return row.id if row is not None else None
 
     async def resume(
-        self, batch_id: str, *, retry_unknown: bool = False, max_cost: float | None = None
+        self,
+        batch_id: str,
+        *,
+        retry_unknown: bool = False,
+        max_cost: float | None = None,
+        stop_early: bool = False,
     ) -> None:
         """Go on with a batch that is paused, was stopped, or whose program ended; `max_cost` is
         its limit from now on. Conflict where it is being made."""
@@ -156,6 +169,7 @@ class Batches:
             if live.go.is_set():
                 raise Conflict("This batch is running.")
             live.budget.limit = live.budget.limit if max_cost is None else max_cost
+            live.stop_early = stop_early
             await self._set_state(live, "running")
             live.go.set()
             return
@@ -169,6 +183,7 @@ class Batches:
         if retry_unknown:
             results = {key: known for key, known in results.items() if known.outcome != "unknown"}
         live = self._begin(row, plan, results, spec.max_cost)
+        live.stop_early = stop_early
         await self._set_state(live, "running")
 
     async def pause(self, batch_id: str, why: str = "") -> None:
@@ -345,6 +360,15 @@ class Batches:
             if not watch.warned:
                 lane.went_well()
             await self._count_trouble(live, place, result)
+            await self._look_for_verdicts(live)
+
+    async def _look_for_verdicts(self, live: _LiveBatch) -> None:
+        """A few times in all, for a report is made of all results that there are."""
+        every = max(LOOK_AFTER, live.plan.spec.runs // LOOKS)
+        if live.stop_early and live.go.is_set() and live.ended_here % every == 0:
+            report = make_report(live.plan.spec, live.results.values())
+            if report.decided and report.state != "ended":
+                await self.pause(live.row.id, DECIDED)
 
     async def _count_trouble(self, live: _LiveBatch, place: str, result: RunResult) -> None:
         if result.outcome != "provider_error":

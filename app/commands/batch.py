@@ -208,12 +208,15 @@ def _again(arguments: argparse.Namespace) -> list[str]:
 async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespace) -> str:
     """The id of the batch: a new one, or the newest that asks the same."""
     if not arguments.resume:
-        return await batches.start(plan)
+        return await batches.start(plan, stop_early=arguments.stop_early)
     batch_id = await batches.newest(plan.spec)
     if batch_id is None:
         raise BadInput("No batch of this SPEC was started in this database; leave --resume out.")
     await batches.resume(
-        batch_id, retry_unknown=arguments.retry_unknown, max_cost=plan.spec.max_cost
+        batch_id,
+        retry_unknown=arguments.retry_unknown,
+        max_cost=plan.spec.max_cost,
+        stop_early=arguments.stop_early,
     )
     return batch_id
 

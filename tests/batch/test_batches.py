@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.batch.batches import CUT, TROUBLES, Batches
+from app.batch.batches import CUT, DECIDED, TROUBLES, Batches
 from app.batch.plan import plan_batch
 from app.batch.run_case import ANSWERED, CaseRun, Look, perform, run_case, run_data
 from app.core.errors import BadInput, Conflict, NotFound
@@ -21,6 +21,7 @@ from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.engine.export_session import read_bundle
 from app.engine.import_session import import_session
+from app.evaluation.report import make_report
 from app.evaluation.results import RunResult
 from app.evaluation.spec import Spec
 from app.evaluation.spec_reader import read_spec, spec_from_data
@@ -265,6 +266,25 @@ async def test_money_that_is_spent_or_kept_back_pauses_the_batch(tmp_path: Path)
         await batches.resume(batch, max_cost=100.0)
         assert len(await ended(batches, batch)) == 9
         assert (await batches.progress(batch)).state == "ended"
+
+
+async def test_it_stops_when_all_is_decided(tmp_path: Path) -> None:
+    """One variant calls the tool each time, the other has no tool to call."""
+    wanted = [{"text_contains": "12 degrees"}]
+    cases = [a_case(str(number), expect=wanted) for number in range(30)]
+    variants: dict[str, Any] = {"blind": {"tools": []}, "base": {}}
+    async with running(tmp_path) as engine:
+        batches = Batches(engine)
+        plan = await batches.plan(a_spec(*cases, variants=variants))
+        batch = await batches.start(plan, stop_early=True)
+        await ended(batches, batch)
+        results = await batches.results(batch)
+        progress = await batches.progress(batch)
+        report = make_report(plan.spec, results, stopped=True)
+        assert (progress.state, progress.why) == ("paused", DECIDED)
+        assert 10 < len(results) < plan.spec.runs
+        assert [each.verdict for each in report.comparisons] == ["better"]
+        await batches.close()
 
 
 async def test_a_limit_needs_a_price(tmp_path: Path) -> None:
