@@ -24,7 +24,7 @@ FIND_TROUBLE = """() => {
 
   // What may scroll sideways, and the forms of editors: their heads reach over both edges.
   const mayScroll = `pre, textarea, input, select, table, svg, iframe, .code, .coder, .diff,
-    .editor form, .skip`;
+    .wide-table, .editor form, .skip`;
   const closed = document.querySelectorAll(":is(main, #inspector) details:not([open])");
   for (const details of closed) details.open = true;
   for (const element of all().reverse()) {

@@ -106,3 +106,4 @@ async def test_a_session_becomes_a_batch_of_several_models(tmp_path: Path) -> No
             assert begun.status_code == 303
             batch = await ended(client, begun.headers["location"].rpartition("/")[2])
             assert (batch["passed"], batch["failed"]) == (4, 0)
+            assert "4 passed" in (await browser.get("/batches")).text

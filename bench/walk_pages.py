@@ -1,0 +1,172 @@
+"""Every page in both themes and at five widths, with long names: `python bench/walk_pages.py`.
+
+Starts a server with tools of 64 and 128 letters, sessions in several states, a batch and a tap, and
+looks at each page: what axe finds, what sticks out or is covered, whether the page scrolls
+sideways, text that is cut without an ellipsis, and the layout shift while it loads. With --pictures
+FOLDER each page is kept as a picture. Prints what is wrong, and the worst layout shift; exit code 1
+where something is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Page, sync_playwright
+
+from app.web.batches.routes import EXAMPLE
+from tests.browser.chromium import ARGUMENTS, chromium
+from tests.browser.serving import Server
+from tests.browser.test_long_names import FIND_TROUBLE, LONG, LONGER, a_tool
+from tests.served_here import served_here
+
+WIDTHS = (1440, 1280, 1024, 768, 390)
+SCHEMES: Sequence[Literal["light", "dark"]] = ("light", "dark")
+MOST_SHIFT = 0.05
+
+SHIFTS = """() => new Promise((done) => {
+  new PerformanceObserver((list, observer) => {
+    observer.disconnect();
+    const shifts = list.getEntries().filter((entry) => !entry.hadRecentInput);
+    done(shifts.reduce((sum, { value }) => sum + value, 0));
+  }).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(0), 300);
+})"""
+
+CUT = """() => [...document.querySelectorAll("body *")].filter((element) => {
+  if (!element.checkVisibility({ visibilityProperty: true })) return false;
+  if (element.closest("svg, pre, textarea, .unseen") || element.clientWidth <= 1) return false;
+  const style = getComputedStyle(element);
+  if (element.children.length || !element.textContent.trim()) return false;
+  if (style.overflowX === "visible") return false;
+  return element.scrollWidth > element.clientWidth + 1 && style.textOverflow !== "ellipsis"
+    && !["auto", "scroll"].includes(style.overflowX);
+}).map((element) => element.outerHTML.slice(0, 100))"""
+
+
+def prepare(server: Server) -> dict[str, str]:
+    """What there is to see, and the path of each page by its name."""
+    for name in (LONG, LONGER):
+        server.post("/tools", a_tool(name))
+    waiting = server.session("What is 17*23, and the weather in Paris?", title=LONGER)
+    done = server.session(f"Say {'long ' * 60}")
+    failed = server.session("Say hello [[fault:http-500]]", max_retries=0)
+    many = server.session("[[fault:parallel-40]] What is the weather in Paris?")
+    empty = server.session()
+    for session_id in (waiting, done, failed, many):
+        while server.folded(session_id)["state"] == "running":
+            time.sleep(0.05)
+    tap = server.post("/taps", {"title": LONGER})["id"]
+    answered = server.script.post("/batches", data={"spec": EXAMPLE, "repetitions": "2"})
+    batch = answered.json()["id"]
+    here = f"/sessions/{waiting}"
+    return {
+        "welcome": "/welcome",
+        "session": here,
+        "setup": f"{here}?tab=setup",
+        "request": f"{here}?tab=request",
+        "code": f"{here}?tab=code",
+        "session-new": f"/sessions/{empty}?tab=setup",
+        "session-done": f"/sessions/{done}",
+        "session-failed": f"/sessions/{failed}",
+        "session-40-calls": f"/sessions/{many}",
+        "share": f"{here}/share",
+        "fork": f"{here}/fork?call=1.1",
+        "forks": f"{here}/forks",
+        "files": f"{here}/files",
+        "session-rules": f"{here}/rules",
+        "find": "/find",
+        "tools": "/tools",
+        "tool": f"/tools/{LONGER}",
+        "tool-mistake": "/tools?example=mistake",
+        "import": "/import",
+        "import-session": "/sessions/import",
+        "servers": "/servers",
+        "server-new": "/servers?new=1",
+        "batches": "/batches",
+        "batch-new": f"/batches/new?session={done}",
+        "batch": f"/batches/{batch}",
+        "rules": "/rules",
+        "providers": "/providers",
+        "provider": "/providers/openai",
+        "agents": f"/agents#tap-{tap}",
+        "compare": f"/compare?session={waiting}&session={done}",
+        "compare-new": "/compare/new",
+        "not-found": "/nowhere",
+    }
+
+
+def troubles(page: Page, path: str, name: str) -> Iterator[str]:
+    """What is wrong with the page that is open."""
+    for found in page.evaluate(FIND_TROUBLE):
+        yield f"{name}: {found}"
+    for cut in page.evaluate(CUT):
+        yield f"{name}: cut without an ellipsis: {cut}"
+    options: dict[str, Any] = {"preload": False, "resultTypes": ["violations"]}
+    for violation in Axe().run(page, None, options).response["violations"]:
+        nodes = [node["html"][:100] for node in violation["nodes"]]
+        yield f"{name}: axe {violation['id']} ({violation['impact']}): {nodes[:3]}"
+
+
+def walk(
+    server: Server, names: Sequence[str], pictures: Path | None, widths: Sequence[int]
+) -> tuple[list[str], float]:
+    """What is wrong in all, and the worst layout shift of a page that loads."""
+    paths = prepare(server)
+    wrong: list[str] = []
+    worst = 0.0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        # Without bypassing it the page's own policy would refuse the checker's script.
+        page = browser.new_context(bypass_csp=True).new_page()
+        page.goto(server.link)
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            for width in widths:
+                page.set_viewport_size({"width": width, "height": 844 if width < 500 else 900})
+                for name, path in paths.items():
+                    if names and name not in names:
+                        continue
+                    page.goto(server.base + path)
+                    page.wait_for_function("document.readyState === 'complete'")
+                    shift = page.evaluate(SHIFTS)
+                    where = f"{name} {width} {scheme}"
+                    if pictures is not None:
+                        page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
+                    if shift > MOST_SHIFT:
+                        wrong.append(f"{where}: layout shift {shift:.3f}")
+                    worst = max(worst, shift)
+                    wrong += troubles(page, path, where)
+        browser.close()
+    return wrong, worst
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="pages to look at; all, where none is named")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER")
+    parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
+    arguments = parser.parse_args()
+    if arguments.pictures is not None:
+        arguments.pictures.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served_here(Path(folder) / "walk.db") as reached,
+    ):
+        server = Server(reached.line.partition(" on ")[2].strip())
+        wrong, worst = walk(server, arguments.names, arguments.pictures, arguments.widths)
+    print("\n".join(wrong))
+    print(f"{len(wrong)} findings; worst layout shift of a page that loads: {worst:.3f}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
