@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -447,3 +447,49 @@ async def test_a_result_beside_an_answer_by_hand_is_held_and_edited(tmp_path: Pa
         first, second, *_ = results_in("anthropic", turn.request.body)
         assert (first[1], second[1]) == ("Rain in 1.2.", "Snow.")
     assert (len(session.turns), session.marks) == (3, [])
+
+
+async def until(engine: Engine, holds: Callable[[], bool]) -> None:
+    """Something was logged by which it holds."""
+    sessions = engine.sessions
+    async with asyncio.timeout(30):
+        while not holds():
+            await sessions.wait(sessions.position, sessions.list_version, 30)
+
+
+STALLS = scenario(
+    json.dumps(
+        {
+            "turns": [
+                {"text": "I look.", "calls": [OSLO]},
+                {"text": "Rain.", "faults": ["stall-after-1"]},
+            ]
+        }
+    )
+)
+
+
+@pytest.mark.parametrize("how", ["stop", "leave"])
+async def test_an_answer_that_goes_on_is_ended_by_stop_and_by_its_agent(
+    tmp_path: Path, how: str
+) -> None:
+    """Nothing of it stays open; what was decided stays."""
+    async with both(tmp_path, "anthropic", STALLS) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, "Go.")
+        session = await door.held()
+        await answered(door.engine, session.id, "1.1")
+        await until(door.engine, lambda: len(session.turns) > 1 and bool(session.turns[1].response))
+        if how == "stop":
+            await door.engine.runner.stop(session.id)
+        else:
+            await agent.runner.stop(own_id)
+        own = await rested(agent, own_id)
+        await until(door.engine, lambda: session.turns[1].client_gone)
+    failure = session.turns[1].failure
+    assert own.turns[0].failure is not None
+    assert failure is not None
+    assert failure.failure == ("stopped" if how == "stop" else "interrupted")
+    assert [call.result and call.result.text for call in session.calls()] == ["Rain in 1.1."]
+    assert session.stopped == (how == "stop")
