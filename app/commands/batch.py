@@ -215,7 +215,7 @@ async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespac
     await batches.resume(
         batch_id,
         retry_unknown=arguments.retry_unknown,
-        max_cost=plan.spec.max_cost,
+        max_cost=arguments.max_cost,  # without one that of its start holds on
         stop_early=arguments.stop_early,
     )
     return batch_id

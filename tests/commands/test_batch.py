@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.batch.batches import Batches
 from tests.commands.conftest import Typed
 from tests.served import command, environment
 
@@ -78,6 +79,23 @@ def test_what_is_finished_is_not_made_again(typed: Typed, tmp_path: Path) -> Non
     assert [each["kind"] for each in objects(out)] == ["batch_started", "batch_ended"]
     assert objects(out)[0]["known"] == 1
     assert typed("batch", "spec.yaml", "--resume", "--seed", "5")[0] == 2  # another batch
+
+
+def test_a_limit_of_money_holds_on(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+    begin = Batches._begin
+
+    def begun(self: Batches, *given: Any) -> Any:
+        limits.append(given[-1])
+        return begin(self, *given)
+
+    monkeypatch.setattr(Batches, "_begin", begun)
+    write(tmp_path, PARIS)
+    for words in (("--max-cost", "9"), ("--resume",), ("--resume", "--max-cost", "5")):
+        assert typed("batch", "spec.yaml", *words)[0] == 0
+    assert limits == [9.0, 9.0, 5.0]
 
 
 def test_what_it_would_take(typed: Typed, tmp_path: Path) -> None:
