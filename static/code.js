@@ -108,6 +108,7 @@ function made(textarea, language) {
   const host = document.createElement("div");
   host.className = "code-editor";
   host.dataset.typing = "";
+  host.style.minHeight = `${textarea.offsetHeight}px`; // what stands below it stays where it is
   const root = host.attachShadow({ mode: "open" });
   textarea.after(host);
   const view = new EditorView({
@@ -122,6 +123,7 @@ function made(textarea, language) {
         language === "python" ? python : json(),
         keymap.of([{ key: "Shift-Alt-f", run: layOut }, ...lintKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, indentWithTab]),
         EditorState.readOnly.of(textarea.readOnly),
+        matchMedia("(max-width: 640px)").matches ? EditorView.lineWrapping : [],
         EditorView.contentAttributes.of(() => attributes(id)),
         EditorView.domEventHandlers({ beforeinput: typedOver }),
         EditorView.updateListener.of((update) => {
