@@ -414,7 +414,9 @@ class Batches:
         async with self._engine.sessions.holding(run.session) as live:
             turn = live.session.turn
             failure = turn.failure if turn is not None else None
-        if failure is not None and failure.failure == "interrupted":
+        # Its rules ended with the program: one of them may have been about to run what waits.
+        waits = result.outcome == "needs_person"
+        if waits or (failure is not None and failure.failure == "interrupted"):
             result = replace(result, outcome="unknown", detail=CUT)
         await self._finish(row.id, result)
         return result

@@ -180,13 +180,13 @@ async def test_a_pause_lets_what_runs_end_and_a_stopped_run_is_made_again(tmp_pa
 async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice(
     tmp_path: Path,
 ) -> None:
-    """Cut at three places: before anything of the run was saved, before its first request, and
-    within its answer."""
+    """Cut before anything of the run was sent, within its answer, and between an answer and the
+    call that it made."""
     silent = "What is the weather in Paris? [[fault:stall-headers]]"
-    spec = a_spec(a_case("claimed"), a_case("whole"), a_case("cut", silent))
+    spec = a_spec(a_case("claimed"), a_case("whole"), a_case("called"), a_case("cut", silent))
     boundary = Boundary()
     async with running(tmp_path, boundary=boundary) as engine:
-        sent, wait = asyncio.Event(), asyncio.Event()
+        sent, called, wait = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def make(run: CaseRun, look: Look) -> None:
             def looked(session: Any) -> None:
@@ -195,12 +195,17 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
 
             if run.title.startswith("claimed"):
                 await wait.wait()
+            if run.title.startswith("called"):  # its call has come, and its rule not been asked
+                await perform(engine, replace(run, rules=()), looked)
+                called.set()
+                await wait.wait()
             await perform(engine, run, looked)
 
         batches = Batches(engine, make=make)
         batch = await batches.start(await batches.plan(spec))
         async with asyncio.timeout(30):
             await sent.wait()
+            await called.wait()
             with batches.listen(batch) as bell:
                 while not (await batches.progress(batch)).done:
                     bell.clear()
@@ -223,9 +228,10 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
         assert await ended(batches, batch) == {
             "claimed1": "passed",
             "whole1": "passed",
+            "called1": "unknown",
             "cut1": "unknown",
         }
-        unknown = next(one for one in await batches.results(batch) if one.outcome == "unknown")
+        unknown = next(one for one in await batches.results(batch) if one.key.case == "cut")
         assert (unknown.detail, unknown.session is not None) == (CUT, True)
         assert ["(claimed)" in name for name in asked(boundary)] == [True]
         await batches.resume(batch)
@@ -234,7 +240,7 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
         row = next(run for run in await run_rows(engine.database, batch) if run.place[0] == "cut")
         await batches.resume(batch, retry_unknown=True)
         async with asyncio.timeout(30):
-            while sum(asked(boundary).values()) == 1:
+            while sum(asked(boundary).values()) < 3:
                 await engine.sessions.wait(engine.sessions.position, 2**30, 5)
         await batches.stop(batch)
         rows = {run.place[0]: run for run in await run_rows(engine.database, batch)}
