@@ -131,6 +131,7 @@ class Batches:
         self._at_once = at_once
         self._live: dict[str, _LiveBatch] = {}
         self._bells: dict[str, set[Bell]] = {}
+        self._resuming: set[str] = set()
 
     async def plan(self, spec: Spec, read_file: ReadFile | None = None) -> BatchPlan:
         """What a batch would ask, before it is started: `plan_batch`."""
@@ -173,29 +174,35 @@ class Batches:
             await self._set_state(live, "running")
             live.go.set()
             return
-        await self._forget(batch_id)
-        row = await self._row(batch_id)
-        spec = _spec_of(row)
-        if max_cost is not None:
-            spec = replace(spec, max_cost=max_cost)
-        plan = await self.plan(spec)
-        results = await self._known(row, spec)
-        if retry_unknown:
-            results = {key: known for key, known in results.items() if known.outcome != "unknown"}
-        live = self._begin(row, plan, results, spec.max_cost)
+        if batch_id in self._resuming:  # what is saved is being read: it would be made twice
+            raise Conflict("This batch is being resumed.")
+        self._resuming.add(batch_id)
+        try:
+            await self._forget(batch_id)
+            row = await self._row(batch_id)
+            spec = _spec_of(row)
+            if max_cost is not None:
+                spec = replace(spec, max_cost=max_cost)
+            plan = await self.plan(spec)
+            results = await self._known(row, spec)
+            if retry_unknown:
+                results = {key: run for key, run in results.items() if run.outcome != "unknown"}
+            live = self._begin(row, plan, results, spec.max_cost)
+        finally:
+            self._resuming.discard(batch_id)
         live.stop_early = stop_early
         await self._set_state(live, "running")
 
     async def pause(self, batch_id: str, why: str = "") -> None:
         """Claim no more runs; those under way come to their end. Conflict where it is not being
         made."""
-        live = self._making(batch_id)
+        live = await self._making(batch_id)
         live.go.clear()
         await self._set_state(live, "paused", why)
 
     async def stop(self, batch_id: str) -> None:
         """End what is under way, too. It can be resumed."""
-        await self._end(self._making(batch_id), "stopped")
+        await self._end(await self._making(batch_id), "stopped")
 
     async def progress(self, batch_id: str) -> BatchProgress:
         """How far it has come. NotFound where there is none."""
@@ -443,8 +450,11 @@ class Batches:
         shown = _progress_of(live.row, outcomes, live.budget.spent)
         return replace(shown, under_way=live.budget.under_way, seconds_left=seconds)
 
-    def _making(self, batch_id: str) -> _LiveBatch:
+    async def _making(self, batch_id: str) -> _LiveBatch:
+        """NotFound where there is no such batch, Conflict where it is not being made."""
         live = self._live.get(batch_id)
+        if live is None:
+            await self._row(batch_id)
         if live is None or live.driving is None or live.driving.done():
             raise Conflict("This batch is not running.")
         return live

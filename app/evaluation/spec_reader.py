@@ -353,10 +353,10 @@ def _match(value: Any, where: str) -> ArgumentMatch:
 
 
 def _check_options(value: Any, where: str) -> None:
-    members = value.items() if isinstance(value, Mapping) else enumerate(value or ())
     wanted = "a list of objects, or an object of lists: {city: [Oslo, Bergen]}"
     if not isinstance(value, Mapping | list) or not value:
         _refuse(where, f"any_of is {wanted}")
+    members = value.items() if isinstance(value, Mapping) else enumerate(value)
     for step, item in members:
         fits = isinstance(item, list if isinstance(value, Mapping) else Mapping)
         if not fits or (isinstance(item, list) and not item):

@@ -171,9 +171,16 @@ async def test_a_pause_lets_what_runs_end_and_a_stopped_run_is_made_again(tmp_pa
         other = Batches(engine)
         same = await other.plan(replace(spec, max_cost=3.0))
         assert await other.newest(same.spec) == batch
-        await other.resume(batch)
+        clicks = [other.resume(batch) for _ in range(4)]
+        refused = [
+            error for error in await asyncio.gather(*clicks, return_exceptions=True) if error
+        ]
+        assert [type(error) for error in refused] == [Conflict] * 3  # the runs are made once
         assert set((await ended(other, batch)).values()) == {"passed"}
         assert (await other.progress(batch)).state == "ended"
+        for change in (other.pause, other.stop, other.resume):
+            with pytest.raises(NotFound):
+                await change("nothing")
     assert sorted(asked(boundary).values()) == [1, 1, 1, 1]
 
 

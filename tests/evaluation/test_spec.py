@@ -137,6 +137,10 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
         (case(answers={"f": 3}), '/cases/0/answers/f: an answer is a text, or an object as a mock'),
         (case(answers={"f": {"sequence": []}}), "/cases/0/answers/f/sequence: config.sequence is"),
         (case(settings={"model": "x"}), "/cases/0/settings/model: there is no such word here"),
+        (
+            case(expect=[{"called": "f", "arguments": {"any_of": 5}}]),
+            "/cases/0/expect/0/arguments/any_of: any_of is a list of objects",
+        ),
         (case(expect=[{"calls": "f"}]), "/cases/0/expect/0: this expectation says nothing that is"),
         (case(expect=[{"called": "f", "never": "g"}]), "says called and never at once"),
         (case(expect=[{"never": "f", "arguments": {}}]), "/cases/0/expect/0/arguments: there is"),
