@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -213,11 +214,14 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
         if list(digests) == list(known) and before != body.follows:
             return Tail(again=True)
         gone_back = _GONE_BACK if before not in ("", body.follows) else ""
-        return Tail(items, gone_back, goes_on=before == body.follows)
+        return Tail(_results_first(items), gone_back, goes_on=before == body.follows)
     answered = _place_of_answer(session, items)
     if answered is not None:
-        tail = _with_own_ids(session.turn, items[answered], items[answered + 1 :])
-        return Tail(tail, _changes(known, digests[:answered]), goes_on=True)
+        first = _first_of_answer(session.turn, items, answered)
+        between = [item for item in items[first:answered] if isinstance(item, ResultMessage)]
+        behind = _results_first([*between, *items[answered + 1 :]])
+        tail = _with_own_ids(session.turn, items[answered], behind)
+        return Tail(tail, _changes(known, digests[:first]), goes_on=True)
     if list(digests[: len(known)]) == list(known):
         tail = items[len(known) :]
         if tail and session.turn is not None and session.turn.end is not None and _is_mute(tail[0]):
@@ -258,6 +262,30 @@ def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | No
         if (called & ids) or fingerprint_of_parts(item.parts) in alike:
             return place
     return None
+
+
+def _first_of_answer(turn: Turn | None, items: Sequence[RequestItem], last: int) -> int:
+    """Where the answer of `turn` begins, which ends at `last`: some agents write each of its calls
+    with the result behind it. Ids may come again in each answer, so each call counts once."""
+    left = Counter(call.provider_id for call in turn.calls) if turn is not None else Counter[str]()
+    first = last
+    for place in range(last, -1, -1):
+        item = items[place]
+        if isinstance(item, AnswerMessage):
+            called = Counter(part.call_id for part in item.parts if part.kind == "call")
+            if place < last and (not called or "" in called or not called <= left):
+                break
+            left, first = left - called, place
+        elif not isinstance(item, ResultMessage):
+            break
+    return first
+
+
+def _results_first(tail: Sequence[RequestItem]) -> list[RequestItem]:
+    """`tail` with its results, up to an answer, ahead of what is said between them."""
+    end = next((n for n, item in enumerate(tail) if isinstance(item, AnswerMessage)), len(tail))
+    head = sorted(tail[:end], key=lambda item: not isinstance(item, ResultMessage))
+    return [*head, *tail[end:]]
 
 
 def _with_own_ids(

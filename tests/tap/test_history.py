@@ -6,6 +6,7 @@ from typing import Any
 
 from app.protocols.request import ResultMessage
 from app.tap.history import read_body, tail_of
+from app.tap.results import leading_results
 from tests.playbook import begun, call, session, turn
 
 PROMPT = {"role": "user", "parts": [{"text": "Compare a.txt and b.txt."}]}
@@ -43,6 +44,30 @@ def test_calls_that_only_the_agent_gave_ids_get_their_results() -> None:
     results = [item for item in tail.items if isinstance(item, ResultMessage)]
     assert [(item.call_id, item.content[0].text) for item in results] == [("", "A"), ("", "B")]
     assert tail.changed == ""
+
+
+def test_results_are_those_of_the_answer_wherever_the_agent_wrote_them() -> None:
+    """Behind each call its result, or a word of the system between; one that was of another answer
+    with the same ids is none of this."""
+    calls = [call(n, "read", "{}", provider_id=id_) for n, id_ in enumerate(("a", "b"))]
+    own = session(*begun(), *turn(1, *calls))
+    prompt, note = ({"role": role, "content": "Go."} for role in ("user", "developer"))
+    asked = {"type": "function_call", "name": "read", "arguments": "{}"}
+    came = {"type": "function_call_output"}
+
+    def each(id_: str, text: str) -> list[dict[str, Any]]:
+        return [{**asked, "call_id": id_}, {**came, "call_id": id_, "output": text}]
+
+    known = [prompt, *each("a", "old"), *each("b", "old")]
+    histories = (
+        [*each("a", "A"), *each("b", "B")],
+        [each("a", "A")[0], each("b", "B")[0], note, each("a", "A")[1], each("b", "B")[1]],
+    )
+    for history in histories:
+        digests = read_body("openai_responses", {"input": known}).digests
+        tail = tail_of(own, digests, read_body("openai_responses", {"input": [*known, *history]}))
+        results = [item.content[0].text for item in leading_results(tail.items)]
+        assert (results, tail.changed) == (["A", "B"], "")
 
 
 def test_a_mark_of_the_cache_that_moved_on_is_no_change() -> None:

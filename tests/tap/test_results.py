@@ -134,6 +134,17 @@ async def test_nothing_of_a_held_result_goes_on_before_it_is_decided(tmp_path: P
     assert [event.real for event in events_of(log, CallEnded)] == [None, None]
 
 
+async def test_a_result_behind_a_word_of_the_system_is_held(tmp_path: Path) -> None:
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        result = agent.result("Bash", "a.txt")
+        agent.messages.append({"role": "system", "content": "The user opened a file."})
+        _, task, session = await returning(engine, agent, result)
+        assert not task.done()
+        await let_pass(engine, session, "1.0")
+        await asyncio.wait_for(task, 20)
+
+
 async def test_only_errors_are_held(tmp_path: Path) -> None:
     """Results beside one that is held are in the log at once, and go on with it."""
     async with stopping(tmp_path, "errors") as (engine, agent):
