@@ -125,7 +125,11 @@ def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents)
     if read.follows:
         return PutBack(_following(session, body, read, contents))
     items = read.items
-    placed = [(_place_of(turns, items), turns) for turns in _answered(session)]
+    placed: list[tuple[int, list[Turn]]] = []
+    for turns in reversed(_answered(session)):
+        place = _place_of(turns, items)
+        # Where the agent went back and was told the same again, the copy is of the later answer.
+        placed.append((-1 if any(place == later for later, _ in placed) else place, turns))
     missing: list[int] = []
     # From the last one on: what is put back moves what is behind it.
     for place, turns in sorted(placed, key=lambda pair: pair[0], reverse=True):

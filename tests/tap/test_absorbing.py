@@ -198,6 +198,36 @@ async def test_what_the_agent_no_longer_has_is_not_put_back_and_the_page_says_so
     assert sum("no longer in the agent's history" in mark for mark in marks) == 1
 
 
+SAME = scenario(
+    json.dumps({"turns": [{"text": "I look.", "calls": [OSLO]}, *({"text": "Rain."},) * 4]})
+)
+
+
+async def test_of_an_answer_that_comes_again_where_its_agent_went_back_the_later_is_put_back(
+    tmp_path: Path,
+) -> None:
+    """Both say the same, and the agent has one of them."""
+    async with both(tmp_path, "anthropic", SAME) as (agent, door):
+        door.headers["session-id"] = "s-1"
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, "Go.")
+        session = await door.held()
+        await answered(door.engine, session.id, "1.1")
+        await rested(agent, own_id)
+        await agent.runner.prompt(own_id, "And?")
+        await rested(agent, own_id)
+        forked = await fork(agent, own_id, ForkPlace(prompt=1), text="Go.")
+        session = await door.held()
+        await answered(door.engine, session.id, "4.1")
+        await rested(agent, forked)
+        await agent.runner.prompt(forked, "And?")
+        await rested(agent, forked)
+        (session,) = await door.sessions()
+    results = results_in("anthropic", session.turns[-1].request.body)
+    assert [text for _, text in results] == ["Rain in 4.1."]
+
+
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS[:4], 2))
 async def test_a_forced_call_that_is_answered_forces_no_other(
     tmp_path: Path, protocol: str
