@@ -57,6 +57,6 @@ async def _served(db: Path, pace: float, environ: dict[str, str]) -> AsyncIterat
                 yield url
             finally:
                 site.close()
-                await engine.runner.close()
+                await engine.end_runs()
     finally:
         await engine.close()

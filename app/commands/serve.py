@@ -102,7 +102,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
 
         def leaving() -> None:
             site.close()
-            ending.append(asyncio.create_task(engine.runner.close()))
+            ending.append(asyncio.create_task(engine.end_runs()))
 
         def ready() -> None:
             link = base + "/" + (f"?token={token}" if token else "")

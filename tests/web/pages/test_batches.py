@@ -107,3 +107,18 @@ async def test_a_session_becomes_a_batch_of_several_models(tmp_path: Path) -> No
             batch = await ended(client, begun.headers["location"].rpartition("/")[2])
             assert (batch["passed"], batch["failed"]) == (4, 0)
             assert "4 passed" in (await browser.get("/batches")).text
+
+
+async def test_runs_that_end_with_the_server_are_made_again(tmp_path: Path) -> None:
+    many = {**SPEC, "defaults": {"repetitions": 40}}
+    with served_here(tmp_path / "a.db", pace=0.3) as server:
+        async with server.client() as client:
+            batch_id = (await client.post("/batches", json=many)).json()["id"]
+            async with asyncio.timeout(30):
+                while not (await client.get(f"/batches/{batch_id}")).json()["done"]:
+                    await asyncio.sleep(0.01)
+    with served_here(tmp_path / "a.db") as server:
+        async with server.client() as client:
+            outcomes = (await client.get(f"/batches/{batch_id}")).json()["outcomes"]
+            assert outcomes["stopped"]
+            assert "provider_error" not in outcomes
