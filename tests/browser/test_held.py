@@ -62,6 +62,7 @@ def test_three_held_calls_one_edited_one_denied_one_as_it_is(
     expect(tab.card(0)).to_contain_text("The agent runs the edited arguments.")
     deny = opened(tab.card(1), "Deny…")
     deny.locator("[name=text]").fill("Not there.")
+    deny.locator("[name=model_reads][value=false]").check()  # by default the model reads it, later
     deny.locator("button", has_text="Deny").click()
     expect(tab.card(1)).to_contain_text("Not there.")
     assert got.empty()
