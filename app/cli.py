@@ -378,7 +378,7 @@ def _batch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--retry-unknown",
         action="store_true",
-        help="with --resume: make those again of which nobody knows whether they were made",
+        help="with --resume: repeat the runs whose outcome is unknown",
     )
     for flag, name, words in (
         ("filter", "CASE", "only the cases of this id; * stands for any letters"),

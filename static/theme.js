@@ -5,7 +5,7 @@
   if (theme) root.dataset.theme = theme;
   for (const panel of ["side", "inspector"]) {
     const width = Number(localStorage.getItem(`${panel}-width`));
-    if (width) root.style.setProperty(`--${panel}-width`, `${width}px`);
+    if (width > 0 && width < 2000) root.style.setProperty(`--${panel}-width`, `${width}px`);
   }
   root.dataset.folded = localStorage.getItem("folded") ?? "";
   if (sessionStorage.getItem("presenting")) root.dataset.presenting = "";

@@ -241,7 +241,7 @@ class Batches:
 
     def ended_since(self, batch_id: str, count: int) -> Sequence[RunResult]:
         """The runs that ended after the first `count`, in the order in which they did; nothing of
-        a batch that is not being made. What was known when it began stands before all."""
+        a batch that is not being made. Outcomes known when it was resumed come first."""
         live = self._live.get(batch_id)
         return list(islice(live.results.values(), count, None)) if live is not None else []
 

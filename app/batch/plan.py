@@ -208,7 +208,7 @@ def _most_tokens(settings: Settings, prompt: str) -> tuple[int, int]:
 
 
 def is_free(profile: Profile) -> bool:
-    """Whether nobody sends a bill for what is asked there."""
+    """Whether its requests cost nothing: the simulator, or an address of this machine."""
     return profile.simulated or is_loopback(profile.base_url)
 
 
@@ -222,7 +222,7 @@ def _price(settings: Settings, usage: Usage) -> tuple[float | None, str]:
 
 
 def file_reader(folder: Path, read: Callable[[Path], Sequence[Tool]]) -> ReadFile:
-    """Reads the files of a SPEC that stands in `folder`."""
+    """A reader of the files that a SPEC names, relative to its `folder`."""
 
     def reading(word: str) -> Sequence[Tool]:
         try:

@@ -1,4 +1,4 @@
-"""`playground batch`: a SPEC is made here, in this process, and told as lines, an object, files."""
+"""`playground batch`: runs a SPEC in this process, prints lines or JSON, writes report files."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ LINE_S = 0.5
 """Seconds between two lines on how far it is, on a terminal."""
 
 QUIET_S = 30.0
-"""The same where nobody looks: in the log of a job."""
+"""The same where stdout is no terminal: in the log of a CI job."""
 
 TOGETHER_S = 0.05
 """Seconds between two looks at what has ended."""
 
 SHOWN = 20
-"""Failures, and notes, that are told; a file or --json has all failures."""
+"""Failures and notes that are printed; a file or --json has all failures."""
 
 WRITERS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
     "junit": write_junit,

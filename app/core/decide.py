@@ -541,8 +541,8 @@ def gone_events(session: Session) -> list[Event]:
 
 
 def void_events(session: Session) -> list[Event]:
-    """What makes void what waits for the user, where the agent that waited has gone: it never had
-    that answer, or what its calls came to never came. What it asks later is looked at anew."""
+    """Voids what waits for the user where the agent that waited has gone: it never had that
+    answer, or the results of its calls never came. A later request is judged by itself."""
     turn = session.turn
     if session.tapped is None or not session.waits or turn is None:
         return []

@@ -11,7 +11,7 @@ from app.evaluation.spec_reader import read_expectation
 
 Outcome = Literal["passed", "failed", "provider_error", "unknown", "needs_person", "stopped"]
 """`passed` and `failed` by the checks. The others are no failures of the model: the provider's
-trouble after all retries; a run that was cut, of which nobody knows whether it was sent; a call
+trouble after all retries; a run that was cut and whose outcome is unknown; a call
 that no rule decides; a batch that was stopped."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 

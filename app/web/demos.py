@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import URL
 
-from app.core.errors import NotFound, PlaygroundError
+from app.core.errors import Conflict, NotFound, PlaygroundError
 from app.core.events import PartEnded, PartStarted
+from app.core.late import Late
 from app.core.serialization import to_data
 from app.core.settings import Limits
 from app.core.tools import Tool
@@ -21,8 +22,12 @@ from app.executors.workspace.folder import Folder
 from app.net.client import HttpClient, NetworkError
 from app.protocols.registry import codec
 from app.simulator import CODING_AGENT
-from app.tap.agents import DOORS
 from app.web.site import Site
+
+if TYPE_CHECKING:
+    from app.tap import agents as tap_agents
+else:
+    tap_agents = Late("app.tap.agents")
 
 
 @dataclass(frozen=True)
@@ -176,6 +181,9 @@ async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[s
 HEAD_S = 20.0
 """Seconds in which the first answer must begin."""
 
+MOST_AGENTS = 4
+"""Agents of demos that run at the same time: each waits for its cards as long as nobody decides."""
+
 MOST_REQUESTS = 8
 """Requests of the demo's agent, whatever it is answered."""
 
@@ -204,9 +212,16 @@ _TOOLS = [
 
 async def _start_agent(site: Site, base: str) -> str:
     """An agent behind a new tap that stops at every call, and the session of its requests."""
+    if len(site.demos) >= MOST_AGENTS:
+        raise Conflict(
+            f"{MOST_AGENTS} agents of this demo are running already. Decide their calls, or stop "
+            "their sessions, then start another."
+        )
     title = demo(BEHIND_A_TAP).title
     tap, secret = await site.taps.create("simulator", title, "calls")
-    agent = _DemoAgent(site.engine.net, f"{base}/tap{DOORS['anthropic']}/v1/messages", secret)
+    agent = _DemoAgent(
+        site.engine.net, f"{base}/tap{tap_agents.DOORS['anthropic']}/v1/messages", secret
+    )
 
     async def run() -> None:
         try:

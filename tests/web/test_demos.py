@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app.executors.workspace.folder import Folder
-from app.web.demos import DEMOS, NOTES
+from app.web.demos import DEMOS, MOST_AGENTS, NOTES
 from tests.served import rested
 from tests.served_here import served_here
 
@@ -38,6 +38,10 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
                 answered = await client.post("/sessions", data={"demo": demo.name})
                 assert answered.status_code == 201, answered.text
                 started[demo.name] = answered.json()["id"]
+            for _ in range(MOST_AGENTS - 1):
+                assert (await client.post("/sessions", data={"demo": "tap"})).status_code == 201
+            refused = await client.post("/sessions", data={"demo": "tap"})
+            assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
             page = await client.get("/tools?example=mistake", headers={"accept": "text/html"})
             assert "No call can be valid: &#39;time&#39; is required" in page.text
             for name in ("workspace", "tap"):
