@@ -15,9 +15,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from app.evaluation.bfcl_import import ANSWERS, read_bfcl
-from app.evaluation.imported_batch import ImportedBatch
-from app.evaluation.spec import spec_data
+from app.evaluation.batch_import import ANSWERS, read_bfcl
+from app.evaluation.spec import ImportedBatch, spec_data
 from app.evaluation.spec_reader import spec_from_data
 
 OTHERS = ("multi_turn", "memory", "web_search", "format_sensitivity")

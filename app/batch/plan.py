@@ -20,8 +20,7 @@ from app.engine.engine import Engine
 from app.engine.redaction import check_settings
 from app.engine.responses import cost, why_unknown
 from app.engine.settings import settings_from
-from app.evaluation.spec import RunKey, RunPlan, Spec, plan_run
-from app.evaluation.spec_tools import with_tools, words_of
+from app.evaluation.spec import RunKey, RunPlan, Spec, plan_run, with_tools, words_of
 from app.net.keys import is_loopback
 
 RETRIES = 5

@@ -22,7 +22,6 @@ from app.commands.sockets import run_loop
 from app.core.errors import BadInput, PlaygroundError
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.evaluation import builtin_suite
 from app.evaluation.batch_import import read_batch
 from app.evaluation.exports import (
     batch_ended,
@@ -31,17 +30,19 @@ from app.evaluation.exports import (
     write_junit,
     write_markdown,
 )
-from app.evaluation.report import BatchReport, make_report
-from app.evaluation.report_words import (
+from app.evaluation.report import (
+    BatchReport,
     claim,
     comparison_sentence,
     failure_sentences,
+    make_report,
     percent,
     percents,
     plural,
 )
 from app.evaluation.results import RunResult, result_data
 from app.evaluation.spec import Spec
+from app.evaluation.spec_reader import BUILTIN, builtin_suite
 from app.exchange.bundle import ExportFile
 from app.schema.validate import check_tool
 from app.store.database import database_path, owner_of
@@ -111,12 +112,12 @@ def _spec(arguments: argparse.Namespace) -> Spec:
 
 def _is_builtin(path: Path) -> bool:
     """Whether it is the suite that comes with the program; a file of that name goes first."""
-    return str(path) == builtin_suite.NAME and not path.exists()
+    return str(path) == BUILTIN and not path.exists()
 
 
 def _read(path: Path) -> Spec:
     if _is_builtin(path):
-        return builtin_suite.builtin_suite()
+        return builtin_suite()
     imported = read_batch(_text(path), path.name, lambda name: _text(path.parent / name))
     notes = [*imported.notes, *(f"{each.case}: {each.reason}" for each in imported.left_out)]
     for sentence in notes[:SHOWN]:
@@ -135,7 +136,7 @@ def _text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(
-            f"Cannot read {path} ({reason}). Name a file, or {builtin_suite.NAME} for the suite "
+            f"Cannot read {path} ({reason}). Name a file, or {BUILTIN} for the suite "
             "that comes with the program."
         ) from error
 

@@ -25,9 +25,9 @@ from app.simulator.app import simulator_app
 from app.simulator.scenario import Scenario, ScenarioChoices, ScenarioTurn, script
 
 if TYPE_CHECKING:
-    from app.evaluation import builtin_suite
+    from app.evaluation import spec_reader
 else:
-    builtin_suite = Late("app.evaluation.builtin_suite")
+    spec_reader = Late("app.evaluation.spec_reader")
 
 
 class SuiteModels:
@@ -40,7 +40,7 @@ class SuiteModels:
 
 @lru_cache(maxsize=1)
 def _suite() -> Scenario | ScenarioChoices:
-    return script(builtin_suite.suite_scenario())
+    return script(spec_reader.suite_scenario())
 
 
 def own_simulator(engine: Engine, key: str, pace: float) -> ASGIApp:

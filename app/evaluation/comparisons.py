@@ -12,14 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from app.evaluation.sequential import ALPHA, Betting, bet, confidence_sequence, more_needed
 from app.evaluation.statistics import (
+    ALPHA,
+    Betting,
     Count,
     Interval,
     Tails,
+    bet,
+    confidence_sequence,
     fisher,
     holm,
     mean_interval,
+    more_needed,
     newcombe,
     sign_flip,
 )

@@ -23,8 +23,10 @@ from app.core.serialization import to_data
 from app.evaluation import html_export
 from app.evaluation.calls_made import Confusion
 from app.evaluation.comparisons import Comparison
-from app.evaluation.report import BatchReport, Cell, GroupSummary
-from app.evaluation.report_words import (
+from app.evaluation.report import (
+    BatchReport,
+    Cell,
+    GroupSummary,
     claim,
     comparison_sentence,
     failure_sentences,

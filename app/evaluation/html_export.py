@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from markupsafe import Markup, escape
 
 from app.evaluation.calls_made import ArgumentUse, Confusion
-from app.evaluation.report import BatchReport, Cell, GroupSummary
-from app.evaluation.report_words import (
+from app.evaluation.report import (
+    BatchReport,
+    Cell,
+    GroupSummary,
     claim,
     comparison_sentence,
     failure_sentences,

@@ -20,8 +20,17 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.tools import Tool
-from app.evaluation.imported_batch import ImportedBatch, LeftOut, ReadFile
-from app.evaluation.spec import PLACE, ArgumentMatch, Case, Expectation, ModelChoice, Spec
+from app.evaluation.spec import (
+    PLACE,
+    ArgumentMatch,
+    Case,
+    Expectation,
+    ImportedBatch,
+    LeftOut,
+    ModelChoice,
+    ReadFile,
+    Spec,
+)
 from app.exchange.parsers import Unreadable, json_value, yaml_value
 from app.exchange.tool_import import import_tools
 

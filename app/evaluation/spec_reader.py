@@ -1,13 +1,17 @@
 """Reads a batch from YAML, JSON or JSON data; each refusal names the place (a JSON pointer).
 
-Nothing is guessed: an unknown word is refused with those that are known, and so is a key.
+Nothing is guessed: an unknown word is refused with those that are known, and so is a key. The
+built-in suite is the SPEC that comes with the program.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from math import isfinite
+from pathlib import Path
 from typing import Any, NoReturn
 
 from app.core.errors import BadInput, BadTool
@@ -464,3 +468,32 @@ def _share(value: Any, where: str) -> float:
     if not is_number(value) or not 0 < value <= 1:
         _refuse(where, "this must be a share above 0 and up to 1: 0.8 is four of five")
     return float(value)
+
+
+# The built-in suite: 20 cases in 10 kinds, with scripted models that do them right and wrong ------
+
+
+BUILTIN = "builtin"
+"""What `playground batch` calls it."""
+
+RIGHT, WRONG = "suite-right", "suite-wrong"
+"""The scripted models: the first passes all cases, the second none."""
+
+_FOLDER = Path(__file__).parent / "suite"
+
+
+@lru_cache(maxsize=1)
+def builtin_suite() -> Spec:
+    """The SPEC; its tools are definitions alone, its models the two scripted ones."""
+    return read_spec((_FOLDER / "suite.yaml").read_text("utf-8"))
+
+
+def suite_scenario() -> str:
+    """What the scripted models say, in the form of the simulator's scenarios."""
+    scripts: dict[str, Any] = json.loads((_FOLDER / "scripts.json").read_text("utf-8"))
+    scenarios = [
+        {"model": model, "prompt": case.prompt, "turns": scripts[case.id][which]}
+        for case in builtin_suite().cases
+        for which, model in (("right", RIGHT), ("wrong", WRONG))
+    ]
+    return json.dumps({"scenarios": scenarios})

@@ -18,8 +18,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.config import one_line
 from app.core.errors import StoreError
 from app.tap import PREFIX
-from app.tap.refusals import RefusedRequest, refuse
-from app.tap.relay import AgentRequest, DoorName, RawHeaders, Relay, agent_connection
+from app.tap.relay import (
+    AgentRequest,
+    DoorName,
+    RawHeaders,
+    RefusedRequest,
+    Relay,
+    agent_connection,
+    refuse,
+)
 from app.tap.taps import Tap, Taps
 from app.tap.upstream import DOORS, Upstream, Upstreams, protocol_at
 

@@ -18,8 +18,7 @@ from app.engine.runner import FollowedAnswer
 from app.engine.sessions import LiveSession, uncancelled
 from app.exchange.requests_import import protocol_of
 from app.net.client import CODINGS, Decompressor, NetworkError, request_id
-from app.tap.absorbing import goes_on_here, is_put_back
-from app.tap.holding import HeldAnswer, denials, is_stream
+from app.tap.holding import HeldAnswer, denials, goes_on_here, is_put_back, is_stream
 from app.tap.places import SessionPlace
 from app.tap.recording import AgentSessions, Begun
 from app.tap.relay import AgentRequest, AnswerHead, Observe, RawHeaders

@@ -41,9 +41,16 @@ from app.engine.sessions import LiveSession
 from app.exchange.requests_import import protocol_of, settings_of
 from app.protocols.body_edits import edit_results, result_keys
 from app.protocols.request import Position
-from app.tap.absorbing import content_of, is_put_back, next_body, put_back
 from app.tap.history import Tail, read_body, tail_of, thread_of, title_from
-from app.tap.holding import HeldAnswer, is_stream, passed_on
+from app.tap.holding import (
+    HeldAnswer,
+    content_of,
+    is_put_back,
+    is_stream,
+    next_body,
+    passed_on,
+    put_back,
+)
 from app.tap.places import SessionFinder, SessionPlace, Thread, digests_of
 from app.tap.relay import STOPPED, AgentRequest, AnswerHead
 from app.tap.request_events import (

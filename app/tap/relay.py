@@ -7,7 +7,9 @@ Whatever goes wrong with the Exchange, the bytes go on.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import secrets
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -23,12 +25,44 @@ from app.config import one_line
 from app.core import errors
 from app.core.settings import Profile
 from app.net.client import CODINGS, Decompressor, HttpClient, NetworkError, RelayedResponse
+from app.protocols.registry import ENDS
 from app.secrets.redaction import Redactor
 from app.tap import CONNECTION, AgentConnection
-from app.tap.refusals import RefusedRequest, refuse
 from app.tap.taps import Tap
 
 logger = logging.getLogger("playground")
+
+
+class RefusedRequest(Exception):
+    """A request that does not go on. `sentence` is for the user of the agent."""
+
+    def __init__(
+        self, status: int, sentence: str, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.headers = status, sentence, headers
+
+
+async def refuse(send: Send, protocol: str, refused: RefusedRequest) -> None:
+    """Answer with the error as `protocol` tells it, "" where none is known."""
+    body = error_body(protocol, refused.status, refused.sentence)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *refused.headers,
+    ]
+    start = {"type": "http.response.start", "status": refused.status, "headers": headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": body})
+
+
+def error_body(protocol: str, status: int, sentence: str) -> bytes:
+    """An error as JSON."""
+    if not protocol:
+        return json.dumps({"error": sentence}).encode()
+    end = ENDS[protocol]
+    return end.error(end.problem(status, sentence), f"req_{secrets.token_hex(12)}")
+
 
 MOST_READ = 64 * 1024 * 1024
 """Bytes of a request's body, up to which it is read before it goes on."""

@@ -19,8 +19,7 @@ from app.net.keys import Keys, is_vendors_own, origin
 from app.protocols.base import join_url
 from app.protocols.registry import codec
 from app.secrets.names import names_key
-from app.tap.refusals import RefusedRequest
-from app.tap.relay import CREDENTIALS, DoorName, RawHeaders, end_to_end
+from app.tap.relay import CREDENTIALS, DoorName, RawHeaders, RefusedRequest, end_to_end
 
 DOORS: Mapping[DoorName, tuple[Protocol, ...]] = {
     "anthropic": ("anthropic",),

@@ -10,9 +10,8 @@ from app.core.session import Session
 from app.core.settings import Limits
 from app.core.tools import Content, Tool, ToolChoice
 from app.evaluation.expectations import judge
-from app.evaluation.spec import RunKey, Spec, expectation_data, plan_run
+from app.evaluation.spec import RunKey, Spec, expectation_data, plan_run, with_tools
 from app.evaluation.spec_reader import read_spec
-from app.evaluation.spec_tools import with_tools
 from app.exchange.batch_export import write
 from app.exchange.bundle import SessionBundle
 from tests import playbook as play

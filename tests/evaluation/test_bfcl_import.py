@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadInput
-from app.evaluation.bfcl_import import MOST_WRITTEN_OUT, is_bfcl, read_bfcl
+from app.evaluation.batch_import import MOST_WRITTEN_OUT, is_bfcl, read_bfcl
 from app.evaluation.expectations import judge
-from app.evaluation.imported_batch import ImportedBatch
-from app.evaluation.spec import ArgumentMatch, Case, Expectation, spec_data
+from app.evaluation.spec import ArgumentMatch, Case, Expectation, ImportedBatch, spec_data
 from app.evaluation.spec_reader import spec_from_data
 from tests.evaluation.test_expectations import made
 from tests.tables import each_row

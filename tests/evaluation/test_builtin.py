@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.batch.batches import Batches
-from app.evaluation.builtin_suite import RIGHT, WRONG, builtin_suite, suite_scenario
 from app.evaluation.spec import RunKey
+from app.evaluation.spec_reader import RIGHT, WRONG, builtin_suite, suite_scenario
 from app.simulator.scenario import script
 from tests.engine.running import running
 

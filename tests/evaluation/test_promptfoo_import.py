@@ -10,8 +10,7 @@ import pytest
 
 from app.core.errors import BadInput
 from app.evaluation.batch_import import read_batch
-from app.evaluation.imported_batch import ImportedBatch
-from app.evaluation.spec import ArgumentMatch, Expectation, ModelChoice, spec_data
+from app.evaluation.spec import ArgumentMatch, Expectation, ImportedBatch, ModelChoice, spec_data
 from app.evaluation.spec_reader import spec_from_data
 from tests.tables import each_row
 

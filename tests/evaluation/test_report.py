@@ -11,13 +11,9 @@ from typing import Any
 import pytest
 
 from app.core.tools import Tool
-from app.evaluation.builtin_suite import builtin_suite, suite_scenario
-from app.evaluation.calls_made import NO_TOOL, value_problem
-from app.evaluation.findings import likeness
-from app.evaluation.report import BatchReport, make_report
-from app.evaluation.report_words import claim, comparison_sentence
+from app.evaluation.calls_made import NO_TOOL, likeness, value_problem
+from app.evaluation.report import BatchReport, claim, comparison_sentence, make_report
 from app.evaluation.results import CallMade, CheckResult, Outcome, RunResult
-from app.evaluation.sequential import confidence_sequence
 from app.evaluation.spec import (
     ArgumentMatch,
     Case,
@@ -27,7 +23,8 @@ from app.evaluation.spec import (
     Spec,
     Variant,
 )
-from app.evaluation.statistics import Count, clustered, wilson
+from app.evaluation.spec_reader import builtin_suite, suite_scenario
+from app.evaluation.statistics import Count, clustered, confidence_sequence, wilson
 from tests.tables import each_row
 
 ORDER = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}

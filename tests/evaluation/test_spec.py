@@ -23,9 +23,10 @@ from app.evaluation.spec import (
     Spec,
     plan_run,
     spec_data,
+    with_tools,
+    words_of,
 )
 from app.evaluation.spec_reader import read_spec, spec_from_data
-from app.evaluation.spec_tools import with_tools, words_of
 from tests.tables import each_row
 
 YAML = """

@@ -13,13 +13,15 @@ import pytest
 
 from app.evaluation import statistics
 from app.evaluation.comparisons import Pairs, Runs, compare, pair_up
-from app.evaluation.sequential import bet, confidence_sequence, more_needed
 from app.evaluation.statistics import (
     Count,
+    bet,
     clustered,
+    confidence_sequence,
     fisher,
     holm,
     mean_interval,
+    more_needed,
     newcombe,
     pass_power,
     pass_powers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.core.settings import Profile
 from app.net.keys import Keys
-from app.tap.refusals import RefusedRequest
+from app.tap.relay import RefusedRequest
 from app.tap.upstream import Upstreams, credentials_of
 from tests.tables import each_row
 

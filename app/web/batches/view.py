@@ -9,8 +9,11 @@ from typing import Any
 from jinja2 import Environment
 
 from app.evaluation.calls_made import NO_TOOL, Confusion
-from app.evaluation.report import BatchReport, Cell, Group, GroupSummary
-from app.evaluation.report_words import (
+from app.evaluation.report import (
+    BatchReport,
+    Cell,
+    Group,
+    GroupSummary,
     claim,
     comparison_sentence,
     failure_sentences,
