@@ -7,6 +7,7 @@ https://yaml.org/spec/1.2.2/#103-core-schema
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 500_000
 MOST_VALUES = 600_000
 """Of a YAML text: keys, values, and what its aliases stand for."""
+MOST_READ_AGAIN = 32 * 1024
+"""Characters of a YAML text with an error that are read once more where it may be its depth."""
+_LONGEST_KEY = 1024
 MOST_LOOSE_BYTES = 1024 * 1024
 """Of JSON with comments, which takes longer to read."""
 MOST_TOML_BYTES = 256 * 1024
@@ -105,10 +109,11 @@ def yaml_value(text: str) -> Any:
     """The value of one YAML document; Unreadable otherwise."""
     reader = _YamlBuilder()
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            reader.take(event)
+        reader.read(text, _LOADER)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
+        if mark and mark.index <= MOST_READ_AGAIN:
+            _refuse_depth(text[: mark.index])
         where = f" Line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
         what = str(getattr(error, "problem", None) or "it holds a character that YAML forbids")
         raise Unreadable(f"This is not valid YAML.{where} {what[:200]}.") from None
@@ -123,6 +128,17 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Libyaml where it is installed; the other one reads the same, and slower."""
 
 
+def _refuse_depth(text: str) -> None:
+    """Unreadable where `text` is nested too deep, which ends where libyaml gave up.
+
+    It reads to the end of what may be a key before it tells of the key's beginning, and since
+    0.2.6 it has a bound of its own: what is too deep for us may be an error before we see it.
+    """
+    if sum(map(text[-_LONGEST_KEY:].count, "[{")) > MAX_DEPTH:
+        with contextlib.suppress(yaml.YAMLError):
+            _YamlBuilder().read(text, yaml.SafeLoader)
+
+
 class _YamlBuilder:
     """Builds plain values from the parser's events; `done` holds the finished document."""
 
@@ -132,6 +148,10 @@ class _YamlBuilder:
         self._open: list[list[Any]] = []
         self._count = self._chars = 0
         self._named: dict[str, tuple[Any, int, int]] = {}  # anchor -> value, values, characters
+
+    def read(self, text: str, loader: Any) -> None:
+        for event in yaml.parse(text, Loader=loader):
+            self.take(event)
 
     def take(self, event: Any) -> None:
         if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):

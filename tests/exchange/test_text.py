@@ -68,6 +68,11 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
         (BOMB, "more than 600,000 values"),
         ("a: &x " + "x" * 100_000 + "\nb: [" + "*x, " * 100 + "]", "or they are too long"),
         (DEEPER, "deeper than 64 levels by its aliases"),
+        ("a: " + "[" * 65, "column 67: the YAML is nested deeper than 64 levels."),
+        # Beyond the bound that libyaml has of its own, too.
+        ("a: " + "[" * 1_500, "the YAML is nested deeper than 64 levels."),
+        ("{a: " * 1_500, "the YAML is nested deeper than 64 levels."),
+        ("a: '" + "[" * 1_500, "found unexpected end of stream"),
         ("a: !mine 1", "the tag '!mine' is not read"),
         ("a: \x00", "a character that YAML forbids"),
         ("# nothing", "The YAML is empty."),
