@@ -23,11 +23,20 @@ from time import process_time
 from typing import NamedTuple
 
 from app.core.tools import Tool
-from app.evaluation.comparisons import Comparison, compare, pair_up
 from app.evaluation.report import make_report
 from app.evaluation.results import CallMade, RunResult
 from app.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
-from app.evaluation.statistics import Count, Interval, bet, clustered, pass_power, wilson
+from app.evaluation.statistics import (
+    Comparison,
+    Count,
+    Interval,
+    bet,
+    clustered,
+    compare,
+    pair_up,
+    pass_power,
+    wilson,
+)
 
 RATES = [0.05 * step for step in range(1, 20)]
 

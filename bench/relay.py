@@ -42,10 +42,9 @@ from app.commands.sockets import bind_socket, port_of, server
 from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.engine.memory import look_for_garbage_less
-from app.tap.door import HEADER, Door
+from app.tap.door import HEADER, Door, Upstreams
 from app.tap.exchange import observing
 from app.tap.relay import Observe, Relay, unobserved
-from app.tap.upstream import Upstreams
 from app.web.app import make_app
 from bench.measured_processes import cores, cpu_s, end_script, pin, precede, start_script
 from bench.paced_provider import STAMP, WRAP, clock

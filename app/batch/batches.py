@@ -26,9 +26,8 @@ from app.batch.run_case import CaseRun, Look, perform
 from app.core.errors import Conflict, NotFound, StoreError
 from app.engine.engine import Engine
 from app.engine.sessions import Bell, new_id
-from app.evaluation.expectations import score_run
 from app.evaluation.report import make_report
-from app.evaluation.results import RunResult, result_data, result_from_data
+from app.evaluation.results import RunResult, result_data, result_from_data, score_run
 from app.evaluation.spec import RunKey, Spec, spec_data
 from app.evaluation.spec_reader import spec_from_data
 from app.store.batches import (

@@ -22,7 +22,6 @@ from xml.sax.saxutils import quoteattr
 from app.core.serialization import to_data
 from app.evaluation import html_export
 from app.evaluation.calls_made import Confusion
-from app.evaluation.comparisons import Comparison
 from app.evaluation.report import (
     BatchReport,
     Cell,
@@ -35,6 +34,7 @@ from app.evaluation.report import (
     percents,
 )
 from app.evaluation.results import RunResult
+from app.evaluation.statistics import Comparison
 from app.exchange.bundle import ExportFile, file_name
 from app.exchange.markdown import escape
 

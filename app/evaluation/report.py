@@ -30,16 +30,19 @@ from app.evaluation.calls_made import (
     tools_of,
     ways,
 )
-from app.evaluation.comparisons import Comparison, Pairs, compare, pair_up
 from app.evaluation.results import Outcome, RunResult
 from app.evaluation.spec import Case, Spec
 from app.evaluation.statistics import (
     MOST_MORE,
     ROUGH_BELOW,
+    Comparison,
     Count,
     Interval,
+    Pairs,
     clustered,
+    compare,
     confidence_sequence,
+    pair_up,
     pass_power,
     pass_powers,
     wilson,

@@ -1,4 +1,5 @@
-"""Answers whose calls are decided here before the agent gets any byte of them.
+"""What of an agent is held for the user: answers whose calls are decided here before the agent gets
+any byte of them, and results of its calls on their way to the provider. Pure.
 
 Where all calls of one were answered here, the next request is made here, too: the request that goes
 on from it. Of such an answer the agent has a copy that was made for it. To the provider goes what
@@ -9,25 +10,30 @@ answers where requests were made here in between.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.core.decide import AT_AGENT
 from app.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
+    CallProgressed,
     CallStarted,
     Event,
     Logged,
     PartStarted,
     ResponseEnded,
     SessionStarted,
+    StopAt,
 )
 from app.core.messages import Message, ModelRequest, answer_parts
 from app.core.reducer import digest, fold
 from app.core.session import Call, Session, Turn
-from app.core.tools import ToolChoice, text_result
+from app.core.tools import Content, ToolChoice, ToolResult, text_result
 from app.protocols.answer_edits import (
     BeforeCalls,
     Edit,
@@ -46,9 +52,10 @@ from app.protocols.body_edits import (
 )
 from app.protocols.raw_json import Quoted
 from app.protocols.registry import HISTORIES, codec
-from app.protocols.request import AnswerMessage, RequestItem
+from app.protocols.request import AnswerMessage, Position, RequestItem, ResultMessage
 from app.schema.validate import check_call
 from app.tap.history import (
+    MARK,
     AgentBody,
     fingerprint_of_answer,
     fingerprint_of_answers,
@@ -287,11 +294,11 @@ def _provider_answers(turns: Sequence[Turn], contents: Contents) -> list[Provide
     answers = []
     for turn in turns:
         if content := contents.get(turn.number) or content_of(turn):
-            answers.append(ProviderAnswer(content, [_result_of(call) for call in turn.calls]))
+            answers.append(ProviderAnswer(content, [_answer_to(call) for call in turn.calls]))
     return answers
 
 
-def _result_of(call: Call) -> ResultEdit | None:
+def _answer_to(call: Call) -> ResultEdit | None:
     """None where the agent ran the call."""
     if call.result is None or (call.decided is not None and call.decided.decision == "run"):
         return None
@@ -369,3 +376,146 @@ def _place_of(turns: Sequence[Turn], items: Sequence[RequestItem]) -> int:
         return place
     alike = [place for place, item in enumerate(items) if is_copy(item)]
     return alike[0] if len(alike) == 1 else -1
+
+
+# Results: which wait here, and which were edited --------------------------------------------------
+
+# A result is known by its call and by what it says: one that comes again is the one on the card,
+# and what was decided of it holds in every later request. One that says something else is a new
+# one.
+
+HOLDING: tuple[StopAt, ...] = ("results", "errors")
+"""Where a tap that stops there keeps results back."""
+
+Keys = Callable[[], Mapping[Position, str]]
+"""What the results of a body are known by (`body_edits.result_keys`), by where they stand."""
+
+_FAILURE = re.compile(
+    r"\s*(?:error\b|\{\s*\"(?:error|is_error)\"|(?:process )?exit(?:ed with)? code:? -?[1-9])", re.I
+)
+"""How agents begin a result that is an error, most of all where the protocol has no word for it."""
+
+
+def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:
+    """The results that a request begins with behind the last answer."""
+    results: list[ResultMessage] = []
+    for item in items:
+        if not isinstance(item, ResultMessage):
+            break
+        results.append(item)
+    return results
+
+
+def paired(
+    session: Session, results: Iterable[ResultMessage]
+) -> Iterator[tuple[ResultMessage, Call | None]]:
+    """Each result with the call of the last answer that it is of: by its id, else by its name; of
+    calls that share it in their order. A call that never went to the agent has none."""
+    calls: dict[tuple[str, str], deque[Call]] = {}
+    for call in session.current_calls:
+        if call.decided is None or call.decided.decision == "run":
+            calls.setdefault(("id", call.provider_id), deque()).append(call)
+            calls.setdefault(("name", call.name), deque()).append(call)
+    used: set[str] = set()
+    for item in results:
+        alike = calls.get(("id", item.call_id) if item.call_id else ("name", item.name), deque())
+        while alike and alike[0].id in used:
+            alike.popleft()
+        its = alike.popleft() if alike else None
+        if its is not None:
+            used.add(its.id)
+        yield item, its
+
+
+def result_of(item: ResultMessage) -> ToolResult:
+    """What the agent says that its call came to."""
+    return ToolResult(item.content, is_error=item.is_error, form=item.form)
+
+
+def holding_events(
+    session: Session, results: Sequence[ResultMessage], stop_at: StopAt, keys: Keys
+) -> list[Event] | None:
+    """What is to be logged of the results of a request that waits for decisions on some of them,
+    before it waits; None where it does not wait."""
+    events: list[Event] = []
+    waits = False
+    for item, call in paired(session, results):
+        if call is None or not call.at_agent or call.status not in ("running", "interrupted"):
+            continue
+        result = result_of(item)
+        if call.result_held and call.real is not None and is_same(call.real, result):
+            waits = True  # on the card that is there
+        elif stop_at == "results" or (stop_at == "errors" and has_failed(result)):
+            waits = True
+            events.append(CallProgressed(call.id, "", real=result, key=keys().get(item.at, "")))
+        else:
+            events.append(CallEnded(call.id, result))
+    return events if waits else None
+
+
+def has_failed(result: ToolResult) -> bool:
+    """Whether it says that the call failed: by the protocol's word for that, or in its text, as
+    agents do where there is none."""
+    return result.is_error or _FAILURE.match(result.text) is not None
+
+
+def known_calls(session: Session) -> dict[str, Call]:
+    """The calls whose results are held, or were edited by a user, by the keys of these."""
+    return {
+        call.result_key: call
+        for call in session.calls()
+        if call.result_key and call.real is not None and (call.result_held or call.status == "done")
+    }
+
+
+def known_in(
+    known: Mapping[str, Call], items: Iterable[RequestItem], keys: Keys
+) -> Iterator[tuple[str, Call]]:
+    """Those of the `known` calls, with their keys, whose results come in a request as they did. An
+    agent may have shortened others since."""
+    if not known:
+        return
+    at = keys()
+    for item in items:
+        if isinstance(item, ResultMessage) and (key := at.get(item.at, "")) in known:
+            call = known[key]
+            if call.real is not None and is_same(call.real, result_of(item)):
+                yield key, call
+
+
+def edits_for(
+    known: Mapping[str, Call], items: Iterable[RequestItem], keys: Keys
+) -> dict[str, ResultEdit]:
+    """What of a request's results is to be replaced by what the user wrote."""
+    return {
+        key: ResultEdit(call.result.text, call.result.is_error)
+        for key, call in known_in(known, items, keys)
+        if call.status == "done" and call.result is not None
+    }
+
+
+def is_same(known: ToolResult, result: ToolResult) -> bool:
+    """Whether both say the same. Which secrets are known, and starred, may have changed between."""
+    return (
+        known.is_error == result.is_error
+        and len(known.content) == len(result.content)
+        and all(map(_is_same_piece, known.content, result.content))
+        and _unread(known) == _unread(result)
+    )
+
+
+def _unread(result: ToolResult) -> list[Any]:
+    """Its pieces that have no word of ours, without the marks of the cache, which move."""
+    pieces = (piece.get("other") for piece in result.form.get("pieces", ()))
+    return [
+        {name: value for name, value in piece.items() if name != MARK} for piece in pieces if piece
+    ]
+
+
+def _is_same_piece(known: Content, piece: Content) -> bool:
+    if known.type != piece.type or known.data != piece.data or len(known.text) != len(piece.text):
+        return False
+    if known.text == piece.text:
+        return True
+    pairs = zip(known.text, piece.text, strict=True)
+    return all(a == b or "*" in (a, b) for a, b in pairs)

@@ -43,10 +43,16 @@ from app.protocols.body_edits import edit_results, result_keys
 from app.protocols.request import Position
 from app.tap.history import Tail, read_body, tail_of, thread_of, title_from
 from app.tap.holding import (
+    HOLDING,
     HeldAnswer,
     content_of,
+    edits_for,
+    holding_events,
     is_put_back,
     is_stream,
+    known_calls,
+    known_in,
+    leading_results,
     next_body,
     passed_on,
     put_back,
@@ -59,14 +65,6 @@ from app.tap.request_events import (
     new_events,
     prepared_request,
     sent_event,
-)
-from app.tap.results import (
-    HOLDING,
-    edits_for,
-    holding_events,
-    known_calls,
-    known_in,
-    leading_results,
 )
 from app.tap.taps import Taps, without_key
 

@@ -27,8 +27,8 @@ from app.protocols.request import AnswerMessage, PromptMessage, ResultMessage
 from app.secrets.detection import AGENTS_OWN
 from app.secrets.names import may_name_secret
 from app.tap.history import ID_HEADERS, AgentBody, Tail, ThreadName
+from app.tap.holding import leading_results, paired
 from app.tap.relay import AgentRequest
-from app.tap.results import leading_results, paired
 from app.tap.taps import without_key
 
 WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)

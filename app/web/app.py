@@ -29,10 +29,9 @@ from app import config
 from app.core.errors import BadTool, Conflict, IllegalEvent, NotFound, PlaygroundError, StoreError
 from app.engine.engine import Engine
 from app.render.environment import environment, error_page, toast
-from app.tap.door import Door
+from app.tap.door import Door, Upstreams
 from app.tap.relay import AgentRequest, Exchange, Observe, Relay
 from app.tap.taps import Taps
-from app.tap.upstream import Upstreams
 from app.web.assets import Assets
 from app.web.forms import as_json, wants
 from app.web.guard import MAX_BODY, SMALL_BODY, Guard, code_of

@@ -9,7 +9,7 @@ from app.core.events import CallDecided, Event, PromptAdded, SettingsChanged
 from app.core.session import Session
 from app.core.settings import Limits
 from app.core.tools import Content, Tool, ToolChoice
-from app.evaluation.expectations import judge
+from app.evaluation.results import judge
 from app.evaluation.spec import RunKey, Spec, expectation_data, plan_run, with_tools
 from app.evaluation.spec_reader import read_spec
 from app.exchange.batch_export import write

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import BadInput
 from app.evaluation.batch_import import MOST_WRITTEN_OUT, is_bfcl, read_bfcl
-from app.evaluation.expectations import judge
+from app.evaluation.results import judge
 from app.evaluation.spec import ArgumentMatch, Case, Expectation, ImportedBatch, spec_data
 from app.evaluation.spec_reader import spec_from_data
 from tests.evaluation.test_expectations import made

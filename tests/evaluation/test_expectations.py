@@ -8,7 +8,7 @@ from typing import Any
 from app.core.events import CallDecided, Event, ResponseEnded, RunPaused, RunStopped, Usage
 from app.core.session import Session
 from app.core.tools import Tool
-from app.evaluation.expectations import judge, score_run
+from app.evaluation.results import judge, score_run
 from app.evaluation.spec import RunKey
 from app.evaluation.spec_reader import read_expectation
 from tests import playbook as play

@@ -12,17 +12,20 @@ from random import Random
 import pytest
 
 from app.evaluation import statistics
-from app.evaluation.comparisons import Pairs, Runs, compare, pair_up
 from app.evaluation.statistics import (
     Count,
+    Pairs,
+    Runs,
     bet,
     clustered,
+    compare,
     confidence_sequence,
     fisher,
     holm,
     mean_interval,
     more_needed,
     newcombe,
+    pair_up,
     pass_power,
     pass_powers,
     sign_flip,

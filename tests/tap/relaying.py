@@ -19,10 +19,9 @@ from app.core.tools import ToolChoice
 from app.engine.engine import Engine
 from app.protocols.registry import CODECS, FACTS
 from app.simulator.app import simulator_app
-from app.tap.door import Door
+from app.tap.door import DOORS, Door, Upstreams
 from app.tap.relay import AgentRequest, DoorName, Exchange, Relay, Unobserved, end_to_end
 from app.tap.taps import Taps
-from app.tap.upstream import DOORS, Upstreams
 from app.web.app import make_app
 from tests.engine.running import make_empty
 from tests.factories import Log, settings

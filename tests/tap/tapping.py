@@ -19,12 +19,11 @@ from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest, ResultDecision
 from app.engine.engine import Engine
 from app.simulator.scenario import Scenario
-from app.tap.door import Door
+from app.tap.door import DOORS, Door, Upstreams
 from app.tap.exchange import AgentExchange
 from app.tap.recording import AgentSessions
 from app.tap.relay import AgentRequest, Relay
 from app.tap.taps import Tap, Taps
-from app.tap.upstream import DOORS, Upstreams
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.loopback import listening
 

@@ -15,9 +15,8 @@ from app.core.providers import SHIPPED
 from app.core.settings import PROTOCOLS, Profile, Protocol
 from app.net.keys import Keys
 from app.protocols.registry import CODECS
-from app.tap.door import HEADER
+from app.tap.door import DOORS, HEADER, Upstreams
 from app.tap.relay import CREDENTIALS, DoorName, RefusedRequest, Unobserved, error_body
-from app.tap.upstream import DOORS, Upstreams
 from tests.tables import each_row
 from tests.tap.relaying import (
     AGENT_KEY,

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.protocols.request import ResultMessage
 from app.tap.history import read_body, tail_of
-from app.tap.results import leading_results
+from app.tap.holding import leading_results
 from tests.playbook import begun, call, session, turn
 
 PROMPT = {"role": "user", "parts": [{"text": "Compare a.txt and b.txt."}]}

@@ -20,9 +20,9 @@ from app.engine.runner import RetryWaits
 from app.protocols.request import ResultMessage
 from app.tap.exchange import AgentExchange
 from app.tap.history import read_body
+from app.tap.holding import has_failed, result_of
 from app.tap.recording import AgentSessions
 from app.tap.relay import STOPPED, Exchange
-from app.tap.results import has_failed, result_of
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.protocols.test_body_edits import three_results
 from tests.tables import each_row

@@ -18,8 +18,7 @@ import httpx
 import pytest
 
 from app.core.settings import Profile
-from app.tap.door import HEADER
-from app.tap.upstream import Upstreams
+from app.tap.door import HEADER, Upstreams
 from tests.tap.relaying import TOKEN, Headers, Place, ask, placed
 from tests.tap.test_taps import bytes_beside
 

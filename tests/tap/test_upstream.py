@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.core.settings import Profile
 from app.net.keys import Keys
+from app.tap.door import Upstreams, credentials_of
 from app.tap.relay import RefusedRequest
-from app.tap.upstream import Upstreams, credentials_of
 from tests.tables import each_row
 
 KEY = "sk-ant-canary-71f0c2"
