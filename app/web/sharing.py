@@ -30,7 +30,7 @@ from app.exchange.session_redaction import OMITTABLE, RedactedBundle, Redaction
 from app.render.filters import plural, size
 from app.schema.validate import check_tool
 from app.web.forms import answer, as_json, body_of, wants, wants_file
-from app.web.imports.view import ImportRow
+from app.web.imports import ImportRow
 from app.web.site import site_of
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")

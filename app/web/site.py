@@ -29,11 +29,11 @@ from app.store.library import Version
 from app.store.search import SearchHit
 from app.store.writes import Summary
 from app.tap.taps import Taps
-from app.web.imports.view import ChoicePage
 from app.web.rules.view import lets_through
 
 if TYPE_CHECKING:
     from app.batch import batches as making
+    from app.web.imports import ChoicePage
 else:
     making = Late("app.batch.batches")
 

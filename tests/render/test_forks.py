@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.core.fork_copy import Spot
 from app.core.tools import Tool
-from app.web.forks.view import ForkForm, branch_lines, fork_fragment, parent_name, wrote_files
+from app.web.forks import ForkForm, branch_lines, fork_fragment, parent_name, wrote_files
 from tests.factories import settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS
 from tests.tables import each_row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.render.view import SessionRow, by_age, nest_forks
-from app.web.forks.view import family_tree
+from app.web.forks import family_tree
 from tests.tables import each_row
 
 

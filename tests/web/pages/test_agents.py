@@ -18,7 +18,7 @@ from app.engine.settings import settings_from
 from app.engine.verify import verify
 from app.store.database import Statement
 from app.tap.agents import AGENTS, BY_HAND
-from app.web.agents.view import MOST_SESSIONS, SILENT_MS
+from app.web.agents import MOST_SESSIONS, SILENT_MS
 from app.web.app import make_app
 from tests.engine.running import running
 from tests.web.asking import HERE, JSON, PAGE, PORT, TOKEN

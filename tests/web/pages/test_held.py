@@ -14,7 +14,7 @@ import pytest
 
 from app.core.session import Session
 from app.tap.exchange import AgentExchange
-from app.web.agents.view import STOP_CHOICES
+from app.web.agents import STOP_CHOICES
 from tests.engine.running import running
 from tests.tap.agent import FakeAgent, made
 from tests.web.asking import JSON, PAGE
