@@ -250,7 +250,11 @@ SOURCE_RULES = (
 )
 
 
-RENAMED_LATER = ("app.protocols.limits", "app.executors.examples", "app.executors.workspace.tools")
+RENAMED_LATER = (
+    "app.protocols.limits",
+    "app.executors.examples",
+    "app.executors.workspace.executor",
+)
 """Where `python -m bench.structure` still prints names. The last two are definitions of tools: a
 rule is bound to their words."""
 

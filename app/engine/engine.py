@@ -26,10 +26,9 @@ from app.executors.examples import EXAMPLES
 from app.executors.http import keys_of
 from app.executors.mcp.executor import Mcp
 from app.executors.run_with_limits import Executors, executors
-from app.executors.workspace.executor import Workspace
+from app.executors.workspace.executor import WORKSPACE, Workspace
 from app.executors.workspace.fetch import Pages
 from app.executors.workspace.shell import Tasks
-from app.executors.workspace.tools import WORKSPACE
 from app.net.client import HttpClient
 from app.net.keys import DEFAULT_ORIGINS, Keys, origin
 from app.store.database import Database, OwnerLock, database_path

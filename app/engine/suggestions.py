@@ -16,7 +16,7 @@ from app.core.errors import NotFound
 from app.core.events import CallEnded
 from app.core.session import Call
 from app.core.tools import Tool, ToolResult
-from app.executors.template import Digits, as_json, parse_arguments
+from app.executors.executor import Digits, as_json, parse_arguments
 from app.schema import strict_json
 from app.schema.sample import sample
 from app.schema.validate import schema_problems

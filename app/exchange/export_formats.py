@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from app.exchange import (
     batch_export,
-    har_export,
     html,
     markdown,
     otlp,
@@ -57,7 +56,7 @@ EXPORTS: Mapping[str, ExportFormat] = {
         "Python", "The last run, by the official package of its protocol.", sdk_script.write
     ),
     "har": ExportFormat(
-        "HAR", "Requests and answers, for a browser's developer tools.", har_export.write
+        "HAR", "Requests and answers, for a browser's developer tools.", requests_export.write_har
     ),
     "pytest": ExportFormat(
         "pytest", "A test with its recording: names, order, required arguments.", replay_test.write

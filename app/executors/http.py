@@ -6,7 +6,7 @@ path (`..`, also behind an encoded slash) is refused. Where a request may go is 
 `net/addresses` (threat 20 of docs/safety.md).
 config: {"method", "url", "headers", "body", "private", "hosts"}. In the URL `{name}` stands for an
 argument; a pair of the query without its argument is left out. In headers and body
-`{{ args.name }}` does (`template.py`); a header without its argument is left out. `body` is "none",
+`{{ args.name }}` does (`executor.py`); a header without its argument is left out. `body` is "none",
 "form" or "json" (all arguments that are used nowhere else), an object or array as a template of
 JSON, or other text, in which arguments are put as they are. Without `body` it is "json" for POST,
 PUT and PATCH; for the others the remaining arguments go into the query. `private` allows this
@@ -27,12 +27,16 @@ from app.core.arguments import ABSENT, at
 from app.core.errors import BadInput, PlaygroundError
 from app.core.late import Late
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
-from app.executors.executor import CallCheck, Invocation, Report, ThrottledProgress, image_content
-from app.executors.template import (
+from app.executors.executor import (
     PLACE,
+    CallCheck,
+    Invocation,
+    Report,
+    ThrottledProgress,
     as_json,
     as_text,
     filled_or_absent,
+    image_content,
     parse_arguments,
     steps_of,
 )

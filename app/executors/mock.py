@@ -1,4 +1,4 @@
-"""An answer written beforehand, with the call's arguments put in (`template.py`). Runs nothing.
+"""An answer written beforehand, with the call's arguments put in (`executor.py`). Runs nothing.
 
 config has at least one of, and of several the first that applies is taken:
 `cases`: [{"when": {POINTER: test}, "result", "is_error"}], the first whose tests all hold; a test
@@ -22,8 +22,15 @@ from typing import Any
 from app.core.arguments import fits
 from app.core.events import Problem
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
-from app.executors.executor import CallCheck, Invocation, Report
-from app.executors.template import as_json, fill_template, left_empty, parse_arguments
+from app.executors.executor import (
+    CallCheck,
+    Invocation,
+    Report,
+    as_json,
+    fill_template,
+    left_empty,
+    parse_arguments,
+)
 from app.schema.sample import sample
 
 _STEPS = 10

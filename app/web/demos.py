@@ -18,7 +18,7 @@ from app.core.settings import Limits
 from app.core.tools import Tool
 from app.engine.preview import profile_on
 from app.engine.settings import settings_from
-from app.executors.workspace.folder import Folder
+from app.executors.workspace import Folder
 from app.net.client import HttpClient, NetworkError
 from app.protocols.registry import codec
 from app.simulator import CODING_AGENT

@@ -16,8 +16,8 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.events import STOPPED_BY_USER
+from app.executors.workspace import FolderEntry, WorkspaceError
 from app.executors.workspace.files import MAX_FILE, FileChange, History, diff, image_type
-from app.executors.workspace.folder import FolderEntry, WorkspaceError
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.site import Site, site_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.core.events import RequestSent, ResponseFailed
 from app.exchange.bundle import RecordedChunk, Recording
-from app.exchange.har_export import archive, write
+from app.exchange.requests_export import archive, write_har
 from tests.exchange.asking import Kind, weather
 
 ENTRY: Mapping[str, Any] = {
@@ -69,7 +69,7 @@ def check(value: Any, form: Any, where: str = "") -> None:
 @pytest.mark.parametrize("protocol", ["anthropic", "gemini"])
 def test_an_archive_has_all_that_the_form_demands(protocol: str) -> None:
     kind = weather(protocol)
-    har = json.loads(write(kind.kept()).data)
+    har = json.loads(write_har(kind.kept()).data)
     check(har, HAR)
     entries = har["log"]["entries"]
     assert len(entries) == 2
@@ -91,7 +91,7 @@ def test_bytes_that_are_no_text_are_kept_and_failures_are_told() -> None:
     kept = kind.kept()
     odd = Recording(1, [RecordedChunk(kind.log.now_ms, b"\xff\x00")], masked=[(0, 1)])
     for recordings in ({}, {1: odd}):
-        data = write(replace(kept, recordings=recordings)).data
+        data = write_har(replace(kept, recordings=recordings)).data
         har = json.loads(data)
         check(har, HAR)
         (entry,) = har["log"]["entries"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.arguments import ABSENT
-from app.executors.template import (
+from app.executors.executor import (
     as_json,
     as_text,
     fill_template,

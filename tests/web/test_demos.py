@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.executors.workspace.folder import Folder
+from app.executors.workspace import Folder
 from app.web.demos import DEMOS, MOST_AGENTS, NOTES
 from tests.served import rested
 from tests.served_here import served_here

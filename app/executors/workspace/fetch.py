@@ -16,8 +16,8 @@ from urllib.parse import urljoin
 from app.core.errors import BadInput, Refused
 from app.core.late import Late
 from app.core.tools import Content, ToolResult, text_result
+from app.executors.workspace import WorkspaceError
 from app.executors.workspace.files import image_type, run_extractor
-from app.executors.workspace.folder import WorkspaceError
 from app.net.addresses import Resolve, resolve_host
 from app.net.client import NetworkError
 

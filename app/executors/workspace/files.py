@@ -25,7 +25,7 @@ import jsonschema_rs
 
 from app.core.tools import Content, ToolResult, text_result
 from app.executors.executor import by_path
-from app.executors.workspace.folder import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError
+from app.executors.workspace import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError
 
 LINES = 2_000
 MAX_LINE = 2_000

@@ -25,7 +25,7 @@ from app.core.errors import NotFound
 from app.core.events import ENDED_WITH_PROGRAM, STOPPED_WITH_RUN, Event, TaskEnded, TaskStarted
 from app.core.tools import ToolResult, text_result
 from app.executors.executor import by_path
-from app.executors.workspace.folder import WorkspaceError
+from app.executors.workspace import WorkspaceError
 
 HEAD = 16 * 1024
 TAIL = 16 * 1024

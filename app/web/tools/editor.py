@@ -21,7 +21,7 @@ from app.core.value_diff import line_changes
 from app.exchange.python_signature import face as python_face
 from app.exchange.python_signature import tool_from
 from app.exchange.tool_export import tool_as_sent
-from app.executors.template import unfilled
+from app.executors.executor import unfilled
 from app.protocols.lint import acceptance_matrix, estimate_tokens, findings, merge_by_protocol
 from app.protocols.rewrite import Rewrite, rewritten
 from app.render.filters import pretty

@@ -12,9 +12,8 @@ import anyio
 import pypdf
 import pytest
 
-from app.executors.workspace import files
+from app.executors.workspace import WorkspaceError, files
 from app.executors.workspace.files import image_type, number_lines, page_range, render_file
-from app.executors.workspace.folder import WorkspaceError
 from tests.executors.workspace.working import Working
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from app.core.tools import Tool
-from app.executors.workspace.folder import CODES
+from app.executors.workspace import CODES
 from tests.executors.workspace.working import TOOLS, Working
 
 pytestmark = pytest.mark.anyio

@@ -15,10 +15,9 @@ from app.core.events import Event
 from app.core.tools import Tool, ToolResult
 from app.executors.executor import Invocation
 from app.executors.run_with_limits import Executors, executors
-from app.executors.workspace.executor import OPEN, Workspace
+from app.executors.workspace.executor import OPEN, WORKSPACE, Workspace
 from app.executors.workspace.fetch import Pages
 from app.executors.workspace.shell import Tasks
-from app.executors.workspace.tools import WORKSPACE
 
 TOOLS = {tool.name: tool for tool in WORKSPACE}
 
