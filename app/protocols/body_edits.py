@@ -4,7 +4,7 @@ added by which a request goes on from another.
 An agent keeps its own history and sends it whole each time: a result that the user edited comes as
 it was in each later request, and of an answer whose calls were answered here comes what the agent
 got of it. Every byte that is not edited stays (spaces, order, escapes, doubled keys). Pure; how a
-protocol writes results is in its folder's `history`, and where they are is said by its reader.
+protocol writes results is in its folder's `edits` (HISTORY), where they are is said by its reader.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from app.core.arguments import canonical
 from app.core.messages import MessagePart
-from app.protocols.history_form import HistoryForm, ResultEdit
-from app.protocols.json_edits import Changes, Path, change_json, dumped
-from app.protocols.raw_json import DECODER, Quoted, parse_json
+from app.core.tools import Content
+from app.protocols.encoder import Notes, error_text
+from app.protocols.raw_json import DECODER, Changes, Path, Quoted, change_json, dumped, parse_json
 from app.protocols.registry import HISTORIES, REQUEST_READERS
 from app.protocols.request import (
     AnswerMessage,
@@ -30,17 +30,86 @@ from app.protocols.request import (
     RequestItem,
     RequestNotes,
     ResultMessage,
+    dicts,
 )
 
-__all__ = [
-    "ProviderAnswer",
-    "ResultEdit",
-    "add_answers",
-    "edit_results",
-    "follow_answer",
-    "replace_answer",
-    "result_keys",
-]
+MARK = "cache_control"
+
+
+@dataclass(frozen=True)
+class ResultEdit:
+    """What a call came to, in the words of the user: all that the model is to read of it."""
+
+    text: str
+    is_error: bool = False
+
+
+def keep_no_mark(copy: Sequence[Body], element: Body) -> Changes:
+    return {}
+
+
+def force_nothing(body: Body) -> Changes:
+    return {}
+
+
+@dataclass(frozen=True)
+class HistoryForm:
+    """HISTORY of a protocol's folder.
+
+    `member` of a body is the list of all that was said. `holder` is the member of an element of
+    the user that has the results of an answer, "" where each is an element of its own.
+
+    `write` gives the changes that make a result (the value at `ResultMessage.at`) say an edit,
+    and `make` a result of this call without its content, for an answer that has these elements.
+    `id_of` is where a result has the id of its call. `keep_mark` gives the changes that keep a mark
+    of the cache: from the elements that are replaced to the last one that comes in their place.
+    `ask_freely` gives the changes of a body by which no call is forced.
+    """
+
+    member: str
+    write: Callable[[Body, ResultEdit], Changes]
+    make: Callable[[MessagePart, Sequence[Body]], Mapping[str, Any]]
+    id_of: Callable[[Body], Path]
+    holder: str = ""
+    keep_mark: Callable[[Sequence[Body], Body], Changes] = keep_no_mark
+    ask_freely: Callable[[Body], Changes] = force_nothing
+
+
+def say_result(edit: ResultEdit) -> str:
+    """The text of a result where the protocol has no word for a failure."""
+    content = (Content(text=edit.text),)
+    return error_text(MessagePart("result", content=content, is_error=edit.is_error), "", Notes())
+
+
+def find_mark(pieces: object) -> Any:
+    """The mark of the last of these pieces that has one, else None."""
+    marks = [piece[MARK] for piece in dicts(pieces) if piece.get(MARK)]
+    return marks[-1] if marks else None
+
+
+def write_text(text: str, mark: Any) -> str:
+    """The text as JSON; with a mark, which needs a piece that bears it."""
+    if not mark or not text:
+        return dumped(text)
+    return dumped([{"type": "text", "text": text, MARK: mark}])
+
+
+def mark_content(content: object, mark: Any) -> Changes:
+    """The changes that mark the last piece of an element's `content` that may be marked."""
+    if not mark:
+        return {}
+    if isinstance(content, str) and content:
+        return {("content",): write_text(content, mark)}
+    pieces = content if isinstance(content, list) else []
+    for place in reversed(range(len(pieces))):
+        piece = pieces[place]
+        if isinstance(piece, dict) and piece.get("type") not in _UNMARKED:
+            return {} if piece.get(MARK) else {("content", place, MARK): dumped(mark)}
+    return {}
+
+
+_UNMARKED = ("thinking", "redacted_thinking")
+"""Pieces of Anthropic's that are refused with a mark."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Defines limits: a row says what a provider refuses, ignores or may stumble over, and whence that
-is known. The rows stand in `NAME/limits.py`, those of OpenAI's two protocols in `openai_limits`.
+is known. The rows stand in `NAME/limits.py`, those of both of OpenAI's protocols
+in `openai_chat/limits.py`.
 
 Lint reads a row's own words (`findings`), so does the preflight of the encoders (`foretell` in
 `encoder`); the servers' ends refuse by it in the provider's words (`check`). Pure.

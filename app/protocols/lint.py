@@ -17,7 +17,7 @@ from typing import Any
 
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, NO_PARAMETERS, Tool
-from app.protocols.facts import Assessment, Verdict
+from app.protocols import Assessment, Verdict
 from app.protocols.gemini import limits as gemini
 from app.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
 from app.protocols.registry import FACTS, LIMITS

@@ -15,7 +15,7 @@ from app.core.errors import BadInput
 from app.core.messages import ModelRequest
 from app.core.settings import Settings
 from app.core.tools import ToolChoice
-from app.protocols.facts import ParameterWords
+from app.protocols import ParameterWords
 from app.protocols.registry import FACTS
 
 OURS = ("max_tokens", "temperature", "top_p", "stop", "thinking")

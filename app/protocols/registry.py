@@ -1,7 +1,7 @@
 """Lists what each protocol has, by its name in `core/settings`, which is that of its folder here.
 
 A folder has `FACTS` in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits`,
-END in `server`, EDITOR in `edits` and HISTORY in `history`: CONTRIBUTING.md says how to add one.
+END in `server`, EDITOR and HISTORY in `edits`: CONTRIBUTING.md says how to add one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from app.core.late import Late
 from app.core.settings import PROTOCOLS
 
 if TYPE_CHECKING:
-    from app.protocols.answer_frames import AnswerEditor
+    from app.protocols import ProtocolFacts
+    from app.protocols.answer_edits import AnswerEditor
     from app.protocols.base import Codec
-    from app.protocols.facts import ProtocolFacts
-    from app.protocols.history_form import HistoryForm
+    from app.protocols.body_edits import HistoryForm
     from app.protocols.limits import LimitTable
     from app.protocols.request import RequestReader
     from app.protocols.server import ProviderServer
@@ -57,7 +57,7 @@ REQUEST_READERS: Mapping[str, RequestReader] = _ByProtocol("request", "READER")
 LIMITS: Mapping[str, LimitTable] = _ByProtocol("limits", "LIMITS")
 ENDS: Mapping[str, ProviderServer] = _ByProtocol("server", "END")
 EDITORS: Mapping[str, AnswerEditor] = _ByProtocol("edits", "EDITOR")
-HISTORIES: Mapping[str, HistoryForm] = _ByProtocol("history", "HISTORY")
+HISTORIES: Mapping[str, HistoryForm] = _ByProtocol("edits", "HISTORY")
 
 
 def codec(name: str) -> Codec:

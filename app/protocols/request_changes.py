@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from app.core.events import RequestSent
 from app.core.value_diff import JsonChange, TextPiece, json_changes, text_changes
-from app.protocols.history_form import MARK
+from app.protocols.body_edits import MARK
 from app.protocols.raw_json import parse_json
 from app.protocols.request import dicts
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.protocols.limits import at, recursive_refs
-from app.protocols.openai_limits import takes_pattern
+from app.protocols.openai_chat.limits import takes_pattern
 from app.schema.schema_checks import Place, is_local, resolve, subschemas
 
 ANNOTATIONS = (

@@ -295,8 +295,9 @@ def object_of(body: bytes) -> dict[str, Any]:
 
 # The shape of a request's body --------------------------------------------------------------------
 # A table says what each JSON value must be, one walk finds the first that is not, and the
-# provider's phrases say so. The tables stand in NAME/refuse.py, that of Ollama in
-# ollama/limits.py. What is about several members or messages is no shape.
+# provider's phrases say so. The tables stand in NAME/server.py, or in refuse.py
+# beside it, and that of Ollama in ollama/limits.py. What is about several members or messages is
+# no shape.
 
 Rule = Callable[[Any, str], BadRequest | None]
 """Looks at a value of the right type and at where it stands; gives the refusal, or None."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from app.core.messages import ModelRequest
 from app.core.tools import Tool
-from app.protocols.facts import words_of
+from app.protocols import words_of
 from app.protocols.server import ModelReply, ReplyBlock, call
 from app.simulator.model import history_of
 from app.simulator.plan import finds, fitted, mapping, type_of, words

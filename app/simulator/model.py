@@ -16,7 +16,7 @@ from typing import Any
 
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.facts import words_of
+from app.protocols import words_of
 from app.protocols.server import ModelReply, ReplyBlock, call, shorten
 from app.schema.satisfy import satisfying
 from app.schema.schema_checks import Place

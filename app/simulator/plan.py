@@ -17,7 +17,7 @@ from typing import Any
 
 from app.core.messages import MessagePart, arguments_object
 from app.core.tools import Tool
-from app.protocols.facts import words_of
+from app.protocols import words_of
 from app.schema.satisfy import satisfying
 from app.schema.schema_checks import Place, is_local, resolve
 

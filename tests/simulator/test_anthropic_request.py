@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import ToolChoice
-from app.protocols.anthropic.refuse import signature_of
-from app.protocols.anthropic.server import parse
+from app.protocols.anthropic.server import parse, signature_of
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 

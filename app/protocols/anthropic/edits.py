@@ -1,4 +1,5 @@
 """Changes an answer of Anthropic's Messages for a client: calls taken out, other arguments.
+How results and answers stand in the history of its requests is said here, too.
 
 Spec: https://docs.anthropic.com/en/api/messages-streaming
 """
@@ -8,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import (
+from app.core.messages import MessagePart
+from app.protocols.answer_edits import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     GapCloser,
     add_output,
 )
-from app.protocols.raw_json import Quoted
+from app.protocols.body_edits import (
+    HistoryForm,
+    ResultEdit,
+    find_mark,
+    mark_content,
+    write_text,
+)
+from app.protocols.raw_json import Changes, Path, Quoted, dumped
+from app.protocols.request import Body, dicts
 
 
 def edit(answer: EditableAnswer) -> None:
@@ -217,3 +227,45 @@ def _is_whole(frame: EditableFrame) -> bool:
 
 
 EDITOR = AnswerEditor(edit, keepalive, join)
+
+
+# The history of a request: results, and answers that are put back.
+
+
+def _write(block: Body, edit: ResultEdit) -> Changes:
+    text = edit.text
+    if edit.is_error and not text:
+        text = "The tool failed and gave no reason."  # an error without words is refused
+    content = write_text(text, find_mark(block.get("content"))) if text else None
+    changes: dict[Path, str | None] = {("content",): content}
+    if edit.is_error != (block.get("is_error") is True):
+        changes["is_error",] = dumped(edit.is_error)
+    return changes
+
+
+def _make(call: MessagePart, answer: Sequence[Body]) -> Mapping[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call.call_id}
+
+
+def _id_of(block: Body) -> Path:
+    return ("tool_use_id",)
+
+
+def _keep_mark(copy: Sequence[Body], element: Body) -> Changes:
+    blocks = [block for message in copy for block in dicts(message.get("content"))]
+    return mark_content(element.get("content"), find_mark(blocks))
+
+
+def _ask_freely(body: Body) -> Changes:
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict) or choice.get("type") not in ("any", "tool"):
+        return {}
+    return {("tool_choice", "type"): dumped("auto"), ("tool_choice", "name"): None}
+
+
+HISTORY = HistoryForm(
+    *("messages", _write, _make, _id_of),
+    holder="content",
+    keep_mark=_keep_mark,
+    ask_freely=_ask_freely,
+)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from app.core.tools import NO_PARAMETERS
-from app.protocols.facts import words_of
+from app.protocols import words_of
 from app.protocols.gemini import limits
 from app.protocols.limits import SentTool
 from app.protocols.request import Body, dicts, member

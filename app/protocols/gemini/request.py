@@ -19,6 +19,7 @@ from urllib.parse import quote
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.settings import Protocol
 from app.core.tools import Content, Tool, ToolChoice
+from app.protocols import words_of
 from app.protocols.base import WireRequest
 from app.protocols.encoder import (
     CUT,
@@ -38,7 +39,6 @@ from app.protocols.encoder import (
     tool_extra,
     wire_request,
 )
-from app.protocols.facts import words_of
 from app.protocols.gemini import limits
 from app.protocols.gemini.limits import SKIP_VALIDATOR, camel_names
 from app.protocols.parameters import in_own_words

@@ -1,6 +1,6 @@
 """Ollama chat: the client's end (encode, decode) and the server's (request, server)."""
 
-from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts, words_of
+from app.protocols import Assessment, ParameterWords, ProtocolFacts, words_of
 
 FACTS = ProtocolFacts(
     "Ollama",

@@ -1,4 +1,5 @@
 """Changes an answer of Ollama's chat API for a client: calls taken out, other arguments.
+How results and answers stand in the history of its requests is said here, too.
 
 Spec: https://docs.ollama.com/api/chat
 """
@@ -8,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import (
+from app.core.messages import MessagePart
+from app.protocols.answer_edits import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     add_output,
 )
+from app.protocols.body_edits import HistoryForm, ResultEdit, say_result
 from app.protocols.frame_spans import texts_of
-from app.protocols.json_edits import dumped
+from app.protocols.raw_json import Changes, Path, dumped
+from app.protocols.request import Body
 
 _CALLS = ("message", "tool_calls")
 _CARRIED = ("model", "remote_model", "remote_host", "created_at")
@@ -143,3 +147,22 @@ def _lead(frame: EditableFrame, first: EditableFrame) -> None:
 
 
 EDITOR = AnswerEditor(edit, keepalive, join)
+
+
+# The history of a request: results, and answers that are put back.
+
+
+def _write(message: Body, edit: ResultEdit) -> Changes:
+    return {("content",): dumped(say_result(edit)), ("images",): None}
+
+
+def _make(call: MessagePart, answer: Sequence[Body]) -> Mapping[str, Any]:
+    id_ = {"tool_call_id": call.call_id} if call.call_id else {}
+    return {"role": "tool", "tool_name": call.name, **id_}
+
+
+def _id_of(message: Body) -> Path:
+    return ("tool_call_id",)
+
+
+HISTORY = HistoryForm("messages", _write, _make, _id_of)

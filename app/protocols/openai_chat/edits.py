@@ -1,4 +1,5 @@
 """Changes an answer of Chat Completions for a client: calls taken out, other arguments.
+How results and answers stand in the history of its requests is said here, too.
 
 Spec: https://platform.openai.com/docs/api-reference/chat-streaming
 """
@@ -8,17 +9,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import (
+from app.core.messages import MessagePart
+from app.protocols.answer_edits import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     add_output,
 )
 from app.protocols.base import CallPlace
+from app.protocols.body_edits import (
+    MARK,
+    HistoryForm,
+    ResultEdit,
+    find_mark,
+    mark_content,
+    say_result,
+    write_text,
+)
 from app.protocols.frame_spans import texts_of
-from app.protocols.json_edits import Path, dumped
 from app.protocols.openai_chat.decode import REASONS, THOUGHTS
-from app.protocols.raw_json import Quoted
+from app.protocols.raw_json import Changes, Path, Quoted, dumped
+from app.protocols.request import Body, dicts
 
 _CARRIED = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider")
 """Members that chunks of one answer share."""
@@ -359,3 +370,47 @@ def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None
 
 
 EDITOR = AnswerEditor(edit, keepalive, join)
+
+
+# The history of a request: results, and answers that are put back.
+
+
+def _write(message: Body, edit: ResultEdit) -> Changes:
+    return {("content",): write_text(say_result(edit), find_mark(message.get("content")))}
+
+
+def _make(call: MessagePart, answer: Sequence[Body]) -> Mapping[str, Any]:
+    if not call.call_id and any(message.get("function_call") for message in answer):
+        return {"role": "function", "name": call.name}
+    return {"role": "tool", "tool_call_id": call.call_id}
+
+
+def _id_of(message: Body) -> Path:
+    return ("tool_call_id",)
+
+
+def _keep_mark(copy: Sequence[Body], element: Body) -> Changes:
+    """OpenRouter and others take marks, of a message or of its pieces."""
+    changes: dict[Path, str | None] = {}
+    pieces = [piece for message in copy for piece in dicts(message.get("content"))]
+    changes.update(mark_content(element.get("content"), find_mark(pieces)))
+    if (mark := find_mark(list(copy))) and not element.get(MARK):
+        changes[MARK,] = dumped(mark)
+    return changes
+
+
+def _ask_freely(body: Body) -> Changes:
+    changes: dict[Path, str | None] = {}
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        changes["tool_choice", "allowed_tools", "mode"] = dumped("auto")
+    elif isinstance(choice, dict) or choice in ("required", "any"):
+        changes["tool_choice",] = dumped("auto")
+    if isinstance(body.get("function_call"), dict):
+        changes["function_call",] = dumped("auto")
+    return changes
+
+
+HISTORY = HistoryForm(
+    *("messages", _write, _make, _id_of), keep_mark=_keep_mark, ask_freely=_ask_freely
+)

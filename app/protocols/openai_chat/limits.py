@@ -1,29 +1,469 @@
-"""Defines what OpenAI refuses of the tools of Chat Completions; other servers keep most of it.
+"""Defines what OpenAI refuses of the tools of Chat Completions; other servers keep most of it. What
+it refuses of schemas, and its words for the shape of a body, are those of Responses, too.
 
+https://platform.openai.com/docs/guides/structured-outputs
 https://platform.openai.com/docs/api-reference/chat/create
 """
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+from app.core.tools import Tool
 from app.protocols.limits import (
     LACKS_EAGER,
     TWICE,
     Limit,
     LimitTable,
     Match,
+    Node,
     SentTool,
+    at_root,
+    bare_array,
     equal_names,
+    has,
+    is_boolean,
+    is_open,
+    is_other_draft,
+    is_typeless,
     lacks_freeform,
+    neighbours,
+    odd_format,
+    too_many_tools,
 )
-from app.protocols.openai_limits import (
-    NO_TYPE,
-    SCHEMA_LIMITS,
-    name_limits,
-    needs_object,
-    newer_lookaround,
-    too_many,
+from app.protocols.server import BadRequest, Citation, Phrases, Rule, Shape
+
+_TOP = Citation("https://github.com/langchain-ai/langchainjs/issues/9804")
+_GUIDE = Citation("OpenAI guide to function calling")
+_ASSUMED_GUIDE = Citation(_GUIDE.words, inferred=True)
+_CLOSED = Citation("https://github.com/camel-ai/camel/issues/2231")
+_DOCS = Citation("https://platform.openai.com/docs/guides/structured-outputs#supported-schemas")
+_ASSUMED = Citation(_DOCS.words, inferred=True)
+_LENGTHS = Citation("https://github.com/openai/openai-node/pull/1988")
+_TYPELESS = Citation("https://github.com/can1357/oh-my-pi/issues/211")
+_NEWER_LOOKAROUND = "https://github.com/decolua/9router/issues/1556"
+_TOO_MANY = "https://github.com/vishalmysore/Tools4AI/issues/16"
+
+_MOST_TOOLS = 128
+_DEEPEST, _MOST_PROPERTIES, _MOST_ENUM, _MOST_LETTERS = 10, 5000, 1000, 120_000
+_LARGE_ENUM, _MOST_ENUM_LETTERS = 250, 15_000
+"""One enum of more values than the first has no more letters in all than the second."""
+FORMATS = (
+    *("date-time", "time", "date", "duration", "email"),
+    *("hostname", "ipv4", "ipv6", "uuid"),
 )
-from app.protocols.server import Citation
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+_ASIDE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\\?\Z)", re.DOTALL)
+_LOOKS = re.compile(r"\(\?<?[=!]")
+_OLDER = re.compile(r"(?:.*[/:])?(?:chat)?(?:gpt-[34]|o[134]|gpt-5(?:\.[0-4])?(?:-|$))")
+
+
+def has_lookaround(pattern: str) -> bool:
+    """Whether a regular expression looks ahead or behind, escapes and classes aside."""
+    return "(?" in pattern and bool(_LOOKS.search(_ASIDE.sub("", pattern)))
+
+
+def takes_lookaround(model: str) -> bool:
+    """Whether a model is one of those that take lookaround in tools that are not strict: those
+    before gpt-5.5. A model of another name is taken for a newer one."""
+    return bool(_OLDER.match(model))
+
+
+@lru_cache(maxsize=1024)
+def is_python_regex(pattern: str) -> bool:
+    """Whether Python's `re` compiles a pattern, which is what OpenAI's check of schemas asks."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True
+
+
+def takes_pattern(pattern: str) -> bool:
+    """Whether a pattern is taken in strict tools, and by newer models in any."""
+    return is_python_regex(pattern) and not has_lookaround(pattern)
+
+
+def _patterns(node: Node) -> Iterator[str]:
+    """The regular expressions that stand at a node."""
+    patterns = node.keys.get("patternProperties")
+    several = [node.keys.get("pattern"), *(patterns if isinstance(patterns, Mapping) else ())]
+    yield from (text for text in several if isinstance(text, str))
+
+
+def _no_regex(node: Node) -> Match:
+    odd = (pattern for pattern in _patterns(node) if not is_python_regex(pattern))
+    return next(({"pattern": pattern} for pattern in odd), False)
+
+
+def _lookaround(node: Node) -> Match:
+    steps = (f"[{step}]" if str(step).isdigit() else f".{step}" for step in node.place)
+    return any(map(has_lookaround, _patterns(node))) and {"dotted": "".join(steps)}
+
+
+def _missing(node: Node) -> Match:
+    """The first property that is not required."""
+    return next(({"name": name} for name in node.properties if name not in node.required), False)
+
+
+def _other_type(node: Node) -> Match:
+    kind = node.keys.get("type", "None")
+    return bool(node.keys) and kind != "object" and {"type": kind, "step": ("type",)}
+
+
+def _large_enum(node: Node) -> Match:
+    count, letters = len(node.enum), sum(len(text) for text in node.enum if isinstance(text, str))
+    large = count > _LARGE_ENUM and letters > _MOST_ENUM_LETTERS
+    return large and {"count": count, "letters": letters}
+
+
+def _in_all(counted: Callable[[Node], int], most: int) -> Callable[[Node], Match]:
+    """More than `most` in a whole schema."""
+
+    def find(root: Node) -> Match:
+        count = sum(map(counted, root.all))
+        return count > most and {"count": count}
+
+    return at_root(find)
+
+
+def _letters(node: Node) -> int:
+    """Those of the names of properties and definitions, of enums and of consts."""
+    named = (node.keys.get(key) for key in ("properties", "$defs", "definitions"))
+    names = [name for members in named if isinstance(members, Mapping) for name in members]
+    values = (*node.enum, node.keys.get("const"))
+    return sum(map(len, names)) + sum(len(value) for value in values if isinstance(value, str))
+
+
+def _row(
+    says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
+) -> Limit[Node]:
+    """The provider's words begin with what the schema is of, which the request tells."""
+    return Limit(says, finds, source, "{what}: " + refusal, param="{param}", code="{code}", **more)
+
+
+def _in(
+    says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
+) -> Limit[Node]:
+    """The same, with the place of the schema in OpenAI's way."""
+    return _row(says, finds, source, "In context={node.context}, " + refusal, **more)
+
+
+def _strict(
+    says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
+) -> Limit[Node]:
+    return _in(says, finds, source, refusal, severity="strict", **more)
+
+
+def _no(names: str, source: Citation) -> Iterator[Limit[Node]]:
+    for name in names.split():
+        says, refusal = f"does not accept `{name}`", f"'{name}' is not permitted."
+        yield _strict(says, has(name), source, refusal, fix="strict", keyword=name)
+
+
+def lookaround(source: Citation, *, strict: bool, **more: Any) -> Limit[Node]:
+    """Which is seen in tools that are strict, or in those that are not."""
+    return Limit(
+        "does not accept a lookahead or lookbehind in a pattern",
+        lambda node: node.strict == strict and _lookaround(node),
+        source,
+        "Invalid JSON schema: regex lookaround is not supported. Found at ${dotted}.pattern.",
+        fix="drop",
+        param="{outer}",
+        code="invalid_json_schema",
+        **more,
+    )
+
+
+def newer_lookaround(*, inferred: bool) -> Limit[Node]:
+    """Newer models refuse it in any tool."""
+    return lookaround(
+        Citation(_NEWER_LOOKAROUND, inferred),
+        strict=False,
+        family="gpt-5.5 and later",
+        holds=lambda model: not takes_lookaround(model),
+    )
+
+
+# fmt: off
+SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
+    _row("needs `type: object` at the root", at_root(_other_type), _ASSUMED_GUIDE,
+         "schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{type}\"'."),
+    _row("needs `properties` at the root, even if it is empty",
+         at_root(lambda n: n.keys.get("type") == "object" and "properties" not in n.keys),
+         Citation("https://github.com/spring-projects/spring-ai/issues/4776"),
+         "In context=(), object schema missing properties."),
+    _row("takes JSON Schema draft 2020-12 alone, whatever $schema says{why}", is_other_draft,
+         _ASSUMED_GUIDE, "the schema is not valid under draft 2020-12 of JSON Schema."),
+    _row("does not accept oneOf, anyOf, allOf, enum, const or not at the top level",
+         at_root(has("oneOf", "anyOf", "allOf", "enum", "const", "not")), _TOP,
+         "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' "
+         "at the top level."),
+    _in("needs `items` of every array", bare_array,
+        Citation("https://github.com/sigoden/aichat/pull/1049"), "array schema missing items."),
+    _row("does not accept a pattern that Python cannot read, such as \\p{{..}} and (?<name>..)",
+         _no_regex, Citation("https://github.com/BerriAI/litellm/pull/40485"),
+         "'{pattern}' is not a 'regex'.", fix="drop"),
+    _strict("needs `additionalProperties: false` of every object", is_open, _CLOSED,
+            "'additionalProperties' is required to be supplied and to be false.", fix="strict"),
+    _strict("needs every property in `required`", _missing, _CLOSED,
+            "'required' is required to be supplied and to be an array including every key in "
+            "properties. Missing '{name}'.", fix="strict"),
+    *_no("allOf", Citation("https://github.com/makenotion/notion-mcp-server/issues/102")),
+    *_no("oneOf", Citation("https://github.com/ai-dynamo/dynamo/pull/15153")),
+    *_no("not if then else dependentRequired dependentSchemas", _DOCS),
+    *_no("propertyNames", Citation("https://github.com/can1357/oh-my-pi/issues/209")),
+    *_no("uniqueItems", Citation("https://github.com/1jehuang/jcode/issues/687")),
+    *_no("default", Citation("https://github.com/dotnet/extensions/issues/6266")),
+    *_no("minLength maxLength", _LENGTHS),
+    *_no("patternProperties minProperties maxProperties dependencies", _ASSUMED),
+    *_no("contains minContains maxContains prefixItems", _ASSUMED),
+    *_no("unevaluatedProperties unevaluatedItems", _ASSUMED),
+    _strict("does not know this `format`", odd_format(FORMATS),
+            Citation("https://github.com/can1357/oh-my-pi/issues/206"),
+            "'{node.keys[format]}' is not a valid format.", fix="strict"),
+    _strict("needs a `type`", is_typeless("type", "$ref", "anyOf"), _TYPELESS,
+            "schema must have a 'type' key.", fix="strict"),
+    _strict("does not accept true or false for a schema", is_boolean,
+            Citation(_TYPELESS.words, inferred=True), "{node.schema} is not of type 'object'."),
+    _strict("takes nothing beside a `$ref`", neighbours(),
+            Citation("https://github.com/camel-ai/camel/issues/3001"),
+            "$ref cannot have keywords {{{beside}}}.", fix="inline"),
+    _strict(f"takes {_DEEPEST} levels of nesting",
+            lambda node: node.depth == _DEEPEST + 1,  # what is deeper still needs no telling
+            Citation("https://github.com/tidyverse/ellmer/issues/671", inferred=True),
+            f"{{node.depth}} levels of nesting exceeds limit of {_DEEPEST}."),
+    _row(f"does not accept an enum of more than {_LARGE_ENUM} values with more than "
+         f"{_MOST_ENUM_LETTERS:,} letters in all", _large_enum, _ASSUMED,
+         "an enum has {count} values with {letters} characters, more than the limit of "
+         f"{_MOST_ENUM_LETTERS} for more than {_LARGE_ENUM} values.", severity="strict"),
+    lookaround(Citation("https://github.com/vercel/ai/pull/21037"), strict=True),
+    _row(f"takes {_MOST_PROPERTIES:,} properties, not {{count:,}}",
+         _in_all(lambda node: len(node.properties), _MOST_PROPERTIES), _ASSUMED,
+         f"the schema has {{count}} object properties, more than the limit of {_MOST_PROPERTIES}.",
+         severity="strict"),
+    _row(f"takes {_MOST_LETTERS:,} letters in names and values, not {{count:,}}",
+         _in_all(_letters, _MOST_LETTERS), _ASSUMED,
+         "the schema has {count} characters in names and values, more than the limit of "
+         f"{_MOST_LETTERS}.", severity="strict"),
+    _row(f"takes {_MOST_ENUM:,} values of enums, not {{count:,}}",
+         _in_all(lambda node: len(node.enum), _MOST_ENUM),
+         Citation("https://community.openai.com/t/500-enums-limitation-in-structured-output/974416"),
+         f"Expected at most {_MOST_ENUM} enum values in total within a single schema when using "
+         "structured outputs, but received {count}. Consider reducing the number of enums, or use "
+         "'strict: false' to opt out of structured outputs.", severity="strict"),
+)
+# fmt: on
+
+
+def needs_object() -> Limit[SentTool]:
+    return Limit(
+        "needs an object for parameters",
+        lambda tool: not isinstance(tool.schema, Mapping),
+        _GUIDE,
+        pointer="/parameters",
+    )
+
+
+def too_many(*, inferred: bool) -> Limit[Any]:
+    return too_many_tools(
+        _MOST_TOOLS,
+        Citation(_TOO_MANY, inferred),
+        "Invalid '{list}': array too long. Expected an array with maximum length "
+        f"{_MOST_TOOLS}, but got an array with length {{count}} instead.",
+        param="{list}",
+        code="array_above_max_length",
+    )
+
+
+def names_of(most: int) -> str:
+    return f"takes names of 1 to {most} letters, digits, underscores and hyphens, not {{shown!r}}"
+
+
+def name_limits(most: int, source: Citation) -> tuple[Limit[SentTool], ...]:
+    def is_long(tool: SentTool) -> Match:
+        return len(tool.name) > most and {"shown": tool.name[:80], "length": len(tool.name)}
+
+    def is_odd(tool: SentTool) -> Match:
+        return not _NAME.fullmatch(tool.name) and {"shown": tool.name[:80]}
+
+    # fmt: off
+    return (
+        Limit(names_of(most), is_long, source,
+              "Invalid '{where}': string too long. Expected a string with maximum length "
+              f"{most}, but got a string with length {{length}} instead.",
+              pointer="/name", param="{where}", code="string_above_max_length"),
+        Limit(names_of(most), is_odd, source,
+              "Invalid '{where}': string does not match pattern. Expected a string that matches "
+              "the pattern '^[a-zA-Z0-9_-]+$'.",
+              pointer="/name", param="{where}", code="invalid_value"),
+    )
+    # fmt: on
+
+
+NO_TYPE: Limit[SentTool] = Limit(
+    'needs "type" of every tool: "function" or "custom"',
+    lambda tool: bool(tool.members) and "type" not in tool.members,
+    _GUIDE,
+)
+
+
+# What a refusal names of the request.
+
+
+def check_tools(
+    limits: LimitTable,
+    tools: Sequence[Tool],
+    places: Sequence[str],
+    model: str,
+    member: str = "tools",
+) -> None:
+    """Raise the first refusal of `tools`, each of which stands at its place of the request."""
+    sent_tools = []
+    for tool, place in zip(tools, places, strict=True):
+        words = {
+            "list": member,
+            "where": f"{place}.name",
+            "what": f"Invalid schema for function '{tool.name}'",
+            "param": f"{place}.parameters",
+            "code": "invalid_function_parameters",
+            "outer": "tools",
+        }
+        sent_tools.append(SentTool.of(tool, words=words))
+    limits.check(sent_tools, model)
+
+
+def check_format(
+    limits: LimitTable, name: str, schema: Any, strict: bool, param: str, code: str = ""
+) -> None:
+    """Raise the first refusal of the schema that an answer is to have."""
+    what = f"Invalid schema for response_format '{name}'"
+    words = {"what": what, "param": param, "outer": param, "code": code}
+    limits.check_schema(SentTool(name, "", schema, strict, words=words))
+
+
+# What a refusal says of the shape of a body.
+
+
+_JSON_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+
+
+class OpenAIPhrases(Phrases):
+    """The words of both protocols; `reference` says where a protocol's are known from. A type
+    without a name is refused as if the value were not there."""
+
+    def __init__(self, reference: Citation) -> None:
+        self.reference = reference
+
+    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+        if not shape.name:
+            return self.odd_kind({}, where, shape) if shape.variants else self.missing(where, shape)
+        kind = "null" if value is None else _JSON_TYPES.get(type(value), "a number")
+        sentence = f"Invalid type for '{where}': expected {shape.name}, but got {kind} instead."
+        return self.reference.refusal(sentence, param=where, code="invalid_type")
+
+    def missing(self, where: str, shape: Shape) -> BadRequest:
+        sentence, code = f"Missing required parameter: '{where}'.", "missing_required_parameter"
+        return self.reference.refusal(sentence, param=where, code=code)
+
+    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+        kind, tag = value.get(shape.tag), f"{where}.{shape.tag}"
+        if kind is None and shape.tag in shape.required:
+            return self.missing(tag, shape)
+        return self.unsupported(kind, tag, *shape.variants)
+
+    def join(self, where: str, step: str | int) -> str:
+        return f"{where}[{step}]" if isinstance(step, int) else super().join(where, step)
+
+    def unsupported(self, value: Any, where: str, *known: str) -> BadRequest:
+        """A value that is none of those known."""
+        words = [f"'{word}'" for word in known]
+        last = " and " if len(words) == 2 else ", and "
+        listing = last.join(filter(None, (", ".join(words[:-1]), words[-1])))
+        sentence = f"Invalid value: '{value}'. Supported values are: {listing}."
+        return self.reference.refusal(sentence, param=where, code="invalid_value")
+
+    def one_of(self, *known: str) -> Rule:
+        return lambda value, where: (
+            None if value in known else self.unsupported(value, where, *known)
+        )
+
+    def not_empty(self, words: str, code: str = "invalid_value") -> Rule:
+        """Of a list; `words` say what was expected."""
+
+        def rule(value: Any, where: str) -> BadRequest | None:
+            sentence = f"Invalid '{where}': empty array. {words}"
+            return None if value else self.reference.refusal(sentence, param=where, code=code)
+
+        return rule
+
+    def bounds(
+        self, least: float, most: float = inf, word: str = "integer", below: Citation | None = None
+    ) -> Rule:
+        """Of a number; `below` says where the words for less are known from."""
+
+        def rule(value: Any, where: str) -> BadRequest | None:
+            sentence, source = f"Invalid '{where}': {word} ", self.reference
+            if value < least:
+                sentence += f"below minimum value. Expected a value >= {least}"
+                code, source = f"{word}_below_min_value", below or source
+            elif value > most:
+                sentence += f"above maximum value. Expected a value <= {most}"
+                code = f"{word}_above_max_value"
+            else:
+                return None
+            return source.refusal(f"{sentence}, but got {value} instead.", param=where, code=code)
+
+        return rule
+
+
+def at_most(most: int, source: Citation) -> Rule:
+    """Of a text: no more than so many letters."""
+
+    def rule(value: Any, where: str) -> BadRequest | None:
+        if len(value) <= most:
+            return None
+        return source.refusal(
+            f"Invalid '{where}': string too long. Expected a string with maximum length {most}, "
+            f"but got a string with length {len(value)} instead.",
+            param=where,
+            code="string_above_max_length",
+        )
+
+    return rule
+
+
+def tool_name(limits: LimitTable) -> Rule:
+    """Of the name of a tool, or of something that is named like one."""
+
+    def rule(value: Any, where: str) -> None:
+        limits.check_tool(SentTool(value, "", {}, words={"where": where}))
+
+    return rule
+
+
+TEXT = Shape(str, "a string", null=True)
+FLAG = Shape(bool, "a boolean", null=True)
+OBJECT = Shape(dict, "an object", null=True)
+
+
+def object_with(**members: Shape) -> Shape:
+    """An object that needs all of these."""
+    return Shape(dict, members=members, required=tuple(members))
+
+
+def typed(**variants: Shape) -> Shape:
+    """An object of one of these types, which it needs to say."""
+    return Shape(dict, variants=variants, required=("type",), closed=True)
+
 
 LONGEST_NAME = 64
 _LONG_DESCRIPTION = 1024

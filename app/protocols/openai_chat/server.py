@@ -1,32 +1,52 @@
-"""Takes requests as Chat Completions does and encodes replies, streamed or whole. What is refused
-stands in `refuse`.
+"""Takes requests as Chat Completions does, refuses what OpenAI refuses by the same status, code and
+words, and encodes replies, streamed or whole.
 
+The shape of a body is a table; what is about several members or messages are functions. What is
+refused of tools is in `limits`.
 https://platform.openai.com/docs/api-reference/chat/create
 https://platform.openai.com/docs/api-reference/chat-streaming
 """
 
 from __future__ import annotations
 
+import binascii
 import re
-from collections.abc import Iterator, Mapping
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from app.core.tools import FREEFORM, Tool
-from app.protocols.openai_chat import FACTS, refuse
+from app.protocols import words_of
+from app.protocols.openai_chat import FACTS, limits
+from app.protocols.openai_chat.limits import (
+    FLAG,
+    OBJECT,
+    OpenAIPhrases,
+    check_format,
+    check_tools,
+    object_with,
+    tool_name,
+    typed,
+)
 from app.protocols.openai_chat.request import READER
 from app.protocols.request import member, model_request
 from app.protocols.server import (
+    ANY,
     FIRST_TOKEN_S,
     BadRequest,
+    Citation,
     IdSource,
     ModelReply,
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,
     ReplyBlock,
+    Shape,
     SideEndpoint,
     Tag,
+    check_shape,
     compact,
     delta_pause,
     encoded,
@@ -35,6 +55,358 @@ from app.protocols.server import (
     raw_input,
     tokens,
 )
+
+# The shape of a body.
+
+
+_REFERENCE = Citation("OpenAI API reference: create a chat completion")
+_ASSUMED = Citation(_REFERENCE.words, inferred=True)
+_UNANSWERED = Citation("https://github.com/BerriAI/litellm/issues/10083")
+_NO_CALL = Citation("https://github.com/miurla/morphic/issues/136")
+_OTHER_CALL = Citation("docs/wire.md, section 2: results answer the calls before", inferred=True)
+_MAX_TOKENS = Citation("https://github.com/sipeed/picoclaw/issues/16")
+_ONLY_DEFAULT = Citation("recordings of vercel/ai, openai errors (docs/wire.md, section 2)")
+_TOOL_CONTENT = Citation("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
+_SAY_JSON = Citation("https://github.com/mem0ai/mem0/issues/3008")
+_IMAGES = Citation("OpenAI guide to images", inferred=True)
+
+
+class _ChatPhrases(OpenAIPhrases):
+    """What has a name for its type is of another one where it is not there."""
+
+    def missing(self, where: str, shape: Shape) -> BadRequest:
+        if where == "model":
+            return self.reference.refusal("you must provide a model parameter")
+        named = bool(shape.name) and not shape.null
+        return self.wrong(None, where, shape) if named else super().missing(where, shape)
+
+    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+        where = self.join(where, name)
+        sentence = f"Unrecognized request argument supplied: {where}"
+        return self.reference.refusal(sentence, param=where)
+
+
+class _PiecePhrases(_ChatPhrases):
+    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+        sentence = f"Invalid '{where}.type': '{value.get('type')}' is not supported here."
+        return _ASSUMED.refusal(sentence, param=f"{where}.type", code="invalid_value")
+
+
+class _ResultPiecePhrases(_ChatPhrases):
+    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+        sentence = "Content blocks are expected to be either text or image_url type."
+        return _TOOL_CONTENT.refusal(sentence, param=where)
+
+
+_SAYS = _ChatPhrases(_REFERENCE)
+_FILLED = _SAYS.not_empty("Expected an array with minimum length 1.")
+_DATA = re.compile(r"data:image/(?:jpeg|jpg|png|gif|webp);base64,", re.I)
+
+
+def _named(value: Any, where: str) -> BadRequest | None:
+    return None if value else _SAYS.missing(where, ANY)
+
+
+def _image(value: Any, where: str) -> BadRequest | None:
+    """A piece with an image: by its address, or whole in a `data:` URL."""
+    image, where = value.get("image_url"), f"{where}.image_url.url"
+    url = image.get("url") if isinstance(image, dict) else None
+    if not isinstance(url, str):
+        return _SAYS.missing(where, ANY)
+    if url.startswith(("http://", "https://")):
+        return None
+    if not url.startswith("data:"):
+        sentence = f"Invalid '{where}': Expected a valid URL, but got '{url[:80]}'."
+        return _REFERENCE.refusal(sentence, param=where, code="invalid_value")
+    head = _DATA.match(url)
+    if head is None:
+        return _IMAGES.refusal(
+            "You uploaded an unsupported image. Please make sure your image has of one the "
+            "following formats: ['png', 'jpeg', 'gif', 'webp'].",
+            param=where,
+            code="invalid_image_format",
+        )
+    try:
+        sound = bool(b64decode(url[head.end() :], validate=True))
+    except (binascii.Error, ValueError):
+        sound = False
+    sentence = "Invalid base64 image_url."
+    return None if sound else _IMAGES.refusal(sentence, param=where, code="invalid_base64")
+
+
+def _grammar(value: Any, where: str) -> BadRequest | None:
+    match value:
+        case {"syntax": str() as syntax, "definition": str()}:
+            return _SAYS.one_of("lark", "regex")(syntax, f"{where}.syntax")
+    return _SAYS.missing(where, ANY)
+
+
+def _says_nothing(value: Any, where: str) -> BadRequest | None:
+    """Of a message of the model; a call of the older dialect is checked along the way."""
+    if value.get("function_call"):
+        check_shape(value["function_call"], _FUNCTION_CALL, _SAYS, f"{where}.function")
+    elif value.get("content") is None and not value.get("tool_calls") and not value.get("refusal"):
+        sentence = f"Invalid value for 'content': expected a string, got null. ({where})"
+        return _REFERENCE.refusal(sentence, param=f"{where}.content")
+    return None
+
+
+def _content(null: bool = False, /, phrases: OpenAIPhrases | None = None, **pieces: Shape) -> Shape:
+    name, each = "one of a string or array of objects", typed(**pieces)
+    each = replace(each, phrases=phrases or _PiecePhrases(_REFERENCE))
+    return Shape((str, list), name, each=each, null=null)
+
+
+_WORD = Shape(str)
+"""What is refused as missing where it is no text."""
+_NAME = Shape(str, rules=(tool_name(limits.LIMITS),))
+_STRING = Shape(str, "a string")
+_TEXT, _PICTURE = object_with(text=_WORD), Shape(rules=(_image,))
+_WORDS = _content(text=_TEXT)
+_FUNCTION_CALL = object_with(name=_NAME, arguments=_STRING)
+_CALL = replace(
+    typed(
+        function=object_with(function=_FUNCTION_CALL),
+        custom=object_with(custom=object_with(name=_NAME, input=_STRING)),
+    ),
+    members={"id": _WORD},
+    required=("id", "type"),
+)
+_ANSWER = Shape(
+    members={
+        "content": _content(True, text=_TEXT, refusal=object_with(refusal=_WORD)),
+        "tool_calls": Shape(
+            list,
+            "an array of objects",
+            each=_CALL,
+            null=True,
+            rules=(_SAYS.not_empty("Expected minimum length 1."),),
+        ),
+    },
+    rules=(_says_nothing,),
+)
+_RESULT_CONTENT = _content(phrases=_ResultPiecePhrases(_REFERENCE), text=_TEXT, image_url=_PICTURE)
+_MESSAGE = Shape(
+    dict,
+    tag="role",
+    variants={
+        "system": object_with(content=_WORDS),
+        "assistant": _ANSWER,
+        "user": object_with(content=_content(text=_TEXT, image_url=_PICTURE, file=ANY)),
+        "function": object_with(name=_NAME, content=_WORDS),
+        "tool": object_with(tool_call_id=_WORD, content=_RESULT_CONTENT),
+        "developer": object_with(content=_WORDS),
+    },
+    closed=True,
+)
+_FUNCTION = Shape(
+    dict, members={"name": _WORD, "parameters": OBJECT, "strict": FLAG}, required=("name",)
+)
+_FORMS = Shape(
+    dict, variants={"text": ANY, "grammar": object_with(grammar=Shape(rules=(_grammar,)))}
+)
+_CUSTOM = Shape(
+    dict, members={"name": _WORD, "format": replace(_FORMS, closed=True)}, required=("name",)
+)
+_SCHEMA = Shape(dict, members={"name": _NAME, "schema": OBJECT, "strict": FLAG}, required=("name",))
+_RESPONSE_FORMAT = replace(
+    typed(json_object=ANY, json_schema=object_with(json_schema=_SCHEMA), text=ANY),
+    name="an object",
+    null=True,
+)
+_LIST = Shape(list, "an array of objects", null=True, rules=(_FILLED,))
+_COUNT = Shape(int, "an integer", null=True, rules=(_SAYS.bounds(1),))
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+_KNOWN = words_of(
+    """tool_choice stream_options temperature top_p stop presence_penalty frequency_penalty
+    logit_bias top_logprobs user seed function_call store metadata modalities audio prediction
+    service_tier verbosity web_search_options safety_identifier prompt_cache_key
+    prompt_cache_retention"""
+)
+BODY = Shape(
+    dict,
+    members={
+        "model": Shape(str, rules=(_named,)),
+        "tools": replace(
+            _LIST,
+            each=typed(
+                function=object_with(function=_FUNCTION), custom=object_with(custom=_CUSTOM)
+            ),
+        ),
+        "functions": replace(_LIST, each=_FUNCTION),
+        **dict.fromkeys(("stream", "parallel_tool_calls", "logprobs"), FLAG),
+        **dict.fromkeys(("max_completion_tokens", "max_tokens"), _COUNT),
+        "n": replace(_COUNT, rules=(_SAYS.bounds(1, 128),)),
+        "reasoning_effort": Shape(null=True, rules=(_SAYS.one_of(*_EFFORTS),)),
+        "response_format": _RESPONSE_FORMAT,
+        "messages": replace(_LIST, each=_MESSAGE),
+        **dict.fromkeys(_KNOWN, ANY),
+    },
+    required=("model", "messages"),
+    closed=True,
+)
+
+
+# What is about several members or messages.
+
+
+_REASONING = re.compile(r"(?:o\d|gpt-5)")
+"""How the names of models begin that reason."""
+
+
+def check(data: Mapping[str, Any]) -> None:
+    """Raise BadRequest, in OpenAI's own words, for the first thing wrong with a body but for its
+    tools."""
+    check_shape(data, BODY, _SAYS)
+    _check_companions(data)
+    _check_model(data)
+    _check_results(data["messages"])
+    _check_format(data.get("response_format") or {}, data["messages"])
+
+
+def _check_companions(data: Mapping[str, Any]) -> None:
+    """What is only allowed beside something else."""
+    tools = data.get("functions") if "functions" in data else data.get("tools")
+    for name, there, words in (
+        ("stream_options", data.get("stream"), "'stream' is enabled"),
+        ("parallel_tool_calls", tools, "'tools' are specified"),
+        ("function_call", "functions" in data, "'functions' are specified"),
+        ("top_logprobs", data.get("logprobs"), "'logprobs' is set to true"),
+    ):
+        if data.get(name) is not None and not there:
+            what = f"The '{name}' parameter" if name == "stream_options" else f"'{name}'"
+            raise _ASSUMED.refusal(f"{what} is only allowed when {words}.", param=name)
+
+
+def _check_model(data: Mapping[str, Any]) -> None:
+    """Models that reason know one name for the most tokens alone, and one temperature."""
+    if not _REASONING.match(data["model"]):
+        return
+    if data.get("max_tokens") is not None:
+        raise _MAX_TOKENS.refusal(
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+            "'max_completion_tokens' instead.",
+            param="max_tokens",
+            code="unsupported_parameter",
+        )
+    if data.get("temperature") not in (None, 1):
+        raise _ONLY_DEFAULT.refusal(
+            f"Unsupported value: 'temperature' does not support {data['temperature']} with "
+            "this model. Only the default (1) value is supported.",
+            param="temperature",
+            code="unsupported_value",
+        )
+
+
+def _check_results(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Every call has its result right behind it, every result its call before it."""
+    waiting: list[str] = []
+    for place, message in enumerate(messages):
+        if message["role"] == "tool":
+            _check_result(message["tool_call_id"], waiting, f"messages[{place}]")
+            waiting.remove(message["tool_call_id"])
+            continue
+        _check_answered(waiting)
+        if message["role"] == "assistant":
+            calls = () if message.get("function_call") else message.get("tool_calls") or ()
+            waiting = [call["id"] for call in calls]
+    _check_answered(waiting)
+
+
+def _check_answered(waiting: Sequence[str]) -> None:
+    if waiting:
+        raise _UNANSWERED.refusal(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding "
+            "to each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+            + ", ".join(waiting),
+            param="messages",
+        )
+
+
+def _check_result(call_id: str, waiting: Sequence[str], where: str) -> None:
+    if not waiting:
+        raise _NO_CALL.refusal(
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding "
+            "message with 'tool_calls'.",
+            param=f"{where}.role",
+        )
+    if call_id not in waiting:
+        raise _OTHER_CALL.refusal(
+            f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' of "
+            "previous message.",
+            param=f"{where}.tool_call_id",
+        )
+
+
+def _check_format(form: Mapping[str, Any], messages: Any) -> None:
+    if form.get("type") == "json_object" and "json" not in compact(messages).lower():
+        raise _SAY_JSON.refusal(
+            "'messages' must contain the word 'json' in some form, to use 'response_format' of "
+            "type 'json_object'.",
+            param="messages",
+        )
+    if form.get("type") == "json_schema" and (schema := form["json_schema"].get("schema")):
+        strict = form["json_schema"].get("strict") is True
+        check_format(limits.LIMITS, form["json_schema"]["name"], schema, strict, "response_format")
+
+
+def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
+    """Raise BadRequest for the first thing wrong with the `tools` of a body of the right shape, or
+    with the choice among them."""
+    legacy = "functions" in data
+    member = "functions" if legacy else "tools"
+    places = [
+        f"{member}[{place}]" if legacy else f"{member}[{place}].{entry['type']}"
+        for place, entry in enumerate(data.get(member) or ())
+    ]
+    check_tools(limits.LIMITS, tools, places, data["model"], member)
+    names = _chosen_function(data) if legacy else _chosen(data.get("tool_choice"), tools)
+    for name in names:
+        if not any(tool.name == name for tool in tools):
+            raise _ASSUMED.refusal(
+                f"Invalid value for 'tool_choice': function '{name}' is not in 'tools'.",
+                param="tool_choice",
+                code="invalid_value",
+            )
+
+
+def _chosen(choice: Any, tools: Sequence[Tool]) -> list[str]:
+    """The names that `tool_choice` holds."""
+    if choice is not None and not tools:
+        raise _ASSUMED.refusal(
+            "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
+        )
+    match choice:
+        case None | "auto" | "none" | "required":
+            return []
+        case {"type": "function", "function": {"name": str() as name}} | {
+            "type": "custom",
+            "custom": {"name": str() as name},
+        }:
+            return [name]
+        case {"type": "allowed_tools", "allowed_tools": {"mode": _, "tools": list() as allowed}}:
+            return list(map(_allowed_name, allowed))
+    text = choice if isinstance(choice, str) else compact(choice)
+    raise _SAYS.unsupported(text, "tool_choice", "none", "auto", "required")
+
+
+def _allowed_name(entry: Any) -> str:
+    match entry:
+        case {"function": {"name": str() as name}} | {"custom": {"name": str() as name}}:
+            return name
+    raise _SAYS.missing("tool_choice.allowed_tools.tools[].function.name", ANY)
+
+
+def _chosen_function(data: Mapping[str, Any]) -> list[str]:
+    """The name in the choice of the older dialect: none, auto, or one by its name."""
+    match data.get("function_call"):
+        case None | "auto" | "none":
+            return []
+        case {"name": str() as name}:
+            return [name]
+        case choice:
+            raise _SAYS.unsupported(choice, "function_call", "none", "auto")
+
 
 MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
 _STOP = {"calls": "tool_calls", "refusal": "content_filter"}
@@ -49,10 +421,10 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     dialect of functions), beside what the model reads.
     """
     data = object_of(body)
-    refuse.check(data)
+    check(data)
     today = _in_todays_words(data)
     tools = tuple(map(_tool, today.get("tools") or ()))
-    refuse.check_offer(data, tools)
+    check_offer(data, tools)
     request = model_request(READER, today, tools, _params(data), failures_in_text=True)
     input_tokens = tokens(compact([data["messages"], data.get("tools")]))
     return ParsedRequest(

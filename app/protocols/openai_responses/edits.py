@@ -1,4 +1,5 @@
 """Changes an answer of OpenAI Responses for a client: calls taken out, other arguments.
+How results and answers stand in the history of its requests is said here, too.
 
 A call is in five places: `output_item.added`, its arguments' deltas and their end,
 `output_item.done`, and the `output` of the response as its last event has it.
@@ -11,16 +12,18 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.protocols.answer_frames import (
+from app.core.messages import MessagePart
+from app.protocols.answer_edits import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     GapCloser,
     add_output,
 )
-from app.protocols.json_edits import Path, dumped
+from app.protocols.body_edits import HistoryForm, ResultEdit, say_result
 from app.protocols.openai_responses.decode import CALLS, ENDS
-from app.protocols.raw_json import Quoted
+from app.protocols.raw_json import Changes, Path, Quoted, dumped
+from app.protocols.request import Body
 
 _SAYS_AGAIN: Mapping[str, str] = {
     "response.function_call_arguments.done": "arguments",
@@ -331,3 +334,31 @@ def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None
 
 
 EDITOR = AnswerEditor(edit, keepalive, join)
+
+
+# The history of a request: results, and answers that are put back.
+
+
+def _write(item: Body, edit: ResultEdit) -> Changes:
+    return {("output",): dumped(say_result(edit))}
+
+
+def _make(call: MessagePart, answer: Sequence[Body]) -> Mapping[str, Any]:
+    kinds = {item.get("call_id"): item.get("type") for item in answer}
+    return {"type": f"{kinds.get(call.call_id, 'function_call')}_output", "call_id": call.call_id}
+
+
+def _id_of(item: Body) -> Path:
+    return ("call_id",)
+
+
+def _ask_freely(body: Body) -> Changes:
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        return {("tool_choice", "mode"): dumped("auto")}
+    if isinstance(choice, dict) or choice == "required":
+        return {("tool_choice",): dumped("auto")}
+    return {}
+
+
+HISTORY = HistoryForm("input", _write, _make, _id_of, ask_freely=_ask_freely)

@@ -6,7 +6,7 @@ https://platform.openai.com/docs/api-reference/responses/create
 from __future__ import annotations
 
 from app.protocols.limits import LACKS_EAGER, Limit, LimitTable, Match, SentTool, equal_names
-from app.protocols.openai_limits import (
+from app.protocols.openai_chat.limits import (
     SCHEMA_LIMITS,
     name_limits,
     names_of,

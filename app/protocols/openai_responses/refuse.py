@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.tools import Tool
-from app.protocols.facts import words_of
+from app.protocols import words_of
 from app.protocols.limits import (
     TWICE,
 )
-from app.protocols.openai_limits import (
+from app.protocols.openai_chat.limits import (
     FLAG,
     OBJECT,
     TEXT,

@@ -3,7 +3,7 @@
 `test_recipe` puts this folder into a copy of the program, below `app/protocols`.
 """
 
-from app.protocols.facts import Assessment, ParameterWords, ProtocolFacts
+from app.protocols import Assessment, ParameterWords, ProtocolFacts
 
 FACTS = ProtocolFacts(
     "Say",
