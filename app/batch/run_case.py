@@ -21,7 +21,7 @@ from app.core.session import Call, Session
 from app.core.settings import Settings
 from app.engine.engine import Engine
 from app.engine.export_session import read_bundle
-from app.exchange.session_json import write_session
+from app.exchange.bundle import write_session
 
 UNSOUND = frozenset(("malformed", "schema", "unknown_tool"))
 """What is wrong with a call by the model's own doing."""

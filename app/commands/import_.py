@@ -13,7 +13,7 @@ from app.commands.run import RemoteServer
 from app.core.errors import BadInput, PlaygroundError
 from app.engine.engine import Engine
 from app.engine.import_session import import_session
-from app.exchange.session_json import MAX_BYTES
+from app.exchange.bundle import MAX_BYTES
 from app.net.client import HttpClient
 from app.store.database import database_path, owner_of
 

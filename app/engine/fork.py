@@ -5,6 +5,9 @@ A fork of an agent's session begins with the agent's last request as it was sent
 the agent, and are not here: those whose results are recorded become mocks of these, the others are
 answered by the user, until the user says otherwise. Where the agent rewrote its history, what its
 last request had is what the fork goes on from (`history_of_request`).
+
+The same prompt goes to several models at once by a session for each, alike but for what its row
+names: new ones, or forks of one place of a session, which stays as it is.
 """
 
 from __future__ import annotations
@@ -38,8 +41,9 @@ from app.core.events import (
 from app.core.fork_copy import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
 from app.core.reducer import apply
 from app.core.session import Call, Prompt, Session, Turn
-from app.core.settings import Profile, Settings
+from app.core.settings import Profile, Settings, model_of
 from app.core.tools import Tool
+from app.engine import manage_sessions
 from app.engine.decisions import DecisionRequest, decision_event
 from app.engine.engine import Engine
 from app.engine.import_session import batch_of, harmless
@@ -53,9 +57,11 @@ from app.executors.executor import PLACE
 from app.protocols.registry import REQUEST_READERS
 from app.protocols.request import RequestNotes
 from app.protocols.request_changes import tool_names
+from app.render.filters import clip
+from app.render.view import model_names
 from app.schema.validate import check_call
 from app.store.log import Log
-from app.store.writes import WriteBatch
+from app.store.writes import WriteBatch, title_of
 
 LOOK_S = 10.0
 """How long a call that is open again may take until it can be decided."""
@@ -523,3 +529,97 @@ async def history_of_request(log: Log, session: Session, now_ms: int) -> Request
 def as_logged(events: Sequence[Event], seq: int, at_ms: int) -> list[Logged]:
     """`events` behind event `seq`."""
     return [Logged(seq + nth, at_ms, event) for nth, event in enumerate(events, 1)]
+
+
+# The same prompt to several models ----------------------------------------------------------------
+
+Row = Mapping[str, Any]
+"""What of the settings is another for one of the sessions, in the words of docs/contract.md."""
+
+
+async def ask_in_new_sessions(
+    engine: Engine, text: str, rows: Sequence[Row], base: Settings
+) -> list[str]:
+    """A new session for each of `rows`, on the settings of `base`, and `text` to all at once; their
+    ids. What is refused makes none: BadInput, Refused."""
+    if not text.strip():
+        raise Refused("A prompt needs some text; write what all of them are asked.")
+    wanted = await _settings(engine, rows, base)
+    ids = [
+        await engine.sessions.create(settings, title)
+        for settings, title in zip(wanted, titles_for(wanted, text), strict=True)
+    ]
+    await asyncio.gather(*(engine.runner.prompt(session_id, text) for session_id in ids))
+    return await _together(engine, ids, text)
+
+
+async def ask_in_forks(
+    engine: Engine, session_id: str, place: ForkPlace, text: str, rows: Sequence[Row]
+) -> list[str]:
+    """A fork at `place` for each of `rows`, each with `text` as its next prompt; their ids.
+
+    What is refused makes none: NotFound, BadInput, Refused, Conflict.
+    """
+    async with engine.sessions.holding(session_id) as live:
+        base = settings_at(live.session, place)
+        if not place.prompt and live.session.state not in ("idle", "failed", "interrupted"):
+            raise Conflict(
+                "This session has not come to an end; ask its last prompt again instead, "
+                "or wait until it is done."
+            )
+    titles = titles_for(await _settings(engine, rows, base), text)
+
+    async def forked(row: Row, title: str) -> str:
+        def change(_: Settings) -> Row:
+            return row
+
+        return await fork(engine, session_id, place, change=change, text=text, title=title)
+
+    forks = (forked(row, title) for row, title in zip(rows, titles, strict=True))
+    outcomes = await asyncio.gather(*forks, return_exceptions=True)
+    if failed := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
+        for outcome in outcomes:
+            if isinstance(outcome, str):
+                await engine.runner.delete(outcome)
+        raise failed[0]
+    return await _together(
+        engine, [outcome for outcome in outcomes if isinstance(outcome, str)], text
+    )
+
+
+async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
+    """One tag on all of them, by which the list finds them together."""
+    title = engine.keys.redactor().redact_text(title_of(text))  # masked first, and cut after
+    printable = "".join(character for character in title if character.isprintable())
+    for session_id in ids if len(ids) > 1 else ():
+        await manage_sessions.tag(
+            engine, session_id, [clip(f"asked: {printable}", manage_sessions.LONGEST_TAG)]
+        )
+    return ids
+
+
+def settings_at(session: Session, place: ForkPlace) -> Settings:
+    """Those that held where `place` is."""
+    seq = before_prompt(session, place.prompt) if place.prompt else session.seq
+    held = [settings for at, settings in session.settings_at if at <= seq]
+    if not held:
+        raise Refused("A fork takes over at least the session's settings.")
+    return held[-1]
+
+
+async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list[Settings]:
+    """Each row's, on `base`; BadInput names the row that is wrong."""
+    all_settings = []
+    for number, row in enumerate(rows, 1):
+        try:
+            all_settings.append(await settings_from(engine, row, base))
+        except PlaygroundError as error:
+            raise BadInput(f"Model {number}: {error}") from error
+    return all_settings
+
+
+def titles_for(all_settings: Sequence[Settings], text: str) -> list[str]:
+    """Which model each is, or by which profile it is asked where that is what tells it from the
+    others, and what it was asked."""
+    called = model_names([(model_of(settings), settings.profile.name) for settings in all_settings])
+    return [f"{name[:80]}: {title_of(text)}" for name in called]

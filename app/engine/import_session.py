@@ -20,7 +20,7 @@ from app.engine.engine import Engine
 from app.engine.sessions import new_id
 from app.engine.settings import sound_params, unnamed_profile
 from app.exchange import html
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle, read_session
 from app.exchange.parsers import Unreadable
 from app.exchange.requests_import import (
     ImportedRequest,
@@ -28,7 +28,6 @@ from app.exchange.requests_import import (
     read_requests,
     session_from_request,
 )
-from app.exchange.session_json import read_session
 from app.exchange.session_redaction import redact_session
 from app.protocols.parameters import THINKING
 from app.protocols.request import text_of

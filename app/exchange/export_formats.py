@@ -13,9 +13,8 @@ from app.exchange import (
     replay_test,
     requests_export,
     sdk_script,
-    session_json,
 )
-from app.exchange.bundle import ExportFile, SessionBundle
+from app.exchange.bundle import ExportFile, SessionBundle, write_session
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ EXPORTS: Mapping[str, ExportFormat] = {
     "jsonl": ExportFormat(
         "JSON Lines",
         "The whole session, to be imported into a playground.",
-        session_json.write_session,
+        write_session,
     ),
     "markdown": ExportFormat(
         "Markdown", "To be read: prompts, answers, calls and who decided them.", markdown.write

@@ -24,8 +24,14 @@ from markupsafe import Markup
 
 from app.core.errors import BadInput
 from app.core.events import RequestSent
-from app.exchange import session_json
-from app.exchange.bundle import ExportFile, PageAssets, SessionBundle, file_name
+from app.exchange.bundle import (
+    MAX_BYTES,
+    ExportFile,
+    PageAssets,
+    SessionBundle,
+    file_name,
+    write_session,
+)
 from app.render.blocks import ancestors, block
 from app.render.call_status import call_block
 from app.render.replay import Fixed, Player, replay
@@ -73,7 +79,7 @@ def write(bundle: SessionBundle) -> ExportFile:
         policy=_policy(look.styles, look.script),
         styles=Markup(look.styles),
         script=Markup(look.script),
-        lines=_compress(session_json.write_session(bundle).data),
+        lines=_compress(write_session(bundle).data),
     )
     name = file_name(bundle.title, "html")
     notes = [_BESIDE] if bundle.beside else []
@@ -139,10 +145,10 @@ def lines_of(page: bytes) -> bytes:
     try:
         packed = base64.b64decode(rest.partition(b"<")[0], validate=True)
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
-        data = unpacking.decompress(packed, session_json.MAX_BYTES + 1)
+        data = unpacking.decompress(packed, MAX_BYTES + 1)
     except (binascii.Error, lzma.LZMAError):
         raise BadInput("The session in this shared page is damaged; share it again.") from None
-    if not unpacking.eof and len(data) <= session_json.MAX_BYTES:
+    if not unpacking.eof and len(data) <= MAX_BYTES:
         raise BadInput("The session in this shared page is cut off; share it again.")
     return data
 
@@ -155,7 +161,7 @@ def is_page(data: bytes) -> bool:
 
 def _compress(lines: bytes) -> str:
     """For who imports the page again; what would be too large for that is left out."""
-    if len(lines) > session_json.MAX_BYTES:
+    if len(lines) > MAX_BYTES:
         return ""
     return base64.b64encode(lzma.compress(lines, preset=2)).decode("ascii")
 

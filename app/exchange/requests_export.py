@@ -25,6 +25,7 @@ from app.core.session import Session, Turn
 from app.core.settings import Profile, Protocol
 from app.exchange.bundle import (
     DEFAULT_BASE,
+    HEADER_NAME,
     ExportFile,
     Recording,
     SessionBundle,
@@ -49,9 +50,6 @@ _PACKAGE_PATHS: Mapping[str, str] = {"gemini": r"/(?P<version>v\d\w*)(?P<owner>/
 _KEY = re.compile(r"(?:Bearer )?\$(\w+)")
 _KEY_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""A token of RFC 9110, section 5.6.2."""
-
 _OF_THE_CONNECTION = {
     *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive"),
     *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),

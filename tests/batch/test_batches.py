@@ -26,7 +26,7 @@ from app.evaluation.results import RunResult
 from app.evaluation.spec import Spec
 from app.evaluation.spec_reader import read_spec, spec_from_data
 from app.exchange.batch_export import write as write_test
-from app.exchange.session_json import read_session
+from app.exchange.bundle import read_session
 from app.store.batches import run_rows
 from tests.engine.boundary import Boundary
 from tests.engine.running import events_of, running

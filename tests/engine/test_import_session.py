@@ -38,8 +38,7 @@ from app.engine.import_session import import_session
 from app.engine.manage_sessions import purge
 from app.engine.verify import Difference, verify
 from app.exchange import html
-from app.exchange.bundle import SessionBundle
-from app.exchange.session_json import write_session
+from app.exchange.bundle import SessionBundle, write_session
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.factories import settings as made

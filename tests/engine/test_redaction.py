@@ -34,7 +34,7 @@ from app.engine.redaction import redact_event
 from app.engine.sessions import SessionStore
 from app.engine.tool_runs import ProgressSaver
 from app.engine.verify import Difference, verify
-from app.exchange.session_json import write_session
+from app.exchange.bundle import write_session
 from app.executors.executor import Invocation
 from app.secrets.redaction import Redactor
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running

@@ -20,7 +20,7 @@ from app.core.reducer import fold
 from app.core.serialization import to_row
 from app.core.tools import Content, ToolResult
 from app.engine.export_session import look
-from app.exchange import html, session_json
+from app.exchange import html
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.session_redaction import omit
 from tests.factories import Log
@@ -154,7 +154,7 @@ def test_what_a_page_bears_is_unpacked_as_far_as_a_file_may_be_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     page = f'<script type="text/plain" id="lines">{packed(b" " * 100_000)}</script>'.encode()
-    monkeypatch.setattr(session_json, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(html, "MAX_BYTES", 1_000)
     assert len(html.lines_of(page)) == 1_001
 
 

@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 from app.core.errors import BadInput
 from app.core.events import Event, PromptAdded, SessionForked, SettingsChanged
 from app.core.reducer import fold
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.exchange.session_json import MAX_BYTES, read_session, write_session
+from app.exchange.bundle import (
+    MAX_BYTES,
+    RecordedChunk,
+    Recording,
+    SessionBundle,
+    read_session,
+    write_session,
+)
 from tests.core.test_messages import stories
 from tests.factories import Log, turn_with_calls
 from tests.playbook import logged

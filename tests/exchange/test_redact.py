@@ -33,9 +33,8 @@ from app.core.events import (
 from app.core.settings import Profile
 from app.core.tools import Content, Tool, ToolResult
 from app.engine.export_session import is_private, look, redact_bundle
-from app.exchange.bundle import ExportFile, RecordedChunk, Recording, SessionBundle
+from app.exchange.bundle import ExportFile, RecordedChunk, Recording, SessionBundle, read_session
 from app.exchange.export_formats import EXPORTS
-from app.exchange.session_json import read_session
 from app.exchange.session_redaction import redact_session
 from app.protocols.registry import CODECS
 from tests.factories import Log

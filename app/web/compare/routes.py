@@ -19,8 +19,7 @@ from app.core.errors import BadInput
 from app.core.session import Prompt
 from app.core.session_diff import Alignment, Side, align, in_common, side
 from app.core.settings import Profile, Settings
-from app.engine.ask_models import ask_in_forks, ask_in_new_sessions, settings_at
-from app.engine.fork import ForkPlace
+from app.engine.fork import ForkPlace, ask_in_forks, ask_in_new_sessions, settings_at
 from app.engine.preview import WIRES
 from app.engine.settings import settings_from
 from app.render.paging import Shown, shown_from

@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.exchange.bundle import SessionBundle
+from app.exchange.bundle import SessionBundle, write_session
 from app.exchange.export_formats import EXPORTS
-from app.exchange.session_json import write_session
 from tests.exchange.test_agents import CLAUDE_CODE
 from tests.factories import Log
 from tests.factories import settings as made
