@@ -50,7 +50,7 @@ from app.core.events import (
 from app.core.rules import Rule
 from app.core.serialization import to_data
 from app.core.settings import Settings
-from app.core.tools import Content, Tool, ToolResult
+from app.core.tools import Tool, ToolResult
 from app.net.keys import origin
 from app.protocols.base import TOKENS, SideText
 from app.protocols.decoder import PROSE
@@ -117,12 +117,10 @@ def redact_event(event: Event, redactor: Redactor) -> Event:
 
 
 def _masked_result(result: ToolResult, redactor: Redactor) -> ToolResult:
-    content = tuple(_masked_content(piece, redactor) for piece in result.content)
+    content = tuple(
+        replace(piece, text=redactor.redact_text(piece.text)) for piece in result.content
+    )
     return replace(result, content=content, form=redactor.redact_data(result.form))
-
-
-def _masked_content(piece: Content, redactor: Redactor) -> Content:
-    return replace(piece, text=redactor.redact_text(piece.text))
 
 
 _QUERY_MEMBER = re.compile("[?&;]([^=&;]*)=")

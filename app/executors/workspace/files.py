@@ -259,7 +259,7 @@ def write_file(history: History, path: str, content: str, by: str, at_ms: int) -
     if before is None:
         count = content.count("\n") + (not content.endswith("\n") and bool(content))
         return f"Made {path}, {count:,} {'line' if count == 1 else 'lines'}."
-    return f"Replaced {path}.\n{diff(_lenient(before), content)}"
+    return f"Replaced {path}.\n{diff(before.decode('utf-8', 'replace'), content)}"
 
 
 def edit_file(
@@ -334,10 +334,6 @@ def _bytes(path: str, text: str) -> bytes:
     if len(data) > MAX_FILE:
         raise WorkspaceError("E8", f"{path} would have {len(data):,} bytes; at most {MAX_FILE:,}.")
     return data
-
-
-def _lenient(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 # -- list_files and search_files
