@@ -7,9 +7,9 @@ from pathlib import Path
 
 from app.commands.sockets import bind_socket, ended_by_signals, port_of, run_loop, serve, server
 from app.core.errors import BadInput
-from app.simulator import CODING_AGENT, coding
+from app.simulator import CODING_AGENT
 from app.simulator.app import ENDS, simulator_app
-from app.simulator.scenario import Script, script
+from app.simulator.scenario import CodingAgent, Script, script
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def main(arguments: argparse.Namespace) -> int:
 def load_scenario(given: str) -> Script:
     """The scenario in a file, or the one of this name; a file of the same name goes first."""
     if given == CODING_AGENT and not Path(given).exists():
-        return coding.CodingAgent()
+        return CodingAgent()
     try:
         text = Path(given).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

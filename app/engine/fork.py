@@ -1,5 +1,5 @@
 """Forks: a new session from the beginning of another, with what a user changed. What is taken
-over is for core/fork_copy to say; what comes of it goes through the runner's own doors.
+over is for core/reducer to say; what comes of it goes through the runner's own doors.
 
 A fork of an agent's session begins with the agent's last request as it was sent. Its tools ran at
 the agent, and are not here: those whose results are recorded become mocks of these, the others are
@@ -38,8 +38,7 @@ from app.core.events import (
     SettingsChanged,
     Warned,
 )
-from app.core.fork_copy import Cut, at_call, before_prompt, before_turn, begun, cut, theirs
-from app.core.reducer import apply
+from app.core.reducer import Cut, apply, at_call, before_prompt, before_turn, begun, cut, theirs
 from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import Profile, Settings, model_of
 from app.core.tools import Tool
@@ -55,8 +54,7 @@ from app.exchange.parsers import Unreadable
 from app.exchange.requests_import import ImportedRequest, ImportedSession, add_items, add_recorded
 from app.executors.executor import PLACE
 from app.protocols.registry import REQUEST_READERS
-from app.protocols.request import RequestNotes
-from app.protocols.request_changes import tool_names
+from app.protocols.request import RequestNotes, tool_names
 from app.render.filters import clip
 from app.render.view import model_names
 from app.schema.validate import check_call

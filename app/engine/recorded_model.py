@@ -6,8 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from app.core.errors import BadInput, Conflict
-from app.core.fork_copy import theirs
-from app.core.reducer import fold
+from app.core.reducer import fold, theirs
 from app.core.session import Prompt, Session, Turn
 from app.core.settings import RECORDING_URL, Profile
 from app.engine.engine import Engine

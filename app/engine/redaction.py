@@ -54,7 +54,7 @@ from app.core.tools import Tool, ToolResult
 from app.net.keys import origin
 from app.protocols.base import TOKENS, SideText
 from app.protocols.decoder import PROSE
-from app.protocols.frame_spans import (
+from app.protocols.framing import (
     TEXT_MEMBERS,
     Stars,
     StringSpan,

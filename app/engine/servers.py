@@ -20,8 +20,7 @@ from app.core.tools import Tool
 from app.executors.mcp.connection import ListedTool, legal_name
 from app.executors.mcp.executor import Mcp
 from app.net.keys import origin
-from app.schema.tool_config import HEADER
-from app.schema.validate import check_tool
+from app.schema.validate import HEADER, check_tool
 from app.secrets.redaction import Redactor
 from app.store.library import Library
 

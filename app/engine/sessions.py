@@ -47,8 +47,7 @@ from app.core.events import (
     Source,
     Tapped,
 )
-from app.core.fork_copy import Cut
-from app.core.reducer import apply, fold
+from app.core.reducer import Cut, apply, fold
 from app.core.session import Session
 from app.core.settings import Settings
 from app.engine.memory import LARGE_TEXT, give_back_free_memory

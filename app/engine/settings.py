@@ -30,8 +30,7 @@ from app.engine.redaction import check_address, check_settings
 from app.net.keys import check_key_name, origin, provider_keys
 from app.protocols.parameters import check_params
 from app.protocols.registry import CODECS, FACTS, codec
-from app.schema.tool_config import HEADER
-from app.schema.validate import check_tool
+from app.schema.validate import HEADER, check_tool
 from app.secrets.names import may_name_secret
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from app.exchange.parsers import Unreadable, json_value, yaml_value
 from app.schema import schema_checks
 from app.schema.schema_checks import is_number, pointer
 from app.schema.strict_json import kind_of
-from app.schema.tool_config import CONFIGS
-from app.schema.validate import check_tool
+from app.schema.validate import CONFIGS, check_tool
 from app.secrets.detection import certain_spans
 from app.secrets.names import is_opaque, is_secret
 

@@ -21,7 +21,7 @@ from app.exchange.tool_entry import (
     note_left_out,
     string_members,
 )
-from app.schema.tool_config import HEADER
+from app.schema.validate import HEADER
 from app.secrets.config_secrets import Variables, secrets_in, variable
 
 MOST_REPLACED = 200

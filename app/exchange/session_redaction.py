@@ -35,7 +35,7 @@ from app.core.reducer import fold
 from app.core.serialization import with_texts
 from app.core.tools import Content, ToolResult
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.protocols.frame_spans import Delta, star_deltas
+from app.protocols.framing import Delta, star_deltas
 from app.secrets.detection import certain_spans, decoded_texts, header_spans, secret_spans
 from app.secrets.forms import Span, merge_spans, replace_with_stars
 from app.secrets.names import is_long_opaque

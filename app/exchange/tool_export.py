@@ -21,7 +21,7 @@ from app.protocols.raw_json import Quoted, parse_json
 from app.protocols.registry import CODECS, REQUEST_READERS
 from app.protocols.request import AnswerMessage, RequestNotes
 from app.render.filters import pretty
-from app.schema.tool_config import WITH_BODY
+from app.schema.validate import WITH_BODY
 
 # -- HTTP tools as an OpenAPI 3.1 document, https://spec.openapis.org/oas/v3.1.0 ---------------
 

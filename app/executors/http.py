@@ -43,7 +43,7 @@ from app.executors.executor import (
 from app.net.addresses import Resolve, resolve_host
 from app.net.client import NetworkError
 from app.net.keys import Keys, origin
-from app.schema.tool_config import URL_PLACE, WITH_BODY
+from app.schema.validate import URL_PLACE, WITH_BODY
 from app.secrets.redaction import Redactor
 
 if TYPE_CHECKING:

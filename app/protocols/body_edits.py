@@ -23,6 +23,7 @@ from app.protocols.encoder import Notes, error_text
 from app.protocols.raw_json import DECODER, Changes, Path, Quoted, change_json, dumped, parse_json
 from app.protocols.registry import HISTORIES, REQUEST_READERS
 from app.protocols.request import (
+    MARK,
     AnswerMessage,
     Body,
     Position,
@@ -32,8 +33,6 @@ from app.protocols.request import (
     ResultMessage,
     dicts,
 )
-
-MARK = "cache_control"
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ from app.protocols.errors import (
     not_api_sentence,
     read_error,
 )
-from app.protocols.frame_spans import texts_of
-from app.protocols.framing import Frame, Framer
+from app.protocols.framing import Frame, Framer, texts_of
 from app.protocols.raw_json import joined, parse_json, whole_characters
 
 # Builds the events of a response and keeps the grammar of docs/laws.md, whatever decoders ask for.

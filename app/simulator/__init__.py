@@ -5,5 +5,5 @@ SOCKET = "playground.socket"
 hands over for faults below HTTP (`fault_transport`)."""
 
 CODING_AGENT = "coding-agent"
-"""The scenario of `coding`, and the model that plays it; named here, for the first page names it
+"""The scenario `CodingAgent`, and the model that plays it; named here, for the first page names it
 and loads no simulator."""

@@ -29,11 +29,11 @@ from app.protocols.server import (
     OutgoingFrame,
     ProviderServer,
 )
-from app.simulator import CODING_AGENT, coding, recorded
+from app.simulator import CODING_AGENT, recorded
 from app.simulator.fault_transport import Canned, RawResponse, can, in_pieces
 from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, meaningless, without_fault
 from app.simulator.model import reply as model_reply
-from app.simulator.scenario import Script
+from app.simulator.scenario import CodingAgent, Script
 
 ENDS: tuple[ProviderServer, ...] = tuple(registry.ENDS.values())
 
@@ -85,7 +85,7 @@ async def _front(request: Request) -> Response:
 
 def _script_of(model: str) -> Script | None:
     """Who answers where a request names a model that plays a scenario."""
-    return coding.CodingAgent() if model == CODING_AGENT else None
+    return CodingAgent() if model == CODING_AGENT else None
 
 
 @dataclass

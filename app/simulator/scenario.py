@@ -9,19 +9,26 @@ or several, of which the first that fits a conversation is played:
 
 `arguments` is an object, or a string that goes out as it stands. `stop_reason` is `stop`, `calls`,
 `length`, `refusal` or a provider's own word; without it the turn ends as its content says.
+`CodingAgent` is a script without a file.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from app.core.errors import BadInput
 from app.core.messages import ModelRequest
+from app.core.tools import Tool
+from app.protocols import words_of
 from app.protocols.server import ModelReply, ReplyBlock, call
 from app.simulator.faults import Injected, by_name
+from app.simulator.model import history_of
+from app.simulator.plan import finds, fitted, mapping, type_of, words
 
 _OVER = "The scenario is over: it has no turn {number}. Start a new session to play it again."
 
@@ -189,3 +196,224 @@ def _only(data: Mapping[str, Any], where: str, known: tuple[str, ...]) -> None:
 
 def _wrong(where: str, wanted: str) -> BadInput:
     return BadInput(f"{where or '/'}: this must be {wanted}. Fix the scenario and try again.")
+
+
+# The scenario of a coding agent: it reads the file that the prompt names, edits it, and ends. It
+# works with whatever tools the agent brings, known by their parameters: a path and a text to
+# replace by another, a patch, or a shell. What it is not asked of an agent (a title, a prompt
+# without a file) is left to the simulator's own model.
+
+_PATH = words_of("path filepath file filename target")
+_OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
+_COMMAND = words_of("command cmd script")
+_READING = words_of("read view open cat show")
+_OTHER = words_of("image images directory folder many notebook resource background")
+_SHELLS = words_of("bash shell exec run terminal sh execute")
+_PATCH = words_of("patch input diff")
+_QUOTED = r"[\"'“”‘’`]([^\"'“”‘’`]+)[\"'“”‘’`]"
+_CHANGE = re.compile(
+    rf"\b(?:replace|change|rename|correct|turn)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}\s+"
+    rf"(?:with|by|to|into)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}"
+    r"|\b(?:replace|change|rename|correct|turn)\s+(\S+)\s+(?:with|by|to|into)\s+([\w-]+)",
+    re.I,
+)
+_NUMBERED = re.compile(r"^\s*\d+(?:\t|→|: |\| ?)")
+_FOLDER = re.compile(r"(?:working directory|<cwd>|\bcwd)\W{0,4}(/[^\s<]*)", re.I)
+
+
+@dataclass(frozen=True)
+class CodingAgent:
+    """Turns by what was done since the prompt: a reading call, an editing call, the end."""
+
+    def turn(self, request: ModelRequest) -> ScenarioTurn | None:
+        """None where this is no request of an agent at work."""
+        past = history_of(request.messages)
+        prompt = _unquote(past.prompt)
+        files = [find.text for find in finds(prompt) if find.kind == "path"]
+        hands = _Hands.of(request)
+        if hands is None or not files or request.choice.mode == "none":
+            return None
+        file, count = files[0], len(past.calls_made)
+        wanted = _change(prompt)
+        failed = next((answered for answered in past.results if answered.result.is_error), None)
+        if failed is not None:
+            return _closing_turn(f"That did not work: {failed.text.strip()[:300]}")
+        if count == 0:
+            return _calling(f"I'll read {file}.", hands.read(file))
+        change = _Change.of(past.results[0].text if past.results else "", wanted)
+        if change is None:
+            return _closing_turn(f"I read {file}, and found nothing in it to replace.")
+        if count == 1:
+            return _calling(f"Now I'll edit {file}.", hands.edit(file, change))
+        return _closing_turn(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
+
+
+def _unquote(prompt: str) -> str:
+    """`prompt` without the marks that an agent puts around the whole of it."""
+    bare = prompt.strip()
+    return bare[1:-1] if len(bare) > 1 and bare[0] == bare[-1] == '"' else bare
+
+
+def _closing_turn(text: str) -> ScenarioTurn:
+    return ScenarioTurn(ModelReply((ReplyBlock("text", text),)))
+
+
+def _calling(text: str, block: ReplyBlock) -> ScenarioTurn:
+    return ScenarioTurn(ModelReply((ReplyBlock("text", text), block), "calls"))
+
+
+def _change(prompt: str) -> tuple[str, str] | None:
+    """What is to become what, where the prompt says so."""
+    match = _CHANGE.search(prompt)
+    if match is None:
+        return None
+    return (match[1], match[2]) if match[1] else (match[3], match[4])
+
+
+@dataclass(frozen=True)
+class _Change:
+    """`old` becomes `new`; `lines` are the whole lines it stands in, `count` how often it does."""
+
+    old: str
+    new: str
+    lines: tuple[str, ...]
+    count: int
+
+    @classmethod
+    def of(cls, read: str, wanted: tuple[str, str] | None) -> _Change | None:
+        """The change in what a tool read; without one that is wanted, of the first line."""
+        lines = list(_content(read))
+        if wanted is None:
+            first = next((line for line in lines if line.strip()), "")
+            return cls(first, f"{first} (edited)", (first,), 1) if first else None
+        old, new = wanted
+        hit = tuple(line for line in lines if old in line)
+        return cls(old, new, hit, sum(line.count(old) for line in hit)) if hit else None
+
+
+def _content(read: str) -> Iterator[str]:
+    """The lines of a file, without numbers, and without what a tool puts around them."""
+    _, marked, behind = read.partition("\nOutput:\n")  # as a shell of Codex tells it
+    inside = re.search(r"<content>\n(.*?)\n?</content>", read, re.S)
+    text = inside[1] if inside else behind if marked else read
+    lines = text.splitlines()
+    numbered = any(_NUMBERED.match(line) for line in lines[:1])
+    for line in lines:
+        if numbered and not _NUMBERED.match(line):
+            continue
+        yield _NUMBERED.sub("", line, count=1) if numbered else line
+
+
+@dataclass(frozen=True)
+class _Hands:
+    """The tools that read and edit, each with the parameters that matter by what they are for."""
+
+    reading: tuple[Tool, Mapping[str, str]]
+    editing: tuple[Tool, Mapping[str, str]]
+    folder: str
+    patches: bool
+
+    @classmethod
+    def of(cls, request: ModelRequest) -> _Hands | None:
+        tools = [(tool, _roles(tool)) for tool in request.offered]
+        shell = _first(tools, lambda name, has: "command" in has and bool(_SHELLS & name))
+        reading = _first(tools, _reads) or shell
+        editing = (
+            _first(tools, lambda name, has: {"path", "old", "new"} <= has)
+            or _first(tools, lambda name, has: "patch" in name and "patch" in has)
+            or shell
+        )
+        if reading is None or editing is None:
+            return None
+        everything = request.system + "".join(p.text for m in request.messages for p in m.parts)
+        folder = _FOLDER.search(everything)
+        return cls(reading, editing, folder[1] if folder else "", "apply_patch" in everything)
+
+    def read(self, file: str) -> ReplyBlock:
+        tool, roles = self.reading
+        if "path" in roles:
+            return _tool_call(tool, {roles["path"]: self.path(tool, roles, file)})
+        return _tool_call(tool, _command(tool, roles, f"cat {shlex.quote(file)}"))
+
+    def edit(self, file: str, change: _Change) -> ReplyBlock:
+        tool, roles = self.editing
+        if "old" in roles:
+            old, new, every = change.old, change.new, change.count > 1
+            given: dict[str, Any] = {roles["path"]: self.path(tool, roles, file)}
+            if every and "all" in roles:
+                given |= {roles["all"]: True}
+            elif every:
+                old = change.lines[0]
+                new = old.replace(change.old, change.new)
+            return _tool_call(tool, given | {roles["old"]: old, roles["new"]: new})
+        if "patch" in roles and "patch" in words(tool.name):
+            return _tool_call(tool, {roles["patch"]: _patch(file, change)})
+        line = _sed(file, change)
+        if self.patches:
+            line = f"apply_patch <<'EOF'\n{_patch(file, change)}EOF"
+        return _tool_call(tool, _command(tool, roles, line))
+
+    def path(self, tool: Tool, roles: Mapping[str, str], file: str) -> str:
+        """`file` as the tool wants it: some take a whole path alone."""
+        schema = mapping(mapping(tool.parameters.get("properties")).get(roles["path"]))
+        absolute = "absolute" in str(schema.get("description", "")).lower()
+        if absolute and self.folder and not file.startswith("/"):
+            return f"{self.folder.rstrip('/')}/{file}"
+        return file
+
+
+def _reads(name: set[str], has: Collection[str]) -> bool:
+    return "path" in has and bool(_READING & name) and not _OTHER & name
+
+
+def _first(
+    tools: Sequence[tuple[Tool, Mapping[str, str]]], fits: Any
+) -> tuple[Tool, Mapping[str, str]] | None:
+    return next(
+        ((tool, roles) for tool, roles in tools if fits(set(words(tool.name)), roles.keys())), None
+    )
+
+
+def _roles(tool: Tool) -> dict[str, str]:
+    """role -> the parameter that has it, known by its name."""
+    roles: dict[str, str] = {}
+    for name, schema in mapping(tool.parameters.get("properties")).items():
+        name_words, kind = set(words(name)), type_of(mapping(schema))
+        if kind == "boolean" and name_words & words_of("all every multiple"):
+            roles.setdefault("all", name)
+        if kind == "string" or (kind == "array" and name_words & _COMMAND):
+            for role, known in (
+                ("old", _OLD),
+                ("new", _NEW),
+                ("path", _PATH),
+                ("command", _COMMAND),
+                ("patch", _PATCH),
+            ):
+                if name_words & known and name not in roles.values():
+                    roles.setdefault(role, name)
+    return roles
+
+
+def _tool_call(tool: Tool, given: Mapping[str, Any]) -> ReplyBlock:
+    """A call with these arguments; whatever must be there besides is as the schema says."""
+    return call(tool.name, fitted(tool, given))
+
+
+def _command(tool: Tool, roles: Mapping[str, str], line: str) -> dict[str, Any]:
+    """A shell takes a line, or the words of a command."""
+    name = roles["command"]
+    schema = mapping(mapping(tool.parameters.get("properties")).get(name))
+    return {name: ["bash", "-lc", line] if type_of(schema) == "array" else line}
+
+
+def _patch(file: str, change: _Change) -> str:
+    hunks = "".join(
+        f"@@\n-{line}\n+{line.replace(change.old, change.new)}\n" for line in change.lines
+    )
+    return f"*** Begin Patch\n*** Update File: {file}\n{hunks}*** End Patch\n"
+
+
+def _sed(file: str, change: _Change) -> str:
+    old = re.sub(r"([\\/.*\[\]^$])", r"\\\1", change.old)
+    new = re.sub(r"([\\/&])", r"\\\1", change.new)
+    return f"sed -i {shlex.quote(f's/{old}/{new}/g')} {shlex.quote(file)}"

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
-from app.core.fork_copy import Spot, spot
+from app.core.reducer import Spot, spot
 from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
 from app.engine.decisions import DecisionRequest

@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from app.commands.simulate import load_scenario
-from app.simulator.coding import CodingAgent
-from app.simulator.scenario import Scenario, ScenarioChoices
+from app.simulator.scenario import CodingAgent, Scenario, ScenarioChoices
 from tests.commands.conftest import Typed
 from tests.served import END_S, NO_TLS, ROOT, command, environment
 

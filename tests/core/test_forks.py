@@ -27,10 +27,20 @@ from app.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from app.core.fork_copy import Cut, Spot, at_call, before_prompt, before_turn, begun, cut, spot
 from app.core.limits import busy_ms
 from app.core.messages import model_request
-from app.core.reducer import apply, fold
+from app.core.reducer import (
+    Cut,
+    Spot,
+    apply,
+    at_call,
+    before_prompt,
+    before_turn,
+    begun,
+    cut,
+    fold,
+    spot,
+)
 from app.core.session import Session
 from app.core.tools import text_result
 from tests.factories import DIGEST, Log, turn_with_calls

@@ -10,8 +10,7 @@ import pytest
 
 from app.core import session_diff as module
 from app.core.events import Logged, PromptAdded, RequestSent, SessionForked
-from app.core.fork_copy import cut
-from app.core.reducer import fold
+from app.core.reducer import cut, fold
 from app.core.session_diff import (
     Alignment,
     Counts,

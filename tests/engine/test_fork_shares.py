@@ -12,7 +12,7 @@ import pytest
 
 from app.core.decide import SendRequest, next_commands
 from app.core.events import RequestSent
-from app.core.fork_copy import begun, cut
+from app.core.reducer import begun, cut
 from app.core.session import Session
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine

@@ -11,7 +11,7 @@ import pytest
 from app.core.events import PartDelta, PartEnded, PartStarted
 from app.engine import redaction
 from app.engine.redaction import StreamRedactor
-from app.protocols.frame_spans import Span, StringSpan, bytes_of
+from app.protocols.framing import Span, StringSpan, bytes_of
 from app.secrets.redaction import Redactor
 
 SECRET = "sk-canary/0f1e2d+3c4b5a69"

@@ -26,7 +26,7 @@ from app.engine.settings import profile_from
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.requests_import import read_requests
 from app.exchange.session_redaction import redact_session
-from app.schema.tool_config import CONFIGS
+from app.schema.validate import CONFIGS
 from app.secrets.redaction import Redactor
 from tests.factories import Log, settings
 from tests.tables import each_row

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.core.serialization import to_row
 from app.core.settings import Limits
-from app.protocols.frame_spans import texts_of, token_lists
+from app.protocols.framing import texts_of, token_lists
 from tests.engine.test_split_secrets import SECRET, Saved, cut, with_escapes, written
 from tests.protocols import gemini, responses
 from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, message, sse

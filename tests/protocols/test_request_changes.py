@@ -9,7 +9,7 @@ from typing import Any
 from app.core.events import RequestSent
 from app.core.tools import Tool
 from app.protocols.registry import codec
-from app.protocols.request_changes import RequestChanges, request_changes
+from app.protocols.request import RequestChanges, request_changes
 from tests.protocols.answers import PROTOCOLS
 from tests.protocols.requests import (
     STRICT,

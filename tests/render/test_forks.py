@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.core.fork_copy import Spot
+from app.core.reducer import Spot
 from app.core.tools import Tool
 from app.web.forks import ForkForm, branch_lines, fork_fragment, parent_name, wrote_files
 from tests.factories import settings, turn_with_calls

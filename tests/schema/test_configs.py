@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadTool
-from app.schema.tool_config import CONFIGS, MOST_CODE, MOST_URL
+from app.schema.validate import CONFIGS, MOST_CODE, MOST_URL
 from tests.tables import each_row
 
 URL = "https://api.example.com/{id}"

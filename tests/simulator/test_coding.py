@@ -13,7 +13,7 @@ import pytest
 
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.simulator.coding import CodingAgent
+from app.simulator.scenario import CodingAgent
 from tests.simulator.factories import called, results, user
 from tests.tables import each_row
 

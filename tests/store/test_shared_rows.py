@@ -19,7 +19,7 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.fork_copy import cut
+from app.core.reducer import cut
 from app.core.serialization import to_row
 from app.store import log as log_module
 from app.store import writes

@@ -17,7 +17,7 @@ from app.protocols.answer_edits import (
     add_output,
 )
 from app.protocols.body_edits import HistoryForm, ResultEdit, say_result
-from app.protocols.frame_spans import texts_of
+from app.protocols.framing import texts_of
 from app.protocols.raw_json import Changes, Path, dumped
 from app.protocols.request import Body
 

@@ -18,7 +18,6 @@ from app.protocols.answer_edits import (
 )
 from app.protocols.base import CallPlace
 from app.protocols.body_edits import (
-    MARK,
     HistoryForm,
     ResultEdit,
     find_mark,
@@ -26,10 +25,10 @@ from app.protocols.body_edits import (
     say_result,
     write_text,
 )
-from app.protocols.frame_spans import texts_of
+from app.protocols.framing import texts_of
 from app.protocols.openai_chat.decode import REASONS, THOUGHTS
 from app.protocols.raw_json import Changes, Path, Quoted, dumped
-from app.protocols.request import Body, dicts
+from app.protocols.request import MARK, Body, dicts
 
 _CARRIED = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider")
 """Members that chunks of one answer share."""

@@ -12,7 +12,7 @@ from app.core.events import Usage
 from app.core.limits import cache_missed, turn_usage, written
 from app.core.session import Turn
 from app.core.value_diff import JsonChange, TextPiece
-from app.protocols.request_changes import FirstDifference, RequestBlock, RequestChanges
+from app.protocols.request import FirstDifference, RequestBlock, RequestChanges
 from app.render.filters import duration, number, plural
 from app.render.text_pieces import in_sight
 

@@ -24,7 +24,7 @@ from app.core.session import session_data
 from app.engine.preview import preview
 from app.engine.recorded_model import recorded_prompt
 from app.engine.sessions import LiveSession
-from app.protocols.request_changes import request_changes
+from app.protocols.request import request_changes
 from app.render.blocks import Touch, block, frame_html
 from app.render.paging import Shown, Upto, shown_from, upto_from
 from app.store.log import forks_of

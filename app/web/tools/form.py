@@ -15,8 +15,7 @@ from app.core.errors import BadTool
 from app.core.tools import ANSWERED_BY, Tool
 from app.render.filters import pretty
 from app.schema import strict_json
-from app.schema.tool_config import MOCKED
-from app.schema.validate import parse_tool_json
+from app.schema.validate import MOCKED, parse_tool_json
 
 FACES = ("form", "json", "python")
 
