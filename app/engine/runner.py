@@ -253,6 +253,7 @@ class Runner:
         async with self._sessions.holding(session_id) as live:
             await self._stop(live)
             await self._sessions.delete(live, deleted=True)
+        self.void_waits.end(session_id)
         await self._over(session_id)
 
     async def _stop(self, live: LiveSession) -> None:

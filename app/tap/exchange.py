@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from app.core.errors import StoreUnwritable
+from app.core.errors import NotFound, Refused, StoreUnwritable
 from app.core.events import AnswerPassed, CallStarted, ClientGone, ResponseStarted
 from app.engine.engine import Engine
 from app.engine.responses import Received
@@ -26,6 +26,8 @@ from app.tap.request_events import ReadRequest
 from app.tap.taps import Taps
 
 LEFT = "The agent closed the connection before the answer was complete."
+
+DELETED = "The session of this request was deleted in the playground while it waited there."
 
 _LOOK_S = 3600.0
 """How often it is looked at by itself whether results still wait: whatever changes that rings."""
@@ -77,11 +79,14 @@ class AgentExchange:
         # To its end, also where the client leaves meanwhile: what was begun in the log is ended.
         head = await uncancelled(asyncio.create_task(self._begin(self._sessions.begin(self))))
         while self.waits is not None or self.behind:
-            await self._until_results_decided()
             try:
+                await self._until_results_decided()
                 again = self._sessions.go_on if self.waits is not None else self._sessions.begin
                 step = self._begin(again(self))
                 head = await uncancelled(asyncio.create_task(step))
+            except NotFound:
+                await self._sessions.leave(self)
+                raise Refused(DELETED) from None
             except Exception:
                 await self._sessions.leave(self)
                 raise
@@ -312,7 +317,7 @@ class AgentExchange:
                     await engine.sessions.append(live, [event])
                     self._sessions.places.learn(self.request.tap.id, self.session_id, turn)
                 finally:
-                    if lost and self._held is not None:
+                    if lost and self._held is not None and not live.deleted:
                         self._sessions.wait(self, self._held)
                     else:
                         self._sessions.over(self)

@@ -58,7 +58,7 @@ from app.tap.holding import (
     put_back,
 )
 from app.tap.places import SessionFinder, SessionPlace, Thread, digests_of
-from app.tap.relay import STOPPED, AgentRequest, AnswerHead
+from app.tap.relay import REVOKED, STOPPED, AgentRequest, AnswerHead
 from app.tap.request_events import (
     ReadRequest,
     continued_event,
@@ -142,8 +142,9 @@ class AgentSessions:
         protocol = protocol_of(request.url, None) if request.method == "POST" else None
         if protocol is None or request.body is None:
             return None
-        exchange.behind = ""
-        exchange.holds = self._holds(request.tap.stop_at)  # also where what follows fails
+        has_waited, exchange.behind = bool(exchange.behind), ""
+        stop_at = await self._stop_at(exchange, has_waited=has_waited)
+        exchange.holds = self._holds(stop_at)  # also where what follows fails
         asked = await self._read(request, protocol)
         if asked is None:
             exchange.holds = False
@@ -153,13 +154,14 @@ class AgentSessions:
             if before := self._open.get(place.session):
                 await before.finish()
             above = await self._above(place)
-            if behind := _waits_behind(asked, above):
+            behind = _waits_behind(asked, above) or await self._hold_above(asked, above, stop_at)
+            if behind is not None:
                 if behind.stopped:
                     raise Refused(STOPPED)
                 exchange.behind = behind.id
                 return Begun(waits=True)
             async with self._holding(asked, place) as live:
-                begun = await self._go_on(live, exchange, asked, place, above, new=True)
+                begun = await self._go_on(live, exchange, asked, place, above, stop_at, new=True)
             self._open[live.id] = exchange
             self._waiting.pop(live.id, None)
             self.engine.runner.has_come(live.id)
@@ -171,9 +173,10 @@ class AgentSessions:
         Refused where the user has stopped its session."""
         assert exchange.waits is not None
         came, place = exchange.waits
+        stop_at = await self._stop_at(exchange, has_waited=True)
         above = await self._above(place)
         async with self.engine.sessions.holding(exchange.session_id) as live:
-            return await self._go_on(live, exchange, came, place, above)
+            return await self._go_on(live, exchange, came, place, above, stop_at)
 
     async def leave(self, exchange: OpenExchange) -> None:
         """The client of a request that `waits` has gone, or was refused."""
@@ -183,9 +186,12 @@ class AgentSessions:
             async with self.engine.sessions.holding(exchange.session_id) as live:
                 if live.session.received is not None:
                     await self.engine.sessions.append(live, [ClientGone(exchange.recording)])
+                if not live.deleted:
+                    self.engine.runner.has_left(exchange.session_id)
+        except NotFound:
+            pass  # deleted for good meanwhile
         finally:
             self.over(exchange)
-        self.engine.runner.has_left(exchange.session_id)
 
     def wait(self, exchange: OpenExchange, held: HeldAnswer) -> None:
         """The client of `exchange` has gone before it had the answer: it may ask again."""
@@ -302,11 +308,12 @@ class AgentSessions:
         came: ReadRequest,
         place: SessionPlace,
         above: Sequence[Session],
+        stop_at: StopAt,
         *,
         new: bool = False,
     ) -> Begun:
-        """What becomes of a request, which is a `new` one or has waited. The caller holds the
-        session."""
+        """What becomes of a request, which is a `new` one or has waited on a card of its session.
+        Results wait by `stop_at`. The caller holds the session."""
         if live.session.stopped:
             raise Refused(STOPPED)
         asked, body = came, came.request.body or b""
@@ -317,7 +324,7 @@ class AgentSessions:
             exchange.holds = True
             asked = await self._aside(body, self._with_edits, asked, known)
         joined = await self._join(live, asked, place) if place.session else None
-        begun = joined or await self._hold(live, exchange, asked, place, new=new)
+        begun = joined or await self._hold(live, exchange, asked, place, stop_at, new=new)
         if begun is None:
             begun = await self._take(live, exchange, asked, place, new=new)
         exchange.waits = (came, place) if begun.waits else None
@@ -332,6 +339,7 @@ class AgentSessions:
         exchange: OpenExchange,
         asked: ReadRequest,
         place: SessionPlace,
+        stop_at: StopAt,
         *,
         new: bool,
     ) -> Begun | None:
@@ -340,7 +348,7 @@ class AgentSessions:
         if session.turn is None:
             return None
         tail = self._tail(live, asked)
-        stop_at, results = asked.request.tap.stop_at, leading_results(tail.items)
+        results = leading_results(tail.items)
         events = holding_events(session, results, stop_at, partial(_keys, asked))
         if events is None:
             return None
@@ -350,6 +358,38 @@ class AgentSessions:
         if events:
             await self.engine.sessions.append(live, events)
         return Begun(waits=True)
+
+    async def _stop_at(self, exchange: OpenExchange, *, has_waited: bool) -> StopAt:
+        """Where its tap stops. What a request waited for is held again where its card went,
+        whatever the tap is set to by now; Refused where that was revoked meanwhile."""
+        tap = exchange.request.tap
+        if not has_waited:
+            return tap.stop_at
+        if (await self.taps.get(tap.id)).revoked_ms is not None:
+            raise Refused(REVOKED)
+        return "results"
+
+    async def _hold_above(
+        self, asked: ReadRequest, above: Sequence[Session], stop_at: StopAt
+    ) -> Session | None:
+        """The session where a result waits from now on that is in `asked`, too, and that its own
+        agent has not brought yet; None where there is none."""
+        if stop_at not in HOLDING:
+            return None
+        for each in above:
+            async with self.engine.sessions.holding(each.id) as live:
+                if live.session.turn is None or live.deleted:
+                    continue
+                tail = self._tail(live, asked)
+                if not tail.goes_on:
+                    continue
+                results, keys = leading_results(tail.items), partial(_keys, asked)
+                events = holding_events(live.session, results, stop_at, keys)
+                if events is not None:
+                    if events and not live.session.stopped:
+                        await self.engine.sessions.append(live, events)
+                    return live.session
+        return None
 
     def _tail(self, live: LiveSession, asked: ReadRequest) -> Tail:
         """What of `asked` is new. Where the last answer went on here, its agent may have less."""

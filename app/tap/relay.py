@@ -71,6 +71,11 @@ LOST = "The answer was being changed here when something went wrong; ask again."
 
 STOPPED = "The user stopped this session in the playground; it can be let go on there."
 
+REVOKED = (
+    "The tap was revoked while a result of this request waited for a decision, so it was not sent; "
+    "make a new tap in the playground."
+)
+
 UNHELD = (
     "This request could not be recorded, so its calls could not wait for a decision: it was not "
     "sent. The log of the playground says why; ask again, or let the tap stop at nothing."

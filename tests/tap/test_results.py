@@ -256,6 +256,104 @@ async def test_stop_refuses_what_waits_and_nothing_is_decided(tmp_path: Path) ->
         assert len(session.turns) == 2
 
 
+async def test_a_tap_that_is_revoked_lets_nothing_pass_that_waits(tmp_path: Path) -> None:
+    """Also where it stops at nothing by now, and whoever asked first, or on the side."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await called(agent, BASH)
+        first, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await leaves(task, first)
+        taps = agent.sessions.taps
+        agent.tap = await taps.set_stop_at(agent.tap.id, "nothing")
+        again, aside = agent.exchange(), agent.exchange()
+        tasks = [asyncio.create_task(again.begin())]
+        while has_gone(session):
+            await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(aside.begin()))
+        assert isinstance(aside, AgentExchange)
+        while not aside.behind:
+            await asyncio.sleep(0)
+        await taps.revoke(agent.tap.id)
+        await engine.runner.leave(session.id)
+        outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
+        assert [type(outcome) for outcome in outcomes] == [Refused, Refused]
+        assert len(session.turns) == 1
+        assert len(await engine.log.tapped(agent.tap.id, 9)) == 1
+
+
+async def test_what_waited_is_held_again_where_its_card_went(tmp_path: Path) -> None:
+    """A request that waits for nobody else's client to come back, and a tap that stops at nothing
+    meanwhile."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        gate = Gate(engine)
+        await called(agent, BASH)
+        first, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, "nothing")
+        aside = agent.exchange()
+        assert isinstance(aside, AgentExchange)
+        beside = asyncio.create_task(aside.begin())
+        while not aside.behind:
+            await asyncio.sleep(0)
+        await leaves(task, first)
+        gate.over.set()
+        log = await engine.log.events(session.id)
+        async with asyncio.timeout(20):
+            while len(events_of(log, CallProgressed)) < 2:
+                await asyncio.sleep(0)
+                log = await engine.log.events(session.id)
+        assert not beside.done()
+        await let_pass(engine, session, "1.0", "b.txt")
+        await asyncio.wait_for(beside, 20)
+        assert b"a.txt" not in (aside.body or b"a.txt")
+
+
+async def test_a_result_that_comes_on_the_side_first_is_held(tmp_path: Path) -> None:
+    """Some agents have their history summed up before they go on."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        agent.ids = {"x-claude-code-session-id": "s-1"}
+        await called(agent, BASH)
+        result = agent.result("Bash", "a.txt")
+        agent.messages.append({"role": "user", "content": [result]})
+        system, tools = agent.system, agent.tools
+        agent.system, agent.tools = "You sum up.", ()
+        side = agent.exchange()
+        assert isinstance(side, AgentExchange)
+        aside = asyncio.create_task(side.begin())
+        session = await waiting(engine, agent, 1)
+        agent.system, agent.tools = system, tools
+        main = agent.exchange()
+        going_on = asyncio.create_task(main.begin())
+        while session.received is None:
+            await asyncio.sleep(0)
+        await let_pass(engine, session, "1.0", "b.txt")
+        await asyncio.wait_for(asyncio.gather(aside, going_on), 20)
+        assert b"a.txt" not in (side.body or b"a.txt")
+        assert sent_results(session, 1) == ["b.txt"]
+        log = await engine.log.events(session.id)
+    assert len(events_of(log, CallProgressed)) == 1
+
+
+async def test_of_a_session_that_is_deleted_while_its_result_is_held_nothing_is_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether its agent waits, or has gone; and where it is deleted for good at once."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        for how in ("waits", "gone", "purged"):
+            agent.messages.clear()
+            await called(agent, BASH)
+            first, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+            if how == "gone":
+                await leaves(task, first)
+            await engine.runner.delete(session.id)
+            if how == "purged":
+                async with engine.sessions.holding(session.id) as live:
+                    await engine.sessions.purge(live)
+            if how != "gone":
+                with pytest.raises(Refused):
+                    await asyncio.wait_for(task, 20)
+            assert (engine.runner.void_waits.sessions, agent.sessions._open) == (set(), {})
+    assert not caplog.records
+
+
 async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
         await called(agent, BASH)
