@@ -40,6 +40,10 @@ AGENT_WAITS: Mapping[str, Waits] = {
 """By the names of `AGENT_TITLES`. Tried with the versions that docs/tap.md names; the 1800 s of
 Claude Code are by its own text."""
 
+HELD_WHOLE_S = 60.0
+"""Seconds that an answer which is no stream waits here for decisions on its calls: nothing tells
+the agent meanwhile that it goes on."""
+
 STOPS_AT: Mapping[StopAt, str] = {
     "nothing": "nothing",
     "unruled": "calls no rule runs",

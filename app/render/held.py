@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from app.core.agents import AGENT_WAITS
+from app.core.agents import AGENT_WAITS, HELD_WHOLE_S
 from app.core.session import Call, Turn
 from app.render.filters import plural
 from app.render.view import View
@@ -53,6 +53,12 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
     many = len(turn.calls) > 1
     when = f"all {plural(len(turn.calls), 'call')} are decided" if many else "you decide"
     line = f"Held for {view.agent}: it gets this call when {when}."
+    if not _is_stream(turn):
+        line += (
+            f" Its answer is no stream, so it is cut off after {HELD_WHOLE_S:.0f} s; it meets this "
+            "when it asks again."
+        )
+        return HeldNotice(agent, line, masked=_masked(call), answered=answered)
     waits_s = _waits_s(view, turn)
     since_ms = turn.joined_ms or turn.closed_ms
     if waits_s is None or since_ms is None:
@@ -172,14 +178,16 @@ def _masked(call: Call) -> bool:
 
 
 def _waits_s(view: View, turn: Turn) -> float | None:
-    """Seconds that the agent waits from the end of the provider's answer: in a stream it is told
-    that it goes on, in any other answer it hears nothing."""
-    tapped, response = view.session.tapped, turn.response
+    """Seconds that the agent waits from the end of the provider's answer, which is a stream: there
+    it is told that it goes on."""
+    tapped = view.session.tapped
     waits = AGENT_WAITS.get(tapped.agent) if tapped is not None else None
-    if waits is None or response is None:
-        return None
-    kind = response.headers.get("content-type", "").lower()
-    return waits.stream_s if kind.startswith(STREAMS) else waits.silent_s
+    return waits.stream_s if waits is not None else None
+
+
+def _is_stream(turn: Turn) -> bool:
+    headers = turn.response.headers if turn.response is not None else {}
+    return headers.get("content-type", "").lower().startswith(STREAMS)
 
 
 STREAMS = ("text/event-stream", "application/x-ndjson")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from app.core.agents import HELD_WHOLE_S
 from app.core.errors import NotFound, Refused, StoreUnwritable
 from app.core.events import AnswerPassed, CallStarted, ClientGone, ResponseStarted
 from app.engine.engine import Engine
@@ -28,6 +29,11 @@ from app.tap.taps import Taps
 LEFT = "The agent closed the connection before the answer was complete."
 
 DELETED = "The session of this request was deleted in the playground while it waited there."
+
+HELD_WHOLE = (
+    "The calls of this answer waited too long for a decision for an answer that is no stream; ask "
+    "again."
+)
 
 _LOOK_S = 3600.0
 """How often it is looked at by itself whether results still wait: whatever changes that rings."""
@@ -189,8 +195,10 @@ class AgentExchange:
     async def _until_decided(self, held: HeldAnswer) -> AsyncIterator[bytes]:
         """While the calls wait for decisions, or a request that goes on from them for its answer,
         what keeps the client waiting; then the rest of the answer is `_kept`. While nothing can be
-        saved nothing is decided, either."""
+        saved nothing is decided, either. NetworkError where an answer that is no stream has waited
+        for decisions long enough: its agent may ask again."""
         engine = self._sessions.engine
+        since_ms = self._clock()
         try:
             with engine.sessions.listen(self.session_id) as bell:
                 while True:
@@ -199,7 +207,15 @@ class AgentExchange:
                         await engine.runner.advance(self.session_id)
                         if await self._take_decisions(held):
                             return
-                    if not await bell.wait(self._sessions.keepalive_s):
+                    if self._going_on is not None and not self._going_on.done():
+                        since_ms = self._clock()
+                    wait_s = self._sessions.keepalive_s
+                    if not held.stream:
+                        left_s = HELD_WHOLE_S - (self._clock() - since_ms) / 1000
+                        if left_s <= 0:
+                            raise NetworkError("interrupted", HELD_WHOLE, began=True)
+                        wait_s = min(wait_s, left_s)
+                    if not await bell.wait(wait_s):
                         yield held.keepalive()
         finally:
             if self._going_on is not None:

@@ -22,6 +22,7 @@ from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.engine.runner import recover
+from app.net.client import NetworkError
 from app.protocols.answer_edits import NewArguments
 from app.tap import places
 from app.tap.holding import edits_of
@@ -115,6 +116,31 @@ async def test_what_a_rule_answers_waits(tmp_path: Path) -> None:
         assert not got.done()
         await decide(engine, session, "2.0", "run")
         assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+
+
+async def test_an_answer_that_is_no_stream_is_held_for_a_minute(tmp_path: Path) -> None:
+    """Then it is cut, and its agent meets the card when it asks again."""
+    async with stopping(tmp_path) as (engine, agent):
+        now_ms = engine.sessions.clock()
+        engine.sessions.clock = lambda: now_ms
+        agent.sessions.keepalive_s = 0.0
+        got = await begun_to_end(await agent.ask("List."), BASH)
+        session = await waiting(engine, agent, 1)
+        now_ms += 59_999
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not got.done()
+        now_ms += 1
+        with pytest.raises(NetworkError):
+            await asyncio.wait_for(got, 20)
+        assert session.turns[0].client_gone
+        again = agent.exchange()
+        head = await again.begin()
+        assert head is not None
+        got = asyncio.create_task(end(again))
+        await decide(engine, session, "1.0", "run")
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+    assert len(session.turns) == 1
 
 
 async def _tools(engine: Engine, agent: FakeAgent) -> Any:
