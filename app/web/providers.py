@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -61,7 +62,7 @@ async def save(request: Request) -> Response:
     engine, original = site.engine, "" if body.is_json else body.text("original")
     mask = engine.keys.redactor().redact_text
     try:
-        profile = profile_from(body.data if body.is_json else _from_form(body), mask)
+        profile = profile_from(body.data if body.is_json else _from_form(body, engine), mask)
         _check_taken(engine, profile.name, original, is_json=body.is_json)
     except BadInput as error:
         if wants(request) != "page":
@@ -221,8 +222,8 @@ def _typed(body: Body) -> ProfileForm:
     return ProfileForm(**body.typed(ProfileForm), quirks=_chosen(body))
 
 
-def _from_form(body: Body) -> dict[str, Any]:
-    """The profile that the editor's fields spell."""
+def _from_form(body: Body, engine: Engine) -> dict[str, Any]:
+    """The profile that the editor's fields spell; a new one gets the name of its host."""
     headers = {}
     for line in body.text("headers").splitlines():
         name, colon, value = line.partition(":")
@@ -232,13 +233,26 @@ def _from_form(body: Body) -> dict[str, Any]:
             headers[name.strip()] = value.strip()
     names = ("name", "protocol", "base_url", "key_name", "model")
     chosen = list(_chosen(body))
+    texts = {name: body.text(name).strip() for name in names}
+    if not body.text("original") and not texts["name"]:
+        texts["name"] = _free_name(texts["base_url"], [it.name for it in engine.profiles()])
     return {
-        **{name: body.text(name).strip() for name in names},
+        **texts,
         "headers": headers,
         # A new profile without a tick says nothing of them: it gets those of the vendor there.
         **({"quirks": chosen} if chosen or body.text("original") else {}),
         **{name: _number(body, name) for name in ("connect_s", "first_byte_s", "idle_s")},
     }
+
+
+def _free_name(base_url: str, existing: Collection[str]) -> str:
+    """A name after the host of `base_url` that is not among those that exist."""
+    host = re.sub(r"[^\w.:-]|[^\x00-\x7f]", "", urlsplit(base_url).netloc.rpartition("@")[2])[:60]
+    if not host:
+        raise BadInput("Enter the base URL of the provider, such as https://api.example.com/v1.")
+    host = host.strip("._:-") or "provider"
+    names = (host, *(f"{host}-{number}" for number in range(2, len(existing) + 3)))
+    return next(name for name in names if name not in existing)
 
 
 def _chosen(body: Body) -> tuple[str, ...]:
@@ -262,6 +276,8 @@ def _number(body: Body, name: str) -> float:
 
 GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
 """What works at once stands first."""
+FOLDED = ("Simulator", "Local", "Needs a key")
+"""Groups whose rows are one line each: what is found stands out of them."""
 T = TypeVar("T")
 
 
@@ -362,7 +378,7 @@ class RowDetails:
 def providers_page(env: Environment, rows: Sequence[ProviderRow], shown: RowDetails) -> str:
     """The list of all providers."""
     return env.get_template("providers.html").render(
-        groups=grouped(rows), answers=shown.answers, saved=shown.saved
+        groups=grouped(rows), answers=shown.answers, saved=shown.saved, folded=FOLDED
     )
 
 

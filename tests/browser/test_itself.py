@@ -77,6 +77,7 @@ def test_a_refused_rule_says_so_in_sight_and_an_edit_begins_at_its_first_field(
 ) -> None:
     tab.forgive("422")
     tab.goto("/rules")
+    tab.find("#rule-own > summary").click()
     tab.find("#rule-form button.primary").click()
     expect(tab.find("#rule-look .wrong")).to_be_in_viewport(ratio=1)
     expect(tab.find("#rule-look .wrong")).to_be_focused()

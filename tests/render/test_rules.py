@@ -160,7 +160,7 @@ def test_markup_and_hidden_characters_are_text() -> None:
 
 
 def test_every_template_is_a_rule() -> None:
-    for _, rule in TEMPLATES.values():
+    for _, _, rule in TEMPLATES.values():
         data = form_data(rule_form(rule))
         assert Rule(**data) == rule
 

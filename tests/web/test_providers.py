@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from starlette.types import ASGIApp, Message
@@ -210,7 +210,12 @@ async def test_the_editor_adds_changes_renames_and_takes_back(tmp_path: Path) ->
         assert engine.profile("openai").base_url == TYPED["base_url"]
         page = (await asked.get("/providers/openai", PAGE)).body
         assert b"Back to the shipped one" in page
-        for name in ("openai", "renamed"):
+        # Three fields are enough, and nobody's name is taken twice.
+        three = {**TYPED, "name": "", "base_url": "https://llm.example:8443/v1", "quirks": ""}
+        for name in ("llm.example:8443", "llm.example:8443-2"):
+            told = await asked.post("/providers", three, PAGE)
+            assert told.header("location") == f"/providers?saved={quote(name)}#provider-{name}"
+        for name in ("openai", "renamed", "llm.example:8443", "llm.example:8443-2"):
             assert (await asked.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
         assert engine.own == {}
         assert (await asked.post("/providers/openai/delete")).status == 404
@@ -219,6 +224,7 @@ async def test_the_editor_adds_changes_renames_and_takes_back(tmp_path: Path) ->
 WRONG: tuple[tuple[dict[str, str], str], ...] = (
     ({"name": "openai"}, "There is a profile"),
     ({"base_url": "ftp://x"}, "Invalid URL"),
+    ({"name": "", "base_url": ""}, "Enter the base URL"),
     ({"headers": "no colon"}, "on a line of its own"),
     ({"headers": "Authorization: x"}, "looks like a key"),
     ({"idle_s": "long"}, "not a number of seconds"),

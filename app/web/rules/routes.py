@@ -71,7 +71,7 @@ async def rules(request: Request) -> Response:
         except NotFound as error:
             return await _gone(request, error)
     elif asked.get("template") in TEMPLATES:
-        form = rule_form(TEMPLATES[asked["template"]][1])
+        form = rule_form(TEMPLATES[asked["template"]][-1])
     preview = await _form_preview(request, form) if form != RuleForm() else RulePreview()
     return await _page(
         request, form, preview, deleted=asked.get("deleted", ""), moved="moved" in asked

@@ -47,16 +47,29 @@ WORDS: Mapping[Action, tuple[str, str]] = {
 }
 """By a rule's action: the word, and the class of the pill."""
 
-TEMPLATES: Mapping[str, tuple[str, Rule]] = {
-    "read_only": ("Run read-only tools", Rule("*", "run", read_only=True)),
+TEMPLATES: Mapping[str, tuple[str, str, Rule]] = {
+    "read_only": (
+        "read-only tools",
+        "Tools that say they change nothing run at once; all others still ask.",
+        Rule("*", "run", read_only=True),
+    ),
     "workspace": (
-        "Run read-only workspace tools",
+        "read-only workspace tools",
+        "A coding agent may look at files without asking; edits and commands wait for you.",
         Rule("*", "run", source="workspace", read_only=True),
     ),
-    "shell": ("Deny run_shell", Rule("run_shell", "deny", text="No shell commands here.")),
-    "servers": ("Ask for every MCP tool", Rule("*", "ask", source="mcp")),
+    "shell": (
+        "run_shell",
+        "No command runs, and the model is told why.",
+        Rule("run_shell", "deny", text="No shell commands here."),
+    ),
+    "servers": (
+        "every MCP tool",
+        "Whatever stands below it, calls to MCP servers wait for you.",
+        Rule("*", "ask", source="mcp"),
+    ),
 }
-"""By name: the words on the button, and what it fills the form with."""
+"""Examples by name: what it is about, what it is for, and the rule."""
 
 LEAST_TESTS = 3
 """Lines for tests in the form; a rule with more has more."""
@@ -401,6 +414,31 @@ def rule_preview_html(env: Environment, look: RulePreview) -> str:
     return env.get_template("_rule_look.html").render(look=look)
 
 
+@dataclass(frozen=True)
+class RuleExample:
+    """A rule that can be taken as it is: `fields` are those of the form that add it."""
+
+    name: str
+    title: str
+    why: str
+    rule: Rule
+
+    @property
+    def fields(self) -> dict[str, str]:
+        form = rule_form(self.rule)
+        fields = {"tool": form.tool, "source": form.source, "does": form.does}
+        return {
+            **fields,
+            **({"read_only": "on"} if form.read_only else {}),
+            **({"reason": form.reason} if form.reason else {}),
+        }
+
+
+def rule_examples() -> Iterator[RuleExample]:
+    for name, (title, why, rule) in TEMPLATES.items():
+        yield RuleExample(name, title, why, rule)
+
+
 def _values(page: RulesPage) -> dict[str, Any]:
     return {
         "page": page,
@@ -410,7 +448,8 @@ def _values(page: RulesPage) -> dict[str, Any]:
         "words": WORDS,
         "faults": FAULTS,
         "kinds": ANSWERED_BY,
-        "templates": TEMPLATES,
+        "examples": list(rule_examples()),
+        "writing": page.form != RuleForm() or page.looked.refused,
         "tests": {
             "equals": "is",
             "prefix": "begins with",

@@ -13,6 +13,7 @@ import pytest
 from app.core.rules import Rule
 from app.core.tools import Tool
 from app.engine.rules import ALWAYS
+from app.web.rules.view import WORDS, rule_examples
 from app.web.site import Site
 from app.web.stream import Cursor, _next
 from tests.engine.running import begun, rested, running
@@ -138,6 +139,15 @@ async def test_the_page_without_a_script(tmp_path: Path) -> None:
         filled = (await asked.get("/rules?template=shell", PAGE)).body.decode()
         assert "<b>Rule 1: deny run_shell</b>" in filled
         assert engine.rules.version == 0, "shown before it is written"
+
+        for example in rule_examples():  # each is taken with one click
+            assert f'aria-label="Add: {WORDS[example.rule.action][0]} {example.title}"' in empty
+            assert (await asked.post("/rules", example.fields, PAGE)).status == 303
+        taken = engine.rules.listed(ALWAYS)
+        assert [rule.sentence for rule in taken] == [one.rule.sentence for one in rule_examples()]
+        assert 'aria-label="Add:' not in (await asked.get("/rules", PAGE)).body.decode()
+        for rule in taken:
+            await asked.post(f"/rules/{rule.id}/delete", {}, PAGE)
 
         shown = (await asked.post("/rules/look", FORM, PAGE)).body.decode()
         assert "<b>Rule 1: deny calculator</b>" in shown
