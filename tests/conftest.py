@@ -12,6 +12,8 @@ from hypothesis import settings
 from tests.bounded import within
 from tests.loopback import LOOP
 from tests.shared_state import State, check, shared_state
+from tests.workers import pytest_addoption as pytest_addoption
+from tests.workers import pytest_runtestloop as pytest_runtestloop
 
 # Compiled once for all workers and all the servers they start, whatever the environment says:
 # compiling again costs each of them seconds.
