@@ -35,7 +35,7 @@ SIDEWAYS = {("exchange", "render"), ("cli", "commands"), ("schema", "secrets")} 
 """Arrows between rooms of one floor that are drawn on purpose."""
 
 PURE = ("core", "schema", "secrets", "protocols", "render", "exchange", "evaluation")
-VIEW = re.compile(r"app/web/\w+/(?:\w+_)?view\.py")
+VIEW = re.compile(r"app/web/(?:\w+/)?(?:\w+_)?view\.py")
 SEEDED = {("protocols", "random")}
 """The servers' ends shape a stream by a `Random` with a seed, which is as pure as a number."""
 IMPURE = {"asyncio", "httpx", "aiosqlite", "starlette", "time", "uuid", "os", "random", "socket"}
@@ -290,7 +290,7 @@ def test_a_name_to_be_replaced_is_found(source: str) -> None:
         (floor_errors, "app/protocols/lint.py", "def f():\n    from app.engine import sessions"),
         (purity_errors, "app/core/decide.py", "import time"),
         (purity_errors, "app/render/block_contents.py", "from os.path import join"),
-        (purity_errors, "app/web/rules/view.py", "from starlette.requests import Request"),
+        (purity_errors, "app/web/rules_view.py", "from starlette.requests import Request"),
         (purity_errors, "app/web/session/wire_view.py", "import asyncio"),
         (library_errors, "app/net/fetch.py", "import httpx"),
         (inner_import_errors, "app/net/client.py", "def f():\n    import json"),

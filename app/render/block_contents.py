@@ -20,9 +20,8 @@ from app.core.session import Call, Part, Prompt, Session, Turn
 from app.render import paging
 from app.render.arguments import lay_out, readable_prefix, token_length
 from app.render.call_status import running, task_of
-from app.render.card import card, fault_choices, staged_fault
+from app.render.card import card, fault_choices, staged_fault, unheld_words
 from app.render.filters import clip, pretty, shown
-from app.render.held import unheld_words
 from app.render.limits import pause, spent
 from app.render.paging import (
     CARDS,

@@ -101,19 +101,16 @@ TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
 actions = Later("app.web.session.actions")
 agents = Later("app.web.agents")
-answers = Later("app.web.session.answers")
-side_by_side = Later("app.web.compare.side_by_side")
-compare = Later("app.web.compare.routes")
+side_by_side = Later("app.web.side_by_side")
+compare = Later("app.web.compare")
 files = Later("app.web.files")
 batches = Later("app.web.batches")
 find = Later("app.web.find")
 forks = Later("app.web.forks")
 imports = Later("app.web.imports")
-palette = Later("app.web.palette")
 providers = Later("app.web.providers")
-replay = Later("app.web.replay")
 requests = Later("app.web.session.requests")
-rules = Later("app.web.rules.routes")
+rules = Later("app.web.rules")
 servers = Later("app.web.servers")
 session = Later("app.web.session.routes")
 session_list = Later("app.web.session_list")
@@ -200,7 +197,7 @@ def _routes() -> list[Route]:
         Route("/welcome", session_list.welcome),
         Route("/sessions", session_list.sessions),
         Route("/sessions", session_list.create, methods=["POST"]),
-        Route("/palette", palette.palette),
+        Route("/palette", find.palette),
         Route("/batches", batches.batches),
         Route("/batches", batches.create, methods=["POST"]),
         Route("/batches/new", batches.new),
@@ -227,11 +224,11 @@ def _routes() -> list[Route]:
         Route(here, session.show),
         Route(here + "/stream", session_stream),
         Route(here + "/events", session.events),
-        Route(here + "/replay", replay.played),
-        Route(here + "/replay/reel", replay.reel),
-        Route(here + "/replay/frames", replay.frames),
-        Route(here + "/replay/at", replay.moment),
-        Route(here + "/play", replay.play, methods=["POST"]),
+        Route(here + "/replay", session.played),
+        Route(here + "/replay/reel", session.reel),
+        Route(here + "/replay/frames", session.replay_frames),
+        Route(here + "/replay/at", session.moment),
+        Route(here + "/play", session.play, methods=["POST"]),
         Route(here + "/blocks", session.blocks),
         Route(here + "/blocks/{block}", session.one_block),
         Route(here + "/cards/{turn}", session.more_cards),
@@ -268,10 +265,10 @@ def _routes() -> list[Route]:
         Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
         Route(CALL + "/decision", actions.decide, methods=["POST"]),
         Route(CALL + "/result", actions.decide_result, methods=["POST"]),
-        Route(CALL + "/past", answers.past),
-        Route(CALL + "/like", answers.like),
-        Route(CALL + "/draft", answers.drafted, methods=["POST"]),
-        Route(CALL + "/check", answers.check, methods=["POST"]),
+        Route(CALL + "/past", actions.past),
+        Route(CALL + "/like", actions.like),
+        Route(CALL + "/draft", actions.drafted, methods=["POST"]),
+        Route(CALL + "/check", actions.check, methods=["POST"]),
         Route(CALL + "/always", rules.proposed),
         Route(CALL + "/always", rules.write, methods=["POST"]),
         Route(CALL + "/rule", rules.rule_of_call),

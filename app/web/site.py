@@ -29,7 +29,7 @@ from app.store.library import Version
 from app.store.search import SearchHit
 from app.store.writes import Summary
 from app.tap.taps import Taps
-from app.web.rules.view import lets_through
+from app.web.rules_view import lets_through
 
 if TYPE_CHECKING:
     from app.batch import batches as making

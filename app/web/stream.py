@@ -31,7 +31,7 @@ from app.render.blocks import PageFrame, Touch, frame, frame_html, text_growth
 from app.render.environment import partial, store_banner
 from app.render.paging import Shown, most_of, shown_from
 from app.render.view import SessionRow, View
-from app.web.rules.routes import drawn_rules
+from app.web.rules import drawn_rules
 from app.web.session.setup import drawn_setup
 from app.web.site import Site, site_of
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from app.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
 from app.core.rule_proposals import Proposal, proposal
 from app.core.rules import Rule, base_of, content
-from app.web.rules.view import (
+from app.web.rules_view import (
     RuleChoice,
     RulePanel,
     about,

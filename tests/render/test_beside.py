@@ -9,7 +9,7 @@ from app.core.events import RequestSent, ResponseEnded, Usage
 from app.core.session import Session, Turn
 from app.render.view import View, model_names
 from app.render.wire_rows import WireRows
-from app.web.compare.side_by_side import Lane, beside_page, lane, measures, pieces, status_line
+from app.web.side_by_side import Lane, beside_page, lane, measures, pieces, status_line
 from tests.factories import Log, session, settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS, roots
 from tests.tables import each_row

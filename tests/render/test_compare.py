@@ -12,7 +12,7 @@ from app.core.value_diff import JsonChange, text_changes
 from app.render.paging import CARDS, Shown
 from app.render.text_pieces import SHOWN_TEXT, in_sight
 from app.render.view import SessionRow
-from app.web.compare.view import (
+from app.web.compare_view import (
     MOST_CHANGES,
     CallCell,
     CompareChoice,

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from app.core.session_diff import align
-from app.web.compare.view import compared, markdown
+from app.web.compare_view import compared, markdown
 from tests.core.sides import sided
 
 BIG = "x" * 1_000_000

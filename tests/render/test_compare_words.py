@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.core.session_diff import Measure, Side, align, side
-from app.web.compare.view import deltas, measures, summary
+from app.web.compare_view import deltas, measures, summary
 from tests.core.sides import sided
 from tests.factories import Log
 from tests.tables import each_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.core.events import PartEnded, PartStarted, RequestReceived, SessionStarted, Tapped
 from app.core.session import Turn
 from app.core.settings import Profile
-from app.render.held import denial_words, unheld_words
+from app.render.card import denial_words, unheld_words
 from tests.factories import Log, settings
 from tests.tables import each_row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.core.tools import Tool
-from app.web.rules.view import MOST_PLACES, places, strange
+from app.web.rules_view import MOST_PLACES, places, strange
 from tests.tables import each_row
 
 TEXT = {"type": "string"}

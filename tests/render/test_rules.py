@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadInput
 from app.core.rules import ACTIONS, Rule
-from app.web.rules.view import (
+from app.web.rules_view import (
     TEMPLATES,
     WORDS,
     RuleForm,

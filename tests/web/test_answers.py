@@ -14,7 +14,7 @@ import pytest
 
 from app.core.errors import BadInput, Conflict, PlaygroundError
 from app.engine.decisions import DecisionRequest
-from app.web.session.answers import refusals, several
+from app.web.session.actions import refusals, several
 from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio

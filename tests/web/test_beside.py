@@ -16,7 +16,7 @@ from app.engine.engine import Engine
 from app.render.blocks import PageFrame
 from app.render.view import View
 from app.render.wire_rows import WireRows
-from app.web.compare.side_by_side import (
+from app.web.side_by_side import (
     Follower,
     SideBySide,
     address,

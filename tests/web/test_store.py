@@ -14,8 +14,8 @@ from app.engine.engine import Engine
 from app.store import database as database_module
 from app.store.database import CALM_S
 from app.web.app import make_app
-from app.web.compare.side_by_side import _frames as beside_frames
-from app.web.compare.side_by_side import beside_from
+from app.web.side_by_side import _frames as beside_frames
+from app.web.side_by_side import beside_from
 from app.web.site import Site
 from app.web.stream import Cursor, _frames, _store_frames
 from tests.engine.running import begun, rested, running

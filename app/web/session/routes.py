@@ -1,11 +1,13 @@
-"""The page of one session: its blocks, its recorded bytes and its log."""
+"""The page of one session, now or at a moment of its replay: its blocks, its recorded bytes and its
+log.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -21,20 +23,21 @@ from app.core.errors import BadInput, NotFound
 from app.core.events import RequestSent
 from app.core.serialization import logged_data
 from app.core.session import session_data
+from app.engine import recorded_model
 from app.engine.preview import preview
 from app.engine.recorded_model import recorded_prompt
 from app.engine.sessions import LiveSession
 from app.protocols.request import request_changes
 from app.render.blocks import Touch, block, frame_html
 from app.render.paging import Shown, Upto, shown_from, upto_from
+from app.render.replay import FRAME_MS, Player, index, replay
+from app.render.view import View
 from app.store.log import forks_of
 from app.store.writes import Chunk
-from app.web.forms import as_json, wants
+from app.web.forms import answer, as_json, body_of, wants
 from app.web.guard import FRAMED, as_text
-from app.web.replay import block_at, cards_at, page_at, place
-from app.web.rules.routes import rules_drawn
-from app.web.session.changes_view import ShownChanges, changes_fragment
-from app.web.session.requests import drawable, shown_code
+from app.web.rules import rules_drawn
+from app.web.session.requests import ShownChanges, changes_fragment, drawable, shown_code
 from app.web.session.setup import surroundings
 from app.web.session.view import (
     column_page,
@@ -79,7 +82,7 @@ async def show(request: Request) -> Response:
         return await column(site, session_id)
     shown = shown_from(request.query_params.get("shown", ""))
     upto = upto_from(request.query_params.get("upto", ""))
-    if (seq := place(request.query_params)) is not None:
+    if (seq := seq_asked(request.query_params)) is not None:
         return await page_at(site, session_id, seq, shown, upto)
     tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
     code = await shown_code(request) if tab == "code" else None
@@ -156,7 +159,7 @@ async def more_cards(request: Request) -> Response:
     `at` those of a moment of the replay."""
     site, session_id = site_of(request), request.path_params["id"]
     shown, number = shown_from(request.query_params.get("shown", "")), _turn_number(request)
-    if (seq := place(request.query_params)) is not None:
+    if (seq := seq_asked(request.query_params)) is not None:
         html = await cards_at(site, session_id, seq, shown, number)
         return HTMLResponse(html)
     async with site.engine.sessions.holding(session_id) as live:
@@ -179,7 +182,7 @@ async def one_block(request: Request) -> Response:
     site, asked = site_of(request), request.query_params
     block_id = request.path_params["block"]
     upto = upto_from(f"{block_id}.{asked.get('upto', '')}")
-    if (seq := place(asked)) is not None:
+    if (seq := seq_asked(asked)) is not None:
         return HTMLResponse(await block_at(site, request.path_params["id"], seq, block_id, upto))
     async with site.engine.sessions.holding(request.path_params["id"]) as live:
         view = replace(await site.view(live, now=True), upto=upto)
@@ -421,3 +424,137 @@ def _place(request: Request, name: str, default: int, most: int) -> int:
 def _mark(request: Request, most: int) -> Span:
     match = re.fullmatch(r"([0-9]{1,15})-([0-9]{1,15})", request.query_params.get("mark", ""))
     return (min(int(match[1]), most), min(int(match[2]), most)) if match else (0, 0)
+
+
+# The replay: its timeline, its frames, and the page of one moment.
+
+
+MOST_FRAMES = 120
+"""Of one answer; the page asks for more while it plays."""
+
+LONGEST_MS = 10_000
+"""Of the replay clock, that one frame may bring."""
+
+
+async def played(request: Request) -> Response:
+    """GET /sessions/ID/replay: every frame of the session with its time, at once."""
+    site = site_of(request)
+    now_ms = site.engine.sessions.clock()
+
+    def drawn(player: Player) -> dict[str, object]:
+        return replay(player.reel, site.env, replace(player.fixed, now_ms=now_ms))
+
+    id = request.path_params["id"]
+    return as_json(await site.reels.drawn(site.engine.sessions, id, drawn, anew=True))
+
+
+async def reel(request: Request) -> Response:
+    """GET /sessions/ID/replay/reel: how long it is, and the places to jump to."""
+    site, id = site_of(request), request.path_params["id"]
+    drawn = site.reels.drawn(site.engine.sessions, id, lambda player: index(player.reel), anew=True)
+    return as_json(await drawn)
+
+
+async def replay_frames(request: Request) -> Response:
+    """GET /sessions/ID/replay/frames?from=K&every=MS&most=N: what leads on from position K."""
+    site, asked = site_of(request), request.query_params
+    start = _whole(asked, "from", 0)
+    every = min(_whole(asked, "every", FRAME_MS), LONGEST_MS)
+    most = min(max(_whole(asked, "most", MOST_FRAMES), 1), MOST_FRAMES)
+
+    def drawn(player: Player) -> list[dict[str, object]]:
+        player.shown = shown_from(asked.get("shown", ""))
+        return list(player.frames(site.env, start, every, most))
+
+    id = request.path_params["id"]
+    return as_json({"frames": await site.reels.drawn(site.engine.sessions, id, drawn)})
+
+
+async def moment(request: Request) -> Response:
+    """GET /sessions/ID/replay/at?position=K, ?seq=SEQ or ?ms=T: all that the page shows there."""
+    site, asked = site_of(request), request.query_params
+
+    def drawn(player: Player) -> dict[str, object]:
+        player.shown = shown_from(asked.get("shown", ""))
+        return player.keyframe(site.env, _position(player, asked))
+
+    return as_json(await site.reels.drawn(site.engine.sessions, request.path_params["id"], drawn))
+
+
+async def play(request: Request) -> Response:
+    """POST /sessions/ID/play: a new session with this one's recording as its model."""
+    body = await body_of(request)
+    engine = site_of(request).engine
+    new_id = await recorded_model.play(engine, request.path_params["id"], body.text("pace") or "1")
+    return answer(request, {"id": new_id}, status=201, location=f"/sessions/{new_id}")
+
+
+async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upto) -> Response:
+    """The whole page as the session stood after event `seq`, with no more to press than where to
+    go from there."""
+    library = await site.engine.library.tools()
+    rows = await site.rows()
+    async with site.engine.sessions.holding(session_id) as live:
+        around, own = surroundings(site, live, library), live.own
+
+    def page(view: View) -> str:
+        view = replace(view, own=own, rows=rows, upto=upto)
+        return session_page(site.env, view, replace(around, tab="wire"))
+
+    return HTMLResponse(await _drawn_at(site, session_id, seq, shown, page, anew=True))
+
+
+async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: int) -> str:
+    """More calls of turn `number` as they stood after event `seq`; the page's stream is told what
+    is shown, for it tells the replay."""
+    cursor = site.engine.sessions.cursor
+
+    def cards(view: View) -> str:
+        return more_cards_shown(site.env, view, number) + stream_fragment(site.env, view, cursor)
+
+    return await _drawn_at(site, session_id, seq, shown, cards)
+
+
+async def block_at(site: Site, session_id: str, seq: int, block_id: str, upto: Upto) -> str:
+    """One block as it stood after event `seq`."""
+    return await _drawn_at(
+        site, session_id, seq, {}, lambda view: block(site.env, replace(view, upto=upto), block_id)
+    )
+
+
+async def _drawn_at(
+    site: Site,
+    session_id: str,
+    seq: int,
+    shown: Shown,
+    draw: Callable[[View], str],
+    *,
+    anew: bool = False,
+) -> str:
+    def drawn(player: Player) -> str:
+        player.shown = shown
+        return draw(player.view(player.reel.of_seq(seq)))
+
+    return await site.reels.drawn(site.engine.sessions, session_id, drawn, anew=anew)
+
+
+def _position(player: Player, asked: Mapping[str, str]) -> int:
+    if asked.get("seq"):
+        return player.reel.of_seq(_whole(asked, "seq", 0))
+    if asked.get("ms"):
+        return player.reel.of_ms(_whole(asked, "ms", 0))
+    return player.reel.within(_whole(asked, "position", player.reel.count))
+
+
+def _whole(asked: Mapping[str, str], name: str, default: int) -> int:
+    text = asked.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise BadInput(f"{name} must be a whole number, 0 or more.")
+    return int(text)
+
+
+def seq_asked(asked: Mapping[str, str]) -> int | None:
+    """The event that `?at=` names; None where it is not there."""
+    return _whole(asked, "at", 0) if asked.get("at") else None

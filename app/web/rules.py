@@ -26,7 +26,7 @@ from app.engine.rules import ALWAYS, MOST_WORDS, RuleStore, parse_rule
 from app.engine.sessions import LiveSession
 from app.render.environment import partial, toast
 from app.web.forms import Body, answer, as_json, body_of, wants
-from app.web.rules.view import (
+from app.web.rules_view import (
     AGENTS_OWN,
     TEMPLATES,
     About,

@@ -26,8 +26,7 @@ from app.render.paging import Shown, shown_from
 from app.render.view import SessionRow
 from app.store.log import Relative, family
 from app.store.writes import Summary
-from app.web.compare.side_by_side import MOST, address, chosen, decided_here, live
-from app.web.compare.view import (
+from app.web.compare_view import (
     MOST_ROWS,
     AskedFrom,
     CompareChoice,
@@ -45,6 +44,7 @@ from app.web.compare.view import (
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.session.setup import grouped
 from app.web.session_list import like_the_last
+from app.web.side_by_side import MOST, address, chosen, decided_here, live
 from app.web.site import Site, row_of, site_of
 
 COPIED = 100_000
