@@ -13,7 +13,7 @@ import pytest
 from app.core.rules import Rule
 from app.core.tools import Tool
 from app.engine.rules import ALWAYS
-from app.web.rules.view import WORDS, rule_examples
+from app.web.rules_view import WORDS, rule_examples
 from app.web.site import Site
 from app.web.stream import Cursor, _next
 from tests.engine.running import begun, rested, running
