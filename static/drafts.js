@@ -50,7 +50,8 @@ const stored = () => Object.keys(sessionStorage).filter((key) => key.startsWith(
 // While a decision of this tab is on its way, nobody knows yet whose it is; once it is taken, what
 // else was typed on its card is let go. What becomes of an answer is told by answer.js, images and all.
 const underWay = new Set();
-const deciding = (form) => (form?.matches?.(".card > .acts form[method=post]") && !form.closest(".why") ? form.closest(".card").id.slice("call-".length) : "");
+const DECIDES = ".card > .acts form[method=post], .card .stage form";
+const deciding = (form) => (form?.matches?.(DECIDES) ? form.closest(".card").id.slice("call-".length) : "");
 const cardOf = (key) => key.slice(prefix.length).split("-").slice(1, 3).join("-");
 
 const sender = new WeakMap();

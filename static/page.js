@@ -283,7 +283,7 @@ document.addEventListener("htmx:after:swap", () => held.length && hold());
 
 // A form that is open keeps its last button in sight: when its content comes, and when what stands
 // below ("Jump to latest", a phone's keyboard) takes of the room. One that is taller begins on top.
-const FORMS = "details:is(.act, .fork)[open]";
+const FORMS = "details:is(.act, .fork, .also)[open]";
 const inSight = (panel) => panel?.scrollIntoView({ block: "nearest" });
 
 document.addEventListener("htmx:after:swap", (event) => {

@@ -98,7 +98,9 @@ def test_a_slow_call_is_cancelled_and_the_lanes_show_what_ran_beside_it(
 def test_a_fault_is_staged_and_the_model_recovers(server: Server, tab: Tab) -> None:
     session_id = server.session("What is the weather in Oslo?", tools=["get_weather"])
     tab.open(session_id).waits_for(1)
-    stage = opened(tab.card(0), "Stage a fault")
+    tab.card(0).locator(".also > summary").press("Enter")
+    tab.card(0).locator(".stage > summary").press("Enter")
+    stage = tab.card(0).locator(".stage[open]")
     stage.locator("input[value=error]").check()
     stage.locator("button", has_text="Stage it").click()
     expect(tab.card(0)).to_contain_text("staged: an error")

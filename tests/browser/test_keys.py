@@ -100,13 +100,25 @@ def test_a_card_that_is_cut_by_the_window_is_decided_when_both_its_ends_were_rea
     tab.state("idle")
 
 
+FILLED = """() => {
+  const colour = getComputedStyle(document.querySelector(".logo")).backgroundColor;
+  return [...document.querySelectorAll("button, .button")]
+    .filter((one) => one.checkVisibility() && getComputedStyle(one).backgroundColor === colour)
+    .map((one) => one.firstChild.textContent.trim());
+}"""
+"""What the buttons say that are filled with the accent: one at a time."""
+
+
 def test_each_decision_has_its_key(waiting: Tab) -> None:
     keyboard = waiting.page.keyboard
     read(waiting, 0)
     waiting.card(0).focus()
-    for key, field in (("e", "[name=arguments]"), ("h", "textarea[name=text]")):
+    assert waiting.page.evaluate(FILLED) == ["Run"]
+    leads = (("e", "[name=arguments]", "Run edited"), ("h", "textarea[name=text]", "Answer"))
+    for key, field, lead in leads:
         keyboard.press(key)
         expect(waiting.card(0).locator(field)).to_be_focused()
+        assert waiting.page.evaluate(FILLED) == [lead]
         keyboard.press("Escape")
         expect(waiting.card(0).locator(field)).not_to_be_visible()
         focused(waiting, 0)

@@ -63,14 +63,19 @@ FIRST_OF_TITLE = """(count) => {
 }"""
 """How much room a title has beyond its first characters, in pixels."""
 
+TOPS = """(selector) => [...document.querySelectorAll(selector)].map(
+  (button) => Math.round(button.getBoundingClientRect().top))"""
+
 
 def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) -> None:
     first = DEMOS[0]
     session_id = server.session(first.prompt, first.tools, title=first.title + ", to be read whole")
     tab.open(session_id).waits_for(2)
-    for width in (1440, 1280, 1024, 700):
+    for width in (1440, 1280, 1024, 700, 390):
         tab.page.set_viewport_size({"width": width, "height": 900})
         assert tab.page.evaluate(FIRST_OF_TITLE, 24) >= 0, width
+        tops = tab.page.evaluate(TOPS, ".card [data-key=a], .card [data-key=d]")
+        assert (len(tops), len(set(tops))) == (4, 2), width  # Deny beside Run, on both cards
     tab.page.set_viewport_size({"width": 1440, "height": 900})
     tab.open(server.session(first.prompt, first.tools, title=first.title)).waits_for(2)
     assert tab.page.evaluate(FIRST_OF_TITLE, len(first.title)) >= 0

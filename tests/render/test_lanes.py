@@ -220,6 +220,10 @@ def test_the_bar_and_its_list_say_the_same_and_lead_to_their_blocks() -> None:
     titles = [one.text for one in bar.walk() if one.name == "title"]
     links = [one for one in bar.walk() if one.attributes.get("href", "").startswith("#")]
     assert [one.text for one in links] == titles
+    drawn = {one.attributes["class"] for one in bar.walk() if "data-block" in one.attributes}
+    said = {one.attributes.get("class") for one in bar.walk() if one.name == "rect"}
+    legend = next(one for one in bar.walk() if one.attributes.get("class") == "legend")
+    assert {one.attributes["class"] for one in legend.walk() if one.name == "rect"} == drawn <= said
     assert "get_weather runs, call 1.2, 130 ms, beside 2 others" in titles
     for link in links:
         assert page.tree.find(link.attributes["href"].removeprefix("#")) is not None
