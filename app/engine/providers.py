@@ -21,8 +21,7 @@ from app.core.tools import ToolChoice
 from app.engine.responses import base_url_of, join_headers
 from app.net.client import HttpClient, NetworkError, ProviderResponse
 from app.net.keys import Keys, is_loopback
-from app.protocols.base import Codec, Decoder, ModelInfo, WireRequest, join_url
-from app.protocols.errors import Advice
+from app.protocols.base import Advice, Codec, Decoder, ModelInfo, WireRequest, join_url
 from app.protocols.registry import codec
 
 PROMPT = "Say hello in one word."

@@ -45,16 +45,17 @@ from app.engine.sessions import LiveSession, SessionStore
 from app.net.client import HttpClient, NetworkError
 from app.net.keys import Keys, is_loopback
 from app.protocols.base import (
+    Advice,
     Codec,
     Decoder,
     ReadItem,
     SideText,
     WireRequest,
+    asked_wait,
     join_url,
     rate_limits,
 )
 from app.protocols.decoder import is_server_call
-from app.protocols.errors import Advice, asked_wait
 from app.protocols.registry import FACTS, codec
 from app.schema.incremental import IncrementalValidator
 from app.secrets.forms import merge_spans

@@ -34,8 +34,7 @@ from app.core.reducer import fold
 from app.core.serialization import to_row
 from app.core.session import Session
 from app.core.settings import Limits, Settings
-from app.protocols.base import Spanned, rate_limits
-from app.protocols.errors import Advice, asked_wait
+from app.protocols.base import Advice, Spanned, asked_wait, rate_limits
 from app.protocols.raw_json import end_of
 from app.protocols.registry import codec
 from app.store.database import Database, Statement

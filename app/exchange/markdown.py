@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from app.core.agents import agent_title
 from app.core.events import Usage
 from app.core.limits import written
+from app.core.providers import agent_title
 from app.core.session import Call, Mark, Part, Prompt, Session, Turn
 from app.core.tools import Content
 from app.exchange.bundle import ExportFile, SessionBundle, file_name, one_line

@@ -28,10 +28,15 @@ from app.core.events import (
 )
 from app.core.messages import CALLS_LEFT_OUT
 from app.core.settings import Limits
-from app.protocols.base import TOKENS, UNDECIDED, CallPlace, ReadItem, SideText, Spanned
-from app.protocols.errors import (
+from app.protocols.base import (
+    TOKENS,
+    UNDECIDED,
     Advice,
+    CallPlace,
     ProviderError,
+    ReadItem,
+    SideText,
+    Spanned,
     error_sentence,
     http_sentence,
     not_api_sentence,

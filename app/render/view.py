@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.core.agents import agent_title
 from app.core.decide import doubled_ids, may_run_unseen
+from app.core.providers import agent_title
 from app.core.session import Call, Session, SessionState
 from app.core.settings import Settings, model_of
 from app.render import paging

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.core.agents import AGENT_TITLES, AGENT_WAITS, Waits
 from app.core.errors import BadInput
-from app.core.providers import LOOPBACK_NAMES
+from app.core.providers import AGENT_TITLES, AGENT_WAITS, LOOPBACK_NAMES, Waits
 from app.core.settings import Protocol
 
 HEADER = "x-playground-tap"

@@ -10,9 +10,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from app.core.agents import HELD_WHOLE_S
 from app.core.errors import NotFound, Refused, StoreUnwritable
 from app.core.events import AnswerPassed, CallStarted, ClientGone, ResponseStarted
+from app.core.providers import HELD_WHOLE_S
 from app.engine.engine import Engine
 from app.engine.responses import Received
 from app.engine.runner import FollowedAnswer

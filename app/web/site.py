@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from jinja2 import Environment
 from starlette.requests import Request
 
-from app.core.agents import STOPS_AT, agent_title
 from app.core.errors import NotFound, StoreGone
 from app.core.late import Late
+from app.core.providers import STOPS_AT, agent_title
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot
 from app.engine.engine import Engine

@@ -12,7 +12,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from app.core.events import PartEnded, ResponseEnded
-from app.protocols.errors import asked_wait
+from app.protocols.base import asked_wait
 from app.protocols.registry import CODECS
 from app.protocols.server import ProviderServer
 from app.simulator.app import ENDS, faults_of, simulator_app

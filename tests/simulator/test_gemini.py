@@ -12,7 +12,7 @@ import pytest
 from app.core.events import ResponseEnded, ResponseFailed
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.tools import ToolChoice
-from app.protocols.errors import asked_wait
+from app.protocols.base import asked_wait
 from app.protocols.gemini.decode import CODEC
 from app.protocols.gemini.server import END, error, frames, whole
 from app.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from app.core.events import EndReason, PartKind, Usage
-from app.protocols.base import Codec, ModelInfo, model_entries
+from app.protocols.base import Codec, ModelInfo, error_sentence, model_entries
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
-from app.protocols.errors import error_sentence
 from app.protocols.gemini.request import MODELS_PATH, QUIRKS, encode, key_header
 from app.protocols.raw_json import MOST_DEEP, Quoted
 

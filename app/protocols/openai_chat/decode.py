@@ -10,9 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
-from app.protocols.base import Codec, ModelInfo, model_entries
+from app.protocols.base import (
+    MAX_WORDS,
+    Codec,
+    ModelInfo,
+    error_sentence,
+    model_entries,
+    read_error,
+)
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
-from app.protocols.errors import MAX_WORDS, error_sentence, read_error
 from app.protocols.openai_chat.request import QUIRKS, encode
 from app.protocols.raw_json import Quoted, alike, joined
 

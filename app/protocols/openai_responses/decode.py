@@ -11,9 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
-from app.protocols.base import Codec, ModelInfo, model_entries
+from app.protocols.base import (
+    Codec,
+    ModelInfo,
+    ProviderError,
+    error_sentence,
+    model_entries,
+    read_error,
+)
 from app.protocols.decoder import FAILED_REASONS, PROSE, BodyDecoder, EventBuilder, OpenPart, Took
-from app.protocols.errors import ProviderError, error_sentence, read_error
 from app.protocols.openai_responses.request import QUIRKS, encode
 from app.protocols.raw_json import Quoted, alike, end_of, joined
 
