@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,10 @@ def force_nothing(body: Body) -> Changes:
     return {}
 
 
+def refuse_none(elements: Sequence[object]) -> Sequence[int]:
+    return ()
+
+
 @dataclass(frozen=True)
 class HistoryForm:
     """HISTORY of a protocol's folder.
@@ -62,7 +66,8 @@ class HistoryForm:
     and `make` a result of this call without its content, for an answer that has these elements.
     `id_of` is where a result has the id of its call. `keep_mark` gives the changes that keep a mark
     of the cache: from the elements that are replaced to the last one that comes in their place.
-    `ask_freely` gives the changes of a body by which no call is forced.
+    `ask_freely` gives the changes of a body by which no call is forced. `alone` are the places of
+    elements that are refused where nothing is behind them of what they led to.
     """
 
     member: str
@@ -72,6 +77,7 @@ class HistoryForm:
     holder: str = ""
     keep_mark: Callable[[Sequence[Body], Body], Changes] = keep_no_mark
     ask_freely: Callable[[Body], Changes] = force_nothing
+    alone: Callable[[Sequence[object]], Sequence[int]] = refuse_none
 
 
 def say_result(edit: ResultEdit) -> str:
@@ -134,6 +140,11 @@ def result_keys(protocol: str, value: Any) -> dict[Position, str]:
     else the agent still has in its history.
     """
     return {paired.result.at: paired.key for paired in _paired(_items(protocol, value))}
+
+
+def key_without_id(name: str, arguments: str) -> str:
+    """The key of the result of the first call with these, where a provider gave it no id."""
+    return _digest(name, canonical(arguments))
 
 
 def edit_results(protocol: str, body: bytes, edits: Mapping[str, ResultEdit]) -> bytes:
@@ -206,6 +217,20 @@ def follow_answer(protocol: str, body: bytes, answer_id: str, answer: ProviderAn
         both = [*new.texts, raw[1:-1]] if sent.elements else new.texts
         changes[sent.form.member,] = f"[{','.join(both)}]"
     return sent.changed(changes)
+
+
+def leave_out(protocol: str, body: bytes, known: Collection[str]) -> bytes:
+    """`body` without the elements that have one of the `known` ids or seals, and that a provider
+    refuses alone, as they are here."""
+    sent = _SentBody.read(protocol, body) if known else None
+    if sent is None:
+        return body
+    changes: dict[Path, str | None] = {
+        (sent.form.member, place): None
+        for place in sent.form.alone(sent.elements)
+        if any(word in known for word in sent.elements[place].values() if isinstance(word, str))
+    }
+    return sent.changed(changes) if changes else body
 
 
 Slices = Mapping[tuple[int, int], str]
@@ -554,7 +579,7 @@ def _answered(item: ResultMessage, open_calls: Sequence[_WaitingCall]) -> _Waiti
 
 
 def _name_of(part: MessagePart) -> str:
-    return part.call_id or _digest(part.name, canonical(part.text))
+    return part.call_id or key_without_id(part.name, part.text)
 
 
 def _digest(*words: str) -> str:

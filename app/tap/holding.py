@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,6 +48,8 @@ from app.protocols.body_edits import (
     ResultEdit,
     add_answers,
     follow_answer,
+    key_without_id,
+    leave_out,
     replace_answer,
 )
 from app.protocols.raw_json import Quoted
@@ -330,13 +332,12 @@ def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents)
     for place, turns in sorted(placed, key=lambda pair: pair[0], reverse=True):
         answers = _provider_answers(turns, contents)
         try:
-            item = items[place] if place >= 0 else None
-            at = item.places if isinstance(item, AnswerMessage) else ()
+            _, at = _copy_at(turns, items, place) if place >= 0 else (0, ())
             body = replace_answer(turns[0].request.protocol, body, at, answers)
         except ValueError:
             if turns[-1].passed is not None or turns[-1] is not session.turn:
                 missing.append(turns[-1].number)
-    return PutBack(body, missing)
+    return PutBack(_without_left_alone(session, body), missing)
 
 
 def _following(session: Session, body: bytes, read: AgentBody, contents: Contents) -> bytes:
@@ -374,8 +375,57 @@ def _place_of(turns: Sequence[Turn], items: Sequence[RequestItem]) -> int:
     place = received.messages if received is not None else len(items)
     if place < len(items) and is_copy(items[place]):
         return place
-    alike = [place for place, item in enumerate(items) if is_copy(item)]
+    alike: list[int] = []
+    behind = 0
+    for place, item in enumerate(items):
+        if place >= behind and is_copy(item):
+            alike.append(place)
+            behind, _ = _copy_at(turns, items, place)
     return alike[0] if len(alike) == 1 else -1
+
+
+def _copy_at(
+    turns: Sequence[Turn], items: Sequence[RequestItem], first: int
+) -> tuple[int, Sequence[int]]:
+    """The agent's copy of an answer that begins at `first`: what is behind it, and where in the
+    body it is. Some agents write each of its calls with the result behind it."""
+    left = Counter(call.provider_id for call in turns[-1].calls if not call.answered_here)
+    at: list[int] = []
+    behind = first
+    for place in range(first, len(items)):
+        item = items[place]
+        if isinstance(item, AnswerMessage):
+            called = Counter(part.call_id for part in item.parts if part.kind == "call")
+            if at and (not called or "" in called or not called <= left):
+                break
+            left, behind = left - called, place + 1
+            at += item.places
+        elif not isinstance(item, ResultMessage):
+            break
+    return behind, at
+
+
+def takes_out(turn: Turn) -> bool:
+    """Whether the agent's copy of the answer lacks any of its calls."""
+    return any(call.decided is not None and call.decided.decision != "run" for call in turn.calls)
+
+
+def _without_left_alone(session: Session, body: bytes) -> bytes:
+    """`body` without the thinking whose calls were taken out here, where its agent has nothing any
+    more of what followed: a provider refuses it alone."""
+    blocks = [
+        part.meta.get("block")
+        for turn in session.turns
+        if turn.request.protocol == "openai_responses" and takes_out(turn)
+        for part in turn.parts
+        if part.kind == "thinking"
+    ]
+    words = [block.get(name) for block in blocks if isinstance(block, dict) for name in THINKING]
+    return leave_out("openai_responses", body, {str(word) for word in words if word})
+
+
+THINKING = ("id", "encrypted_content")
+"""By which OpenAI's Responses know an item of reasoning; an agent may leave out the first."""
 
 
 # Results: which wait here, and which were edited --------------------------------------------------
@@ -459,36 +509,99 @@ def has_failed(result: ToolResult) -> bool:
     return result.is_error or _FAILURE.match(result.text) is not None
 
 
-def known_calls(session: Session) -> dict[str, Call]:
-    """The calls whose results are held, or were edited by a user, by the keys of these."""
-    return {
+@dataclass(frozen=True)
+class KnownResults:
+    """The results of a session's calls that are held or edited: `by_key` the calls of these, by
+    what they are known by. Calls without an id are known by what they ask and by their order alone:
+    `calls` are all of the session, where there is one of these."""
+
+    by_key: Mapping[str, Call]
+    calls: Sequence[Call] = ()
+
+    def alike(self, key: str) -> list[Call]:
+        """The calls without an id that ask what the one of this key does, in their order."""
+        first = _first_key(key)
+        return [
+            call
+            for call in self.calls
+            if not call.provider_id
+            and first in (_first_key(call.result_key), key_without_id(call.name, call.arguments))
+        ]
+
+
+def known_results(session: Session) -> KnownResults:
+    """What of the session's results is held, or was edited by a user."""
+    by_key = {
         call.result_key: call
         for call in session.calls()
         if call.result_key and call.real is not None and (call.result_held or call.status == "done")
     }
+    if not any(map(_first_key, by_key)):
+        return KnownResults(by_key)
+    turns = [turn for turn in session.turns if not turn.dropped]
+    return KnownResults(by_key, [call for turn in turns for call in turn.calls])
+
+
+def _first_key(key: str) -> str:
+    """The key of the first of equal calls without an id; "" where calls have ids."""
+    return "~".join(key.split("~")[:2]) if key.startswith("~") else ""
 
 
 def known_in(
-    known: Mapping[str, Call], items: Iterable[RequestItem], keys: Keys
+    known: KnownResults, items: Iterable[RequestItem], keys: Keys
 ) -> Iterator[tuple[str, Call]]:
-    """Those of the `known` calls, with their keys, whose results come in a request as they did. An
-    agent may have shortened others since."""
-    if not known:
+    """Those of the `known` calls, with the keys that they have here, whose results come in a
+    request as they did. An agent may have shortened others since, or left them out."""
+    if not known.by_key:
         return
     at = keys()
-    for item in items:
-        if isinstance(item, ResultMessage) and (key := at.get(item.at, "")) in known:
-            call = known[key]
-            if call.real is not None and is_same(call.real, result_of(item)):
+    came = {
+        at[item.at]: result_of(item)
+        for item in items
+        if isinstance(item, ResultMessage) and item.at in at
+    }
+    equal: dict[str, list[str]] = {}
+    for key, result in came.items():
+        if first := _first_key(key):
+            equal.setdefault(first, []).append(key)
+        elif key in known.by_key and _came_so(known.by_key[key], result):
+            yield key, known.by_key[key]
+    for key_list in equal.values():
+        for key, call in _paired_alike(known, key_list, came):
+            if call.real is not None and call.result_key:
                 yield key, call
 
 
+def _paired_alike(
+    known: KnownResults, keys: Sequence[str], came: Mapping[str, ToolResult]
+) -> Iterator[tuple[str, Call]]:
+    """The results of equal calls without an id with their calls: counted from the last, for an
+    agent leaves out the first ones; where it went back, the newest that came to the same."""
+    newest = known.alike(keys[0])[::-1]
+    for key, aligned in zip(reversed(keys), newest, strict=False):
+        if _may_come_so(aligned, came[key]):
+            yield key, aligned
+        elif again := next((call for call in newest if _came_so(call, came[key])), None):
+            yield key, again
+
+
+def _came_so(call: Call, result: ToolResult) -> bool:
+    came = call.real or call.result
+    return came is not None and is_same(came, result)
+
+
+def _may_come_so(call: Call, result: ToolResult) -> bool:
+    return _came_so(call, result) or (call.real is None and call.result is None)
+
+
 def edits_for(
-    known: Mapping[str, Call], items: Iterable[RequestItem], keys: Keys
+    sessions: Iterable[KnownResults], items: Sequence[RequestItem], keys: Keys
 ) -> dict[str, ResultEdit]:
-    """What of a request's results is to be replaced by what the user wrote."""
+    """What of a request's results is to be replaced by what the user wrote; the first of the
+    sessions outdo the others."""
     return {
         key: ResultEdit(call.result.text, call.result.is_error)
+        for known in reversed(list(sessions))
         for key, call in known_in(known, items, keys)
         if call.status == "done" and call.result is not None
     }

@@ -32,7 +32,7 @@ from app.core.events import (
     Tapped,
     TurnDropped,
 )
-from app.core.session import Call, Session, Turn
+from app.core.session import Session, Turn
 from app.core.settings import Protocol, Settings
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
@@ -45,17 +45,18 @@ from app.tap.history import Tail, read_body, tail_of, thread_of, title_from
 from app.tap.holding import (
     HOLDING,
     HeldAnswer,
+    KnownResults,
     content_of,
     edits_for,
     holding_events,
-    is_put_back,
     is_stream,
-    known_calls,
     known_in,
+    known_results,
     leading_results,
     next_body,
     passed_on,
     put_back,
+    takes_out,
 )
 from app.tap.places import SessionFinder, SessionPlace, Thread, digests_of
 from app.tap.relay import REVOKED, STOPPED, AgentRequest, AnswerHead
@@ -271,7 +272,7 @@ class AgentSessions:
             session_id, its_own = tapped.parent if tapped is not None else "", False
         return above
 
-    def _with_edits(self, asked: ReadRequest, known: Mapping[str, Call]) -> ReadRequest:
+    def _with_edits(self, asked: ReadRequest, known: Sequence[KnownResults]) -> ReadRequest:
         """`asked` as it goes on: with the results that were edited as they were edited."""
         data = asked.request.body or b""
         edits = edits_for(known, asked.body.items, partial(_keys, asked))
@@ -317,10 +318,11 @@ class AgentSessions:
         if live.session.stopped:
             raise Refused(STOPPED)
         asked, body = came, came.request.body or b""
-        if any(is_put_back(turn) for turn in live.session.turns):
+        if any(takes_out(turn) for turn in live.session.turns):
             exchange.holds = True  # what was decided does not go on as it came, whatever fails
             asked = await self._aside(body, self._with_answers, asked, live)
-        if known := _known_calls((live.session, *above)):
+        known = [each for each in map(known_results, (live.session, *above)) if each.by_key]
+        if known:
             exchange.holds = True
             asked = await self._aside(body, self._with_edits, asked, known)
         joined = await self._join(live, asked, place) if place.session else None
@@ -566,15 +568,10 @@ def _keys(asked: ReadRequest) -> Mapping[Position, str]:
     return result_keys(asked.protocol, json.loads(asked.request.body or b"null"))
 
 
-def _known_calls(sessions: Sequence[Session]) -> dict[str, Call]:
-    """Those of several sessions; the first outdo the others."""
-    return {key: call for each in reversed(sessions) for key, call in known_calls(each).items()}
-
-
 def _waits_behind(asked: ReadRequest, above: Sequence[Session]) -> Session | None:
     """The session where a result that is in `asked`, too, waits for its user."""
     for session in above:
-        known = known_in(known_calls(session), asked.body.items, partial(_keys, asked))
+        known = known_in(known_results(session), asked.body.items, partial(_keys, asked))
         if any(call.result_held for _, call in known):
             return session
     return None

@@ -455,6 +455,87 @@ async def test_where_the_provider_keeps_the_history_the_next_request_follows_the
     ]
 
 
+GO = {"role": "user", "content": "Go."}
+
+
+def called(name: str) -> dict[str, Any]:
+    (item,) = json.loads(responded("", name))["output"]
+    return dict(item)
+
+
+async def decided(engine: Engine, session: Session, *runs: str) -> None:
+    """These run at the agent, the other calls of the answer are answered by hand."""
+    for call in list(session.waiting):
+        asked = DecisionRequest("run", call.digest, "{}")
+        if call.id in runs:
+            await engine.runner.decide(session.id, call.id, asked)
+        else:
+            await answered(engine, session.id, call.id)
+
+
+async def test_an_answer_that_the_agent_writes_in_turn_with_its_results_is_put_back_once(
+    tmp_path: Path,
+) -> None:
+    """Wherever it has it, and whatever it has left out ahead of it."""
+    async with stopping(tmp_path) as (engine, agent):
+        first = responses_exchange(agent, [GO], "")
+        await first.begin()
+        first.answered(200, KIND)
+        await first.pass_on(responded("resp_1", "a", "b", "c"))
+        got = asyncio.create_task(end(first))
+        session = await waiting(engine, agent, 3)
+        await decided(engine, session, "1.0", "1.2")
+        await asyncio.wait_for(got, 20)
+        copy = [called("a"), output("a", "A."), called("c"), output("c", "C.")]
+        for before in ([GO], []):
+            second = responses_exchange(agent, [*before, *copy], "")
+            await second.begin()
+            assert second.body is not None
+            sent = json.loads(second.body)["input"]
+            results = output("a", "A."), output("b", "Rain in 1.1."), output("c", "C.")
+            assert [item.get("call_id") for item in sent[len(before) :]] == [
+                *("call_a", "call_b", "call_c") * 2
+            ]
+            assert sent[-3:] == list(results)
+            await second.leave()
+
+
+async def test_reasoning_that_lost_its_call_here_is_left_out_where_it_stands_alone(
+    tmp_path: Path,
+) -> None:
+    """By its id or its seal; reasoning that an agent left alone by itself goes as it came."""
+    ours = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
+    own = {**ours, "id": "rs_0", "encrypted_content": "another"}
+    without_id = {name: value for name, value in ours.items() if name != "id"}
+    says = {"role": "assistant", "content": "The user did not allow this call."}
+    more = {"role": "user", "content": "On."}
+    async with stopping(tmp_path) as (engine, agent):
+        first = responses_exchange(agent, [GO], "")
+        await first.begin()
+        first.answered(200, KIND)
+        answer = json.loads(responded("resp_1", "a"))
+        answer["output"].insert(0, ours)
+        await first.pass_on(json.dumps(answer).encode())
+        got = asyncio.create_task(end(first))
+        session = await waiting(engine, agent, 1)
+        denial = DecisionRequest("deny", session.waiting[0].digest)
+        await engine.runner.decide(session.id, session.waiting[0].id, denial)
+        kept = json.loads(await asyncio.wait_for(got, 20))["output"]
+        assert [item["type"] for item in kept] == ["reasoning", "message"]
+        for said, wanted in (
+            ([ours, says], None),
+            ([ours], []),
+            ([without_id], []),
+            ([own, ours], [own]),
+            ([own], None),
+        ):
+            asked = responses_exchange(agent, [GO, *said, more], "")
+            await asked.begin()
+            sent = None if asked.body is None else json.loads(asked.body)["input"]
+            assert sent == (None if wanted is None else [GO, *wanted, more]), said
+            await asked.leave()
+
+
 async def test_a_result_beside_an_answer_by_hand_is_held_and_edited(tmp_path: Path) -> None:
     """The provider gets both in the order of the calls, then and later."""
     async with both(tmp_path, "anthropic", WORK) as (agent, door):

@@ -13,6 +13,7 @@ import pytest
 from app.core.errors import Conflict, PlaygroundError, Refused
 from app.core.events import CallEnded, CallProgressed, ClientGone, RequestReceived, RequestSent
 from app.core.session import Session
+from app.core.settings import Profile
 from app.core.tools import text_result
 from app.engine.decisions import ResultDecision
 from app.engine.engine import Engine
@@ -22,7 +23,7 @@ from app.tap.exchange import AgentExchange
 from app.tap.history import read_body
 from app.tap.holding import has_failed, result_of
 from app.tap.recording import AgentSessions
-from app.tap.relay import STOPPED, Exchange
+from app.tap.relay import STOPPED, AgentRequest, Exchange
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.protocols.test_body_edits import three_results
 from tests.tables import each_row
@@ -236,6 +237,58 @@ async def test_what_an_agent_asks_on_the_side_has_the_edited_result(tmp_path: Pa
         side = await agent.ask("Sum up.")
         assert b"a.txt" not in (side.body or b"a.txt")
         assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
+
+
+LS = {"role": "assistant", "tool_calls": [{"function": {"name": "ls", "arguments": {}}}]}
+SAME = {"role": "tool", "tool_name": "ls", "content": "a.txt"}
+
+
+async def test_of_equal_calls_without_ids_each_has_its_own_edit(tmp_path: Path) -> None:
+    """Also where the agent has left out the first ones."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+
+        def asks(*messages: dict[str, Any]) -> AgentExchange:
+            body = {"model": "m", "messages": messages, "stream": False}
+            request = AgentRequest(
+                *(agent.tap, "ollama", "POST", b"/api/chat"),
+                [*KIND, (b"x-session-id", b"s-1")],
+                json.dumps(body).encode(),
+                "http://127.0.0.1:11434/api/chat",
+                Profile("ollama", "ollama", "http://127.0.0.1:11434"),
+                0,
+            )
+            return AgentExchange(agent.sessions, request)
+
+        async def says(exchange: Exchange, message: Any) -> None:
+            exchange.answered(200, KIND)
+            answer = {"model": "m", "message": message, "done": True, "done_reason": "stop"}
+            await exchange.pass_on(json.dumps(answer).encode())
+            await end(exchange)
+
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
+        exchange = asks(*messages)
+        await exchange.begin()
+        for turn, text in enumerate(("first", None, "third"), 1):
+            await says(exchange, LS)
+            messages += [LS, SAME]
+            exchange = asks(*messages)
+            going_on = asyncio.create_task(exchange.begin())
+            session = await waiting(engine, agent, 1)
+            await let_pass(engine, session, f"{turn}.0", text)
+            await asyncio.wait_for(going_on, 20)
+        await says(exchange, {"role": "assistant", "content": "Done."})
+        summed_up = [{"role": "user", "content": "In sum."}]
+        on = {"role": "user", "content": "On."}
+        for before, said in (
+            (messages, ["first", "a.txt", "third"]),
+            ([*summed_up, *messages[3:]], ["a.txt", "third"]),
+            ([*summed_up, *messages[5:]], ["third"]),
+        ):
+            exchange = asks(*before, on)
+            await exchange.begin()
+            sent = json.loads(exchange.body or b"")["messages"]
+            assert [each["content"] for each in sent if each["role"] == "tool"] == said
+            await exchange.leave()
 
 
 async def test_stop_refuses_what_waits_and_nothing_is_decided(tmp_path: Path) -> None:

@@ -361,4 +361,19 @@ def _ask_freely(body: Body) -> Changes:
     return {}
 
 
-HISTORY = HistoryForm("input", _write, _make, _id_of, ask_freely=_ask_freely)
+def _alone(items: Sequence[object]) -> Sequence[int]:
+    """Reasoning with no item of the model behind it."""
+    places: list[int] = []
+    is_led = False
+    for place in reversed(range(len(items))):
+        item = items[place]
+        kind = str(item.get("type") or "message") if isinstance(item, dict) else ""
+        if kind == _THINKING:
+            places += [] if is_led else [place]
+        elif isinstance(item, dict):
+            is_led = not kind.endswith("_output")
+            is_led = is_led and (kind != "message" or item.get("role") == "assistant")
+    return places
+
+
+HISTORY = HistoryForm("input", _write, _make, _id_of, ask_freely=_ask_freely, alone=_alone)
