@@ -1,6 +1,6 @@
 """Coding agents against the simulator, without a key: each reads a file and edits it.
 
-    python bench/agents.py NODE_MODULES [--tap] [--hold SECONDS] [AGENT ...]
+    python bench/agents.py NODE_MODULES [--tap] [--hold SECONDS [--results]] [AGENT ...]
 
 NODE_MODULES is a folder in which these packages of npm are installed, all of them or some:
 @anthropic-ai/claude-code@2.1.330, @openai/codex@0.169.0, @google/gemini-cli@0.61.0,
@@ -8,8 +8,10 @@ opencode-ai@1.18.33, the versions with which the rows of `app/tap/agents.py` wer
 gets a folder, a home and a simulator of its own, and nothing of the user's configuration. With
 --tap it is started by `playground tap`, and a server is between, whose requests and sessions are
 told. With --hold, too, and every call stops there: the first one runs at once, the one that edits
-after so many seconds, with other arguments, which are what the file must show then. Exit code 1
-where an agent did not do its work.
+after so many seconds, with other arguments, which are what the file must show then. With --results
+it is every result that stops: what the agent read is held so long and edited, so that there is
+nothing left to replace, which is what the model must say then, with the file as it was. How many
+requests came with `stream: false` is told. Exit code 1 where an agent did not do its work.
 """
 
 from __future__ import annotations
@@ -217,24 +219,43 @@ KEY = "SCENARIO_API_KEY"
 
 
 class Holder(Thread):
-    """Has every call stop at `server`, and decides it: the one that writes "color" after `hold_s`
-    seconds and with EDITED in its place, all others at once. `held` are those that were held."""
+    """Has every call or, with `results`, every result stop at `server`, and decides it: the call
+    that writes "color", or the result that says "colour", after `hold_s` seconds and with EDITED in
+    its place, all others at once. `held` are those that were held."""
 
-    def __init__(self, server: LocalServer, hold_s: float) -> None:
+    def __init__(self, server: LocalServer, hold_s: float, *, results: bool = False) -> None:
         super().__init__(daemon=True)
         self.server, self.hold_s, self.over = server, hold_s, Event()
+        self.results = results
         self.held: dict[str, float] = {}
 
     def run(self) -> None:
+        stop_at = "results" if self.results else "calls"
         while not self.over.wait(0.1):
             for tap in self.server.ask("GET", "/taps"):
                 if tap["stop_at"] == "nothing" and tap["revoked_ms"] is None:
-                    self.server.ask("POST", f"/taps/{tap['id']}/settings", {"stop_at": "calls"})
+                    self.server.ask("POST", f"/taps/{tap['id']}/settings", {"stop_at": stop_at})
             for session in self.server.ask("GET", "/sessions"):
                 place = f"/sessions/{session['id']}"
                 for call in self.server.ask("GET", place)["calls"]:
                     if call["status"] == "waiting":
                         self._decide(f"{place}/calls/{call['id']}", call)
+                    elif call["status"] == "running" and call["real"] is not None:
+                        self._decide_result(f"{place}/calls/{call['id']}", call)
+
+    def _decide_result(self, place: str, call: Mapping[str, Any]) -> None:
+        since = self.held.setdefault(place, time.monotonic())
+        text = "".join(piece["text"] for piece in call["real"]["content"])
+        edits = "colour" in text
+        if edits and time.monotonic() < since + self.hold_s:
+            return
+        more = {"text": text.replace("colour", EDITED)} if edits else {}
+        self.server.ask("POST", f"{place}/result", {"digest": call["digest"], **more})
+        self._told(f"the result of {call['name']}", since, edits)
+
+    def _told(self, name: str, since: float, edits: bool) -> None:
+        took = time.monotonic() - since
+        print(f"  {name} held {took:.0f} s" + (", then edited" if edits else ""), flush=True)
 
     def _decide(self, place: str, call: Mapping[str, Any]) -> None:
         since = self.held.setdefault(place, time.monotonic())
@@ -246,13 +267,12 @@ class Holder(Thread):
             arguments = json.loads(call["arguments_raw"].replace("color", EDITED))
             decision["arguments"] = arguments
         self.server.ask("POST", f"{place}/decision", decision)
-        took = time.monotonic() - since
-        print(
-            f"  {call['name']} held {took:.0f} s" + (", then edited" if edits else ""), flush=True
-        )
+        self._told(call["name"], since, edits)
 
 
-def tried_through_a_tap(agent: Agent, binaries: Path, hold_s: float | None) -> bool:
+def tried_through_a_tap(
+    agent: Agent, binaries: Path, hold_s: float | None, *, results: bool = False
+) -> bool:
     """Whether `agent` did its work with a server between, which saw all of it: no request went
     elsewhere, for the file was edited by what the simulator said."""
     row = TAPPED[agent.name]
@@ -271,11 +291,11 @@ def tried_through_a_tap(agent: Agent, binaries: Path, hold_s: float | None) -> b
             **row.environment,
         }
         command = (sys.executable, "-m", "app.cli", *words, *row.arguments)
-        holder = None if hold_s is None else Holder(server, hold_s)
+        holder = None if hold_s is None else Holder(server, hold_s, results=results)
         word = "color"
         if holder is not None:
             holder.start()
-            word = EDITED
+            word = "colour" if results else EDITED
         name = f"{agent.name}, through a tap"
         done = work.run(name, command, environ, word, hold_s or 0)
         if holder is not None:
@@ -284,27 +304,41 @@ def tried_through_a_tap(agent: Agent, binaries: Path, hold_s: float | None) -> b
         (tap,) = server.ask("GET", "/taps")
         listed = server.ask("GET", "/sessions")
         sessions = [server.ask("GET", f"/sessions/{session['id']}") for session in listed]
+        bodies = list(_bodies(server, sessions))
         owner = owner_of(db)
         if owner is not None:
             os.kill(owner.pid, signal.SIGTERM)
         others = [f"{other['method']} {other['path']}" for other in tap["other_requests"]]
         ended = "revoked" if tap["revoked_ms"] is not None else "NOT REVOKED"
+        whole = sum(body.get("stream") is False for body in bodies)
         print(f"  tap {ended}; {tap['requests']} requests, of no conversation: {others or 'none'}")
+        print(f"  requests with stream: false: {whole} of {len(bodies)}")
         for session in sessions:
             calls = ", ".join(f"{call['name']} {call['status']}" for call in session["calls"])
             told = f"{session['state']}, {session['turns']} turns; calls: {calls or 'none'}"
             print(f"  session: {told}; {session['text']!r}", flush=True)
-        whole = any(
-            session["text"].startswith("Done")
-            and [call["status"] for call in session["calls"]] == ["done", "done"]
+        wanted = ("found nothing in it", 1) if results else ("Done", 2)
+        was_told = any(
+            wanted[0] in session["text"]
+            and [call["status"] for call in session["calls"]] == ["done"] * wanted[1]
             for session in sessions
         )
-        return done and whole and ended == "revoked"
+        return done and was_told and ended == "revoked"
+
+
+def _bodies(
+    server: LocalServer, sessions: Sequence[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """The bodies of all requests that went on."""
+    for session in sessions:
+        for number in range(1, session["turns"] + 1):
+            yield server.ask("GET", f"/sessions/{session['id']}/requests/{number}/body")
 
 
 def main(arguments: Sequence[str]) -> int:
     through_a_tap = "--tap" in arguments
-    words = [word for word in arguments if word != "--tap"]
+    results = "--results" in arguments
+    words = [word for word in arguments if word not in ("--tap", "--results")]
     hold_s = None
     if "--hold" in words:
         place = words.index("--hold")
@@ -323,7 +357,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{agent.name}: not installed there")
             continue
         if through_a_tap or hold_s is not None:
-            done = tried_through_a_tap(agent, binaries, hold_s)
+            done = tried_through_a_tap(agent, binaries, hold_s, results=results)
         else:
             done = tried(agent, program)
         wrong += not done

@@ -23,15 +23,17 @@ PROGRAMS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hold", [False, True], ids=["passed", "held"])
+@pytest.mark.parametrize(
+    "how", [("--tap",), ("--hold", "1"), ("--hold", "1", "--results")], ids=" ".join
+)
 @pytest.mark.parametrize("agent", PROGRAMS)
-def test_a_real_agent_works_behind_a_tap(agent: str, hold: bool) -> None:
-    """With `hold` every call waits, and the one that edits gets other arguments."""
+def test_a_real_agent_works_behind_a_tap(agent: str, how: tuple[str, ...]) -> None:
+    """Held are every call, the one that edits gets other arguments; or every result, what was read
+    becomes something else."""
     if shutil.which("npm") is None:
         pytest.skip("npm is missing: install Node.js to try real agents.")
     if not (Path(MODULES) / ".bin" / PROGRAMS[agent]).exists():
         pytest.skip(f"{agent} is not installed where PLAYGROUND_AGENTS says (bench/agents.py).")
-    how = ("--hold", "1") if hold else ("--tap",)
     done = subprocess.run(
         (sys.executable, str(ROOT / "bench" / "agents.py"), MODULES, *how, agent),
         capture_output=True,
