@@ -3,7 +3,7 @@
 
 const door = document.querySelector("[data-door]");
 if (door) {
-  const files = door.querySelector("input[type=file][multiple]");
+  const files = door.querySelector("input[type=file]:not([webkitdirectory])");
   door.querySelector("[data-drop-hint]").hidden = false;
   addEventListener("dragover", (event) => {
     if (![...event.dataTransfer.types].includes("Files")) return;

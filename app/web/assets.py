@@ -38,7 +38,7 @@ START: Sequence[str] = ("theme.js", "vendor/htmx-4.0.1.min.js", "vendor/hx-sse-4
 own, which may come before its extension."""
 
 SCRIPTS: Mapping[str, Sequence[str]] = {
-    "app.js": ("stream", "toasts", "page", "keys", "focus"),
+    "app.js": ("stream", "toasts", "page", "keys", "focus", "hints"),
     "flow.js": ("running", "replay", "countdown", "answer"),
     "session.js": ("wire", "setup", "request", "codetab"),
     "column.js": ("column",),

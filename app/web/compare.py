@@ -81,7 +81,8 @@ async def show(request: Request) -> Response:
         notices += ["This session was named twice; choose another one."] * (
             len(sides) < 2 and twice
         )
-        return HTMLResponse(compare_page(site.env, await _picker(site, query, ids, notices)))
+        picker = await _picker(site, query, ids, notices)
+        return HTMLResponse(compare_page(site.env, picker, site.engine.sessions.clock()))
     at_work = any(side.state in ("running", "waiting") for side in sides)
     if not wanted and at_work and kind == "page" and "as" not in query:
         return await live(request)

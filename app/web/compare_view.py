@@ -124,8 +124,8 @@ class ComparePage:
     most: int = 4
 
 
-def compare_page(env: Environment, page: ComparePage) -> str:
-    return env.get_template("compare.html").render(page=page, section="sessions")
+def compare_page(env: Environment, page: ComparePage, now_ms: int = 0) -> str:
+    return env.get_template("compare.html").render(page=page, section="sessions", now_ms=now_ms)
 
 
 # Rows ------------------------------------------------------------------------------------------

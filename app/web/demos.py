@@ -160,20 +160,28 @@ async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[s
     chosen, engine = demo(name), site.engine
     if chosen.page:
         return "", chosen.page
+    title = await _free_title(site, chosen.title)
     if chosen.name == BEHIND_A_TAP:
-        session_id = await _start_agent(site, str(base).rstrip("/"))
+        session_id = await _start_agent(site, title, str(base).rstrip("/"))
         return session_id, f"/sessions/{session_id}"
     tools: list[Any] = [*chosen.tools, *(to_data(tool) for tool in chosen.own)]
     profile = profile_on(engine.profiles(), engine.profile("simulator"), protocol)
     asked = {"profile": profile.name, "tools": tools}
     settings = await settings_from(engine, {**asked, "model": chosen.model})
-    session_id = await engine.sessions.create(settings, chosen.title)
+    session_id = await engine.sessions.create(settings, title)
     folder = Folder(engine.files / session_id)
     for path, text in chosen.files.items():
         await asyncio.to_thread(folder.write, path, text.encode())
     await engine.runner.prompt(session_id, chosen.prompt)
     tab = f"?tab={chosen.tab}" if chosen.tab else ""
     return session_id, f"/sessions/{session_id}{tab}"
+
+
+async def _free_title(site: Site, title: str) -> str:
+    """`title`, numbered where sessions have it already: equal ones could not be told apart."""
+    existing = {each.title for each in await site.engine.log.summaries(title, archived=True)}
+    numbered = (f"{title} ({number})" for number in range(2, len(existing) + 3))
+    return next(name for name in (title, *numbered) if name not in existing)
 
 
 # An agent of somebody else's, so to speak: it knows nothing of this program but a base URL.
@@ -210,14 +218,14 @@ _TOOLS = [
 ]
 
 
-async def _start_agent(site: Site, base: str) -> str:
-    """An agent behind a new tap that stops at every call, and the session of its requests."""
+async def _start_agent(site: Site, title: str, base: str) -> str:
+    """An agent behind a new tap that stops at every call, and the session of its requests; both
+    are called `title`."""
     if len(site.demos) >= MOST_AGENTS:
         raise Conflict(
             f"{MOST_AGENTS} agents of this demo are running already. Decide their calls, or stop "
             "their sessions, then start another."
         )
-    title = demo(BEHIND_A_TAP).title
     tap, secret = await site.taps.create("simulator", title, "calls")
     agent = _DemoAgent(
         site.engine.net, f"{base}/tap{tap_agents.DOORS['anthropic']}/v1/messages", secret
@@ -239,6 +247,8 @@ async def _start_agent(site: Site, base: str) -> str:
     if not sessions:
         task.cancel()
         raise PlaygroundError("The demo's agent got no answer. Try it again.")
+    async with site.engine.sessions.holding(sessions[0]) as live:
+        await site.engine.sessions.rename(live, title)
     return sessions[0]
 
 

@@ -38,6 +38,13 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
                 answered = await client.post("/sessions", data={"demo": demo.name})
                 assert answered.status_code == 201, answered.text
                 started[demo.name] = answered.json()["id"]
+            again = await client.post("/sessions", data={"demo": "two-calls"})
+            titles = {one["id"]: one["title"] for one in (await client.get("/sessions")).json()}
+            assert [titles[started["two-calls"]], titles[again.json()["id"]]] == [
+                "Two calls at once",
+                "Two calls at once (2)",
+            ]
+            assert titles[started["tap"]] == "Somebody else's agent, live"
             for _ in range(MOST_AGENTS - 1):
                 assert (await client.post("/sessions", data={"demo": "tap"})).status_code == 201
             refused = await client.post("/sessions", data={"demo": "tap"})
