@@ -309,7 +309,7 @@ function watchWire() {
   const panel = $("panel-wire");
   const rows = $("wire");
   if (!panel || !rows) return;
-  const wire = following(panel);
+  const wire = following(panel, { told: () => (panel.dataset.ui = wire.pinned ? "" : "read") });
   const observer = new ResizeObserver(wire.follow);
   observer.observe(rows);
   observer.observe(panel);

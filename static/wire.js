@@ -26,6 +26,22 @@ function marked(element, on) {
 document.addEventListener("focusin", (event) => marked(event.target, true));
 document.addEventListener("focusout", (event) => marked(event.target, false));
 
+// The element of a block once it is there, with the rows of its request in sight.
+async function unfold(id) {
+  const element = await reach(id);
+  const fold = element?.closest(".wiresection:not(:last-child)")?.querySelector(".wirefold");
+  if (fold) fold.open = true;
+  return element;
+}
+
+// Who reads the rows of the newest request keeps them when another one comes.
+const panel = document.getElementById("panel-wire");
+new MutationObserver((records) => {
+  const came = records.flatMap((record) => [...record.addedNodes]).find((one) => one.matches?.(".wiresection"));
+  const before = came?.previousElementSibling?.querySelector(".wirefold");
+  if (before && panel.dataset.ui === "read") before.open = true;
+}).observe(document.getElementById("wire") ?? document.createElement("div"), { childList: true });
+
 function inSight(element) {
   const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
   element?.scrollIntoView({ block: "nearest", behavior });
@@ -40,7 +56,7 @@ document.addEventListener("click", async (event) => {
   }
   const block = event.target.closest?.(".part, .card, .turnhead");
   if (!block || event.target.closest(INERT) || document.getSelection()?.isCollapsed === false) return;
-  if (shown(document.getElementById("wire"))) await reach(`wirerows-${block.id.split("-")[1]}`);
+  if (shown(document.getElementById("wire"))) await unfold(`wirerows-${block.id.split("-")[1]}`);
   inSight(rowsOf(block).find(shown));
 });
 
@@ -57,7 +73,7 @@ document.addEventListener("keydown", (event) => {
 // What was found is shown in its row, too.
 document.addEventListener("click", async (event) => {
   const found = event.target.closest?.("[data-jump]");
-  const row = found && (await reach(found.dataset.jump));
+  const row = found && (await unfold(found.dataset.jump));
   if (row) {
     inSight(row);
     marked(row, true);

@@ -76,6 +76,7 @@ def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
     tab.find("#tab-wire").click()
     expect(tab.find(f"#wirerows-{TURNS} .wirerow").last).to_be_in_viewport()
     expect(tab.find("#wire-1")).to_be_empty()
+    tab.find("#wiretools > summary").click()
     tab.find("#wireq").fill("toolu_")
     tab.find(".wirefind button").click()
     tab.find("#raw a", has_text="request 2").first.click()
@@ -84,6 +85,7 @@ def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
 
 def test_the_filter_is_over_all_rows(tab: Tab, long: str) -> None:
     tab.open(long)
+    tab.find("#wiretools > summary").click()
     tab.find("#wirefilter").fill("get_weather ran")
     expect(tab.find(".wirerow:visible")).to_have_count(2)
 
@@ -126,6 +128,8 @@ def test_without_a_script_a_link_leads_to_all_of_it(
     expect(tab.find("#turn-1 .part")).to_have_count(0)
     tab.find("a", has_text="Show the earlier turns").click()
     expect(tab.find("#turn-1 .part")).to_have_count(1)
+    assert tab.find("#wirerows-1 .wirerow").first.is_hidden()  # of older requests one line is shown
+    tab.find("#wirefold-1 > summary").click()
     expect(tab.find("#wirerows-1 .wirerow").first).to_be_visible()
 
 
