@@ -14,8 +14,17 @@ from app.schema.outline import outline
 from app.store.library import LibraryEntry, Version
 from app.web.session.view import Surroundings, session_page
 from app.web.session_list import list_fragment, welcome_page
-from app.web.tools.form import ToolForm, tool_form
-from app.web.tools.view import Around, Editor, Judged, OfferedFix, tools_page
+from app.web.tools.editor import (
+    Editor,
+    Judged,
+    OfferedFix,
+    ToolForm,
+    tool_form,
+)
+from app.web.tools.view import (
+    Around,
+    tools_page,
+)
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
 from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadTool
 from app.core.serialization import to_data
 from app.core.tools import ANSWERED_BY, Tool
-from app.web.tools.form import ToolForm, field_of, parameters_of, tool_data, tool_form
+from app.web.tools.editor import ToolForm, field_of, parameters_of, tool_data, tool_form
 from tests.tables import each_row
 
 KEYS = (

@@ -11,13 +11,15 @@ from app.core.value_diff import line_changes
 from app.protocols.lint import Finding
 from app.store.library import LibraryEntry, Version
 from app.web.session.wire_view import SHORT_NAMES
-from app.web.tools.form import ToolForm
-from app.web.tools.view import (
+from app.web.tools.editor import (
     MOST_FIRST,
-    MOST_VERSIONS,
     Editor,
     Judged,
     OfferedFix,
+    ToolForm,
+)
+from app.web.tools.view import (
+    MOST_VERSIONS,
     history,
     listed,
     tool_lint,

@@ -23,6 +23,8 @@ from app.store.library import LibraryEntry
 from app.web.forms import Body, answer, as_json, body_of, wants, wants_file
 from app.web.site import Site, site_of
 from app.web.tools.editor import (
+    Editor,
+    ToolForm,
     TypedTool,
     applied,
     as_typed,
@@ -34,13 +36,12 @@ from app.web.tools.editor import (
     judged,
     judgement,
     shown,
+    tool_form,
     typed,
 )
-from app.web.tools.form import ToolForm, tool_form
 from app.web.tools.trying import first_panel
 from app.web.tools.view import (
     Around,
-    Editor,
     When,
     called,
     clash,

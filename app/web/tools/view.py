@@ -1,6 +1,6 @@
 """The Tools page and its pieces as HTML: list, editor, lint, "When called", trying a tool.
 
-The fields of the editor are in form.py.
+The editor itself, its fields and what is known of them, is in editor.py.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from app.core.serialization import to_data
 from app.core.tools import Content, Tool, ToolResult
 from app.core.value_diff import LineChange, line_changes
 from app.exchange.tool_export import OnWire
-from app.protocols.lint import Finding, ToolAcceptance
 from app.render.arguments import LAYOUT_LIMIT, FieldRow, LayoutToken, flat_rows, lay_out
 from app.render.card import Tone
 from app.render.environment import partial
-from app.render.filters import duration, plural, pretty, size
-from app.schema.outline import TYPES, OutlineRow
+from app.render.filters import duration, pretty, size
+from app.schema.outline import TYPES
 from app.store.library import LibraryEntry, Version
 from app.web.session.wire_view import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
-from app.web.tools.form import FACES, ToolForm
+from app.web.tools.editor import FACES, Clash, Editor, Judged
 
 MOST_FINDINGS = 40
-MOST_FIRST = 6
 MOST_VERSIONS = 50
 
 KINDS = (
@@ -52,88 +50,6 @@ FIXES = {
     "inline": "inline references",
     "drop": "leave out what is refused",
 }
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What is known of the tool as it stands in the editor. `notes` are sentences about who answers
-    it. `problem` says why nothing is known; a new tool has not even that."""
-
-    findings: Sequence[Finding] = ()
-    accepted: Sequence[ToolAcceptance] = ()
-    tokens: int = 0
-    sent: Sequence[OnWire] = ()
-    notes: Sequence[str] = ()
-    problem: str = ""
-    pointer: str = ""
-
-    def layout(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
-        """The findings to be read first, and those that are folded: (title, fix, findings)."""
-        first = [finding for finding in self.findings if counts(finding, strict)]
-        hidden = first[MOST_FIRST:]
-        folds = [(f"{len(hidden)} more", "", hidden)]
-        for severity, title in (("strict", "strict-mode issue"), ("ignored", "keyword")):
-            rest = [
-                finding
-                for finding in self.findings
-                if finding.severity == severity and finding not in first
-            ]
-            fix = next((finding.fix for finding in rest if finding.fix), "")
-            words = f"{plural(len(rest), title)}{' ignored' if severity == 'ignored' else ''}"
-            folds.append((words, fix, rest))
-        return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
-
-
-def counts(finding: Finding, strict: bool) -> bool:
-    """Whether a finding is a hint: what strict mode wants is one for a strict tool only, and what
-    a provider leaves out without harm is none."""
-    return finding.severity in ("refused", "weak") or (strict and finding.severity == "strict")
-
-
-@dataclass(frozen=True)
-class OfferedFix:
-    """A rewrite that is offered: `lost` are sentences about meaning that goes, `refused` about
-    what providers would refuse all the same."""
-
-    fix: str
-    diff: Sequence[LineChange]
-    lost: Sequence[str] = ()
-    refused: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Clash:
-    """Another hand saved the tool meanwhile: what saving would change of that, and the state that
-    it would be saved over."""
-
-    diff: Sequence[LineChange]
-    over: str
-
-
-@dataclass(frozen=True)
-class Editor:
-    """The form of one tool. `original` is the name it was saved under, "" for a new one, and
-    `drawn` the state (state_of) that the form was drawn from. `errors` by field, "" for all; `line`
-    counts from 1 within the parameters. `rows` is the outline of the schema for the face that is a
-    form, and `typed` what stands in its fields instead; `large` counts the rows where they are too
-    many for it. `lossy` says why the Python face cannot be edited. `focus` is the id of what the
-    cursor goes to. `unsaved` says that this was typed, and refused or only looked at.
-    """
-
-    form: ToolForm
-    original: str = ""
-    drawn: str = ""
-    errors: Mapping[str, str] = field(default_factory=dict)
-    line: int | None = None
-    rows: OutlineRow | None = None
-    typed: Mapping[str, str] = field(default_factory=dict)
-    lossy: Sequence[str] = ()
-    judged: Judged = Judged()
-    fixed: OfferedFix | None = None
-    focus: str = ""
-    large: int = 0
-    unsaved: bool = False
-    clash: Clash | None = None
 
 
 @dataclass(frozen=True)
