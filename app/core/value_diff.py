@@ -6,7 +6,7 @@ lined up at both ends.
 `text_changes` sets aside what is equal at both ends; the rest is cut into words, or into lines
 where it is long, and the shortest way from one to the other is looked for (Myers 1986) that has
 STEPS differences at most. Beyond that the rest is one piece that became another. (difflib takes
-seconds for a model that says two words over and over.)
+seconds for a model that says two words over and over.) `in_sight` is as much of it as is shown.
 """
 
 from __future__ import annotations
@@ -244,6 +244,42 @@ def _joined(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
         for kind in kinds:
             if text := "".join(text for how, text in neighbours if how == kind):
                 yield TextPiece(kind, text)
+
+
+PIECES_IN_SIGHT = 100
+"""Of one text."""
+
+SHOWN_TEXT = 1_200
+AROUND = 60
+"""Characters in sight of a text, and of what is the same around a difference."""
+
+
+def in_sight(pieces: Sequence[TextPiece]) -> list[TextPiece]:
+    """What is the same is cut in its middle, what differs after SHOWN_TEXT characters, and the
+    whole after PIECES_IN_SIGHT pieces; each cut says how much is left out."""
+    cut: list[TextPiece] = []
+    for place, piece in enumerate(pieces[:PIECES_IN_SIGHT]):
+        if piece.how != "same":
+            cut.append(TextPiece(piece.how, _shortened(piece.text, SHOWN_TEXT, 0)))
+            continue
+        head = AROUND if place else 0
+        tail = AROUND if place + 1 < len(pieces) else 0
+        cut.append(TextPiece("same", _shortened(piece.text, head, tail)))
+    if len(pieces) > PIECES_IN_SIGHT:
+        left = len(pieces) - PIECES_IN_SIGHT
+        cut.append(TextPiece("same", f" … {_counted(left, 'more piece')} …"))
+    return cut
+
+
+def _shortened(text: str, head: int, tail: int) -> str:
+    left = len(text) - head - tail
+    if left <= 40:
+        return text
+    return f"{text[:head]} … {_counted(left, 'character')} … {text[len(text) - tail :]}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 LineChange = tuple[str, str]

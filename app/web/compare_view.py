@@ -26,12 +26,18 @@ from app.core.session_diff import (
 )
 from app.core.settings import Profile, Settings
 from app.core.tools import ToolResult
-from app.core.value_diff import JsonChange, TextPiece, json_changes, text_changes
+from app.core.value_diff import (
+    SHOWN_TEXT,
+    JsonChange,
+    TextPiece,
+    in_sight,
+    json_changes,
+    text_changes,
+)
 from app.render.call_status import call_block
 from app.render.filters import clip, duration, one_line, plural
 from app.render.filters import number as grouped_number
 from app.render.paging import CARDS, Shown, query_of, spelled, with_more
-from app.render.text_pieces import SHOWN_TEXT, in_sight
 from app.render.view import SessionRow
 
 MOST_ROWS = 100

@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.session_diff import Side, align, side
-from app.core.value_diff import JsonChange, text_changes
+from app.core.value_diff import SHOWN_TEXT, JsonChange, in_sight, text_changes
 from app.render.paging import CARDS, Shown
-from app.render.text_pieces import SHOWN_TEXT, in_sight
 from app.render.view import SessionRow
 from app.web.compare_view import (
     MOST_CHANGES,

@@ -20,7 +20,7 @@ from app.core.limits import cache_missed, turn_usage, written
 from app.core.session import Prompt, Session, Turn
 from app.core.settings import Profile
 from app.core.tools import Content
-from app.core.value_diff import JsonChange, TextPiece
+from app.core.value_diff import JsonChange, TextPiece, in_sight
 from app.engine.engine import Engine
 from app.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_on
 from app.engine.responses import join_headers
@@ -38,7 +38,6 @@ from app.protocols.registry import FACTS, codec
 from app.protocols.request import FirstDifference, RequestBlock, RequestChanges
 from app.render.environment import partial
 from app.render.filters import duration, number, plural
-from app.render.text_pieces import in_sight
 from app.web.forms import as_json, body_of, images_of, media_type, wants, wants_file
 from app.web.session.wire_view import (
     CodeOption,
