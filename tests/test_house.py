@@ -215,8 +215,9 @@ def within(place: str) -> str:
 
 
 def late_errors(name: str, source: str) -> list[str]:
-    """A module that is put off and not imported beside it, for the type checker and for us."""
-    put_off, imported = set(), set()
+    """A module that is put off and not imported beside it, for the type checker and for us; and
+    a `dataclass` that compiles its methods when it is read (core/late)."""
+    put_off, imported, early = set(), set(), set()
     for node in structure.statements(parsed(source)):
         match node:
             case ast.Assign(value=ast.Call(ast.Name("Late"), [ast.Constant(value=str(module))])):
@@ -227,11 +228,13 @@ def late_errors(name: str, source: str) -> list[str]:
                         imported |= {f"{inner.module}.{each.name}" for each in inner.names}
                     elif isinstance(inner, ast.Import):
                         imported |= {each.name for each in inner.names}
+            case ast.ImportFrom(module="dataclasses", names=names) if name != "app/core/late.py":
+                early |= {node.lineno for each in names if each.name == "dataclass"}
     return [
         f"{name}:{line}: {module} is put off and not imported for the type checker"
         for module, line in sorted(put_off)
         if not any(f"{each}.".startswith(f"{module}.") for each in imported)
-    ]
+    ] + [f"{name}:{line}: takes dataclass from dataclasses, not core/late" for line in early]
 
 
 WORDING = (
@@ -298,6 +301,7 @@ def test_a_name_to_be_replaced_is_found(source: str) -> None:
         *((inner_import_errors, "app/net/client.py", within(place)) for place in PLACES),
         (size_errors, "app/core/session.py", "\n" * 801),
         (late_errors, "app/net/client.py", 'httpx = Late("httpx")'),
+        (late_errors, "app/net/client.py", "from dataclasses import dataclass, field"),
         *((wording_errors, "app/render/card.py", reads) for reads in WORDING),
     ],
 )

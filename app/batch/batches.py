@@ -15,7 +15,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -24,6 +24,7 @@ from app.batch.lanes import AT_ONCE, Budget, LaneWatch, ProviderLane
 from app.batch.plan import BatchPlan, ReadFile, plan_batch
 from app.batch.run_case import CaseRun, Look, perform
 from app.core.errors import Conflict, NotFound, StoreError
+from app.core.late import dataclass
 from app.engine.engine import Engine
 from app.engine.sessions import Bell, new_id
 from app.evaluation.report import make_report

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from app.batch.run_case import CaseRun
 from app.core.errors import BadInput, NotFound, PlaygroundError
 from app.core.events import Usage
+from app.core.late import dataclass
 from app.core.rules import Rule
 from app.core.serialization import to_data
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool
 from app.engine.engine import Engine
+from app.engine.prices import cost, why_unknown
 from app.engine.redaction import check_settings
-from app.engine.responses import cost, why_unknown
 from app.engine.settings import settings_from
 from app.evaluation.spec import RunKey, RunPlan, Spec, plan_run, with_tools, words_of
 from app.net.keys import is_loopback

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from app.core.errors import BadInput
 from app.core.events import CallDecided
+from app.core.late import dataclass
 from app.core.rules import Rule
 from app.core.serialization import from_data, to_data
 from app.core.session import Call, Session

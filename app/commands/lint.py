@@ -11,13 +11,14 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from difflib import unified_diff
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.settings import PROTOCOLS
 from app.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools, from_openapi_schema
 from app.exchange.tool_import import import_tools

@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +21,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.core.errors import BadInput, PlaygroundError
+from app.core.late import dataclass
 from app.simulator import SOCKET
 from app.tap import CONNECTION, PREFIX
 

@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
@@ -29,6 +28,7 @@ from urllib.parse import quote, urlsplit
 
 from app import config
 from app.core.errors import BadInput, PlaygroundError
+from app.core.late import dataclass
 from app.core.settings import Profile
 from app.net.keys import is_loopback, is_vendors_own
 from app.store.database import busy_error, database_path, owner_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from app.core.arguments import canonical
@@ -32,6 +32,7 @@ from app.core.events import (
     TurnDropped,
 )
 from app.core.faults import scene, staged, unstageable
+from app.core.late import dataclass
 from app.core.limits import (
     after_error,
     before_request,

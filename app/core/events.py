@@ -6,9 +6,10 @@ default, so that old logs can be read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from app.core.late import dataclass
 from app.core.settings import Settings
 from app.core.tools import Content, ToolChoice, ToolResult
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from app.core.errors import BadInput
 from app.core.events import Decision
+from app.core.late import dataclass
 from app.core.session import Call, Session
 from app.core.tools import Content, Tool, ToolResult, text_result
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from app.core.events import RunPaused
+from app.core.late import dataclass
 from app.core.session import Call, Prompt, Session, Task, Turn
 from app.core.settings import Settings
 from app.core.tools import Content, Tool, ToolChoice, ToolResult, text_result

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from app.core.errors import NotFound
 from app.core.events import StopAt
+from app.core.late import dataclass
 from app.core.settings import SIMULATOR_URL, Profile, Protocol
 
 LOCAL_S = 300.0

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
@@ -66,6 +66,7 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.limits import beyond_calls, raised
 from app.core.serialization import to_data
 from app.core.session import (

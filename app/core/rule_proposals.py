@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from app.core.arguments import canonical, equal, same_arguments, values_of
 from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
 from app.core.events import CallDecided
+from app.core.late import dataclass
 from app.core.rules import KEEPS_BACK, Rule, first_match, matches
 from app.core.session import Call, Session, Turn
 

@@ -12,13 +12,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import unquote
 
 from app.core.arguments import all_hold, steps_of, value_at, values_of
 from app.core.faults import FAULTS
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.session import Call
 from app.core.tools import TOOLS_IN_USE, Same, Tool

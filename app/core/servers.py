@@ -6,9 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.serialization import to_data
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")

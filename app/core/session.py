@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
 from app.core.errors import NotFound
@@ -34,6 +34,7 @@ from app.core.events import (
     Tapped,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.settings import Settings
 from app.core.tools import Content, Tool, ToolResult

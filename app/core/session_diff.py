@@ -14,10 +14,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from typing import ClassVar, Literal, TypeVar
 
 from app.core.arguments import canonical
+from app.core.late import dataclass
 from app.core.limits import turn_busy_ms, turn_cost, turn_usage
 from app.core.session import Call, Prompt, Session, SessionState, Turn
 from app.core.settings import Settings, model_of

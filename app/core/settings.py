@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, get_args
 
+from app.core.late import dataclass
 from app.core.tools import Tool, ToolChoice
 
 Protocol = Literal[

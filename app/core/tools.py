@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
+
+from app.core.late import dataclass
 
 AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
 ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person", "workspace")

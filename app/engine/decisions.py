@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol, get_args
 
@@ -25,6 +25,7 @@ from app.core.events import (
     Problem,
 )
 from app.core.faults import OTHER_WAY, known, unstageable
+from app.core.late import dataclass
 from app.core.limits import repeats_recent_call
 from app.core.reducer import digest
 from app.core.rules import first_match, unbound

@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from app.core.errors import NotFound
+from app.core.late import dataclass
 from app.core.providers import ACCOUNT, KEY_NAME, SHIPPED, profile_named, profiles, with_account
 from app.core.settings import Profile
 from app.core.tools import Tool

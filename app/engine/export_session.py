@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from app import __version__, config
 from app.core.errors import NotFound
 from app.core.events import Logged
+from app.core.late import dataclass
 from app.core.reducer import fold
 from app.core.session import Session
 from app.exchange.bundle import DEFAULT_BASE, PageAssets, RecordedChunk, Recording, SessionBundle

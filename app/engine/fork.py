@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from app.core.arguments import pointer_step
@@ -38,6 +38,7 @@ from app.core.events import (
     SettingsChanged,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.reducer import Cut, apply, at_call, before_prompt, before_turn, begun, cut, theirs
 from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import Profile, Settings, model_of

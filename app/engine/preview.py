@@ -7,11 +7,12 @@ put into a copy of its list of items. Knows no HTML.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.core.decide import Record, SendRequest, next_commands, next_request
 from app.core.errors import BadInput
 from app.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
+from app.core.late import dataclass
 from app.core.messages import cannot_go_back, model_request, wire_id
 from app.core.session import Call, Prompt, Session, Turn
 from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, TypeVar
 
 from app.core.errors import BadInput
 from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
+from app.core.late import dataclass
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.providers import SHIPPED
 from app.core.settings import Limits, Profile, with_waits

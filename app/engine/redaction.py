@@ -22,7 +22,7 @@ import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain, islice
 from typing import Any
 from urllib.parse import unquote
@@ -47,6 +47,7 @@ from app.core.events import (
     TaskEnded,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.rules import Rule
 from app.core.serialization import to_data
 from app.core.settings import Settings

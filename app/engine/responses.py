@@ -9,13 +9,10 @@ has deltas decoded and shown at once, in its own turn (`take_now`).
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
-from importlib.util import find_spec
-from typing import Any
 from urllib.parse import quote, unquote
 
 from app.core.decide import ignored_tool_choice
@@ -32,18 +29,18 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
     Source,
-    Usage,
     Warned,
 )
-from app.core.limits import written
+from app.core.late import dataclass
 from app.core.messages import model_request
 from app.core.session import Session
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool, ToolChoice
+from app.engine.prices import cost
 from app.engine.redaction import StreamRedactor
 from app.engine.sessions import LiveSession, SessionStore
 from app.net.client import HttpClient, NetworkError
-from app.net.keys import Keys, is_loopback
+from app.net.keys import Keys
 from app.protocols.base import (
     Advice,
     Codec,
@@ -717,84 +714,3 @@ class StreamingValidation:
             return None
         problem = early.feed(text)
         return None if problem is None else CallDoubted(index, problem)
-
-
-# The price of a response in US dollars, from the optional extra `prices`. Unknown is None, never 0.
-# https://github.com/pydantic/genai-prices counts input and output tokens whole, whatever of them
-# was cached; the providers do not, each in its own way.
-
-INSTALLED = find_spec("genai_prices") is not None
-
-
-def cost(profile: Profile, model: str, usage: Usage) -> float | None:
-    """None where the extra is missing, nothing is paid, or anything of it is not known."""
-    counted = counts(profile.protocol, usage)
-    if not INSTALLED or counted is None or profile.simulated or is_loopback(profile.base_url):
-        return None
-    import genai_prices
-    from genai_prices.data_snapshot import get_snapshot
-
-    try:
-        provider = get_snapshot().find_provider(None, None, profile.base_url)
-        if not _at_a_boundary(provider.api_pattern, profile.base_url):
-            return None
-        price = genai_prices.calc_price(
-            genai_prices.Usage(**counted), model, provider_id=provider.id
-        )
-    except (LookupError, ValueError):
-        return None
-    # A model that has no price in the list comes to nothing, too.
-    return float(price.total_price) or None
-
-
-def why_unknown(profile: Profile, model: str) -> str:
-    """Why nothing that `model` answers has a price here, as a sentence; "" where it has one."""
-    if profile.simulated:
-        return "The simulator costs nothing, so nothing is counted."
-    if is_loopback(profile.base_url):
-        return "A server on this computer sends no bill, so nothing is counted."
-    if not INSTALLED:
-        return (
-            "Prices are not known: their list is not installed (the extra “prices”). Only what a"
-            " provider itself says of its costs is counted."
-        )
-    if not model:
-        return "No model is chosen, so its price is not known."
-    if cost(profile, model, Usage(1_000_000, 1_000_000)) is None:
-        return (
-            f"The list of prices does not know {model} at this provider. Only what the provider"
-            " itself says of its costs is counted."
-        )
-    return ""
-
-
-def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
-    """All tokens that were read and written, and what of them was cached; None where not known."""
-    read, wrote = usage.input_tokens, written(protocol, usage)
-    if read is None or wrote is None:
-        return None
-    cached, cache_writes = usage.cached_tokens or 0, usage.cache_write_tokens or 0
-    thought = usage.reasoning_tokens or 0
-    counted = {"cache_read_tokens": cached, "cache_write_tokens": cache_writes}
-    match protocol:
-        case "anthropic":
-            read += cached + cache_writes  # its input_tokens are those beside the cache
-            long = _whole(usage.raw.get("cache_creation"), "ephemeral_1h_input_tokens")
-            if 0 < long <= cache_writes:
-                counted["cache_write_1h_tokens"] = long
-        case "gemini":
-            read += _whole(usage.raw, "toolUsePromptTokenCount")
-        case "openai_chat":
-            apart = read + wrote + thought == _whole(usage.raw, "total_tokens")
-            wrote += thought if apart else 0  # as xAI counts them
-    return {"input_tokens": read, "output_tokens": wrote, **{k: v for k, v in counted.items() if v}}
-
-
-def _whole(value: Any, name: str) -> int:
-    count = value.get(name) if isinstance(value, Mapping) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) else 0
-
-
-def _at_a_boundary(pattern: str, url: str) -> bool:
-    """Whether the host of `url` is the one that `pattern` names, and not one that begins so."""
-    return re.match(rf"(?:{pattern})(?:(?<=[./])|[/:?]|$)", url) is not None

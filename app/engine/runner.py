@@ -21,7 +21,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -65,6 +64,7 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.rules import Rule
 from app.core.settings import Settings
 from app.core.tools import Content

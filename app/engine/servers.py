@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.core.errors import BadInput, BadTool, Conflict, NotFound
-from app.core.late import Late
+from app.core.late import Late, dataclass
 from app.core.serialization import to_data
 from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Accepted, Server, fingerprint
 from app.core.tools import Tool

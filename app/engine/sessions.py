@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, takewhile
 from typing import TypeVar
 
@@ -47,6 +47,7 @@ from app.core.events import (
     Source,
     Tapped,
 )
+from app.core.late import dataclass
 from app.core.reducer import Cut, apply, fold
 from app.core.session import Session
 from app.core.settings import Settings

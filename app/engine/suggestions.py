@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.core.errors import NotFound
 from app.core.events import CallEnded
+from app.core.late import dataclass
 from app.core.session import Call
 from app.core.tools import Tool, ToolResult
 from app.executors.executor import Digits, as_json, parse_arguments

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -32,6 +32,7 @@ from app.core.events import (
     TaskStarted,
 )
 from app.core.faults import SLOW_S, scene, staged
+from app.core.late import dataclass
 from app.core.session import Session
 from app.core.tools import ToolResult, text_result
 from app.engine.redaction import redact_event

@@ -10,11 +10,12 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from app.core.errors import BadInput, Conflict, NotFound, Refused
 from app.core.events import CallEnded, Problem
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolResult
 from app.engine.redaction import redact_event

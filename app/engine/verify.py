@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 
 from app.core.decide import cut_off
@@ -30,6 +30,7 @@ from app.core.events import (
     Source,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.reducer import fold
 from app.core.serialization import to_row
 from app.core.session import Session

@@ -12,11 +12,11 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
+from app.core.late import dataclass
 from app.core.tools import Tool
 from app.evaluation.results import RunResult
 from app.evaluation.spec import Case, Expectation, Spec, Variant

@@ -14,11 +14,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, product
 from typing import Any
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.tools import Tool
 from app.evaluation.spec import (
     PLACE,

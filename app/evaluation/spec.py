@@ -16,12 +16,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.tools import Tool
 from app.exchange.tool_entry import sample_result

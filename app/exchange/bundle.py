@@ -14,13 +14,14 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from jinja2 import Environment
 
 from app.core.errors import BadInput, IllegalEvent
 from app.core.events import Logged, RequestSent, ResponseStarted, Source
+from app.core.late import dataclass
 from app.core.reducer import apply
 from app.core.serialization import EVENTS, from_data, logged_data, misfit
 from app.core.session import Session

@@ -17,13 +17,14 @@ import lzma
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
 
 from app.core.errors import BadInput
 from app.core.events import RequestSent
+from app.core.late import dataclass
 from app.exchange.bundle import (
     MAX_BYTES,
     ExportFile,

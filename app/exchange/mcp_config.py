@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Replaced, Server
 from app.exchange.tool_entry import (
     ImportedServer,

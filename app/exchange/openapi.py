@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import quote
 
+from app.core.late import dataclass
 from app.exchange.openapi_documents import (
     FORM,
     JSON,

@@ -10,10 +10,11 @@ import ast
 import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from app.core.errors import BadTool
+from app.core.late import dataclass
 from app.core.tools import Tool
 from app.exchange.parsers import Unreadable
 from app.exchange.python_source import FIELD, NAMES, Function, functions

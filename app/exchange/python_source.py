@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import docstring_parser
 
+from app.core.late import dataclass
 from app.exchange.parsers import Unreadable
 from app.exchange.tool_entry import ImportedTool, ToolParts, build_tool
 

@@ -14,9 +14,10 @@ import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
+from app.core.late import dataclass
 from app.exchange.parsers import Unreadable, json_value
 from app.exchange.python_source import TooLarge, Types, is_record, last_name
 

@@ -11,7 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl
 from app import __version__
 from app.core.errors import BadInput
 from app.core.events import RequestSent
+from app.core.late import dataclass
 from app.core.messages import model_request
 from app.core.providers import PROFILES
 from app.core.session import Session, Turn

@@ -13,7 +13,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ from app.core.events import (
     Source,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.reducer import apply
 from app.core.session import Call, Session
 from app.core.settings import PROTOCOLS, Profile, Protocol, Settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Any, AnyStr
 
@@ -31,6 +31,7 @@ from app.core.events import (
     SettingsChanged,
     TaskEnded,
 )
+from app.core.late import dataclass
 from app.core.reducer import fold
 from app.core.serialization import with_texts
 from app.core.tools import Content, ToolResult

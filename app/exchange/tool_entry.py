@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from app.core.errors import BadTool
+from app.core.late import dataclass
 from app.core.servers import Replaced, Server
 from app.core.tools import NAME, Tool
 from app.schema import schema_checks

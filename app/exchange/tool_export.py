@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from app.core.errors import BadInput, PlaygroundError
+from app.core.late import dataclass
 from app.core.messages import Message, MessagePart, ModelRequest
 from app.core.serialization import to_data
 from app.core.tools import Tool, ToolChoice, ToolResult

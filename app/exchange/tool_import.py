@@ -10,10 +10,11 @@ import json
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import Any
 
+from app.core.late import dataclass
 from app.exchange import openapi, python_source, python_values
 from app.exchange.openapi_documents import Files, bundle
 from app.exchange.parsers import (

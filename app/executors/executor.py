@@ -12,12 +12,13 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
 from app.core.arguments import ABSENT, at
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.core.tools import Content, Tool, ToolResult
 
 LONGEST_S = 24 * 3600.0

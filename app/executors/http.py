@@ -19,13 +19,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode
 
 from app.core.arguments import ABSENT, at
 from app.core.errors import BadInput, PlaygroundError
-from app.core.late import Late
+from app.core.late import Late, dataclass
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import (
     PLACE,

@@ -11,10 +11,11 @@ import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput, Refused
+from app.core.late import dataclass
 from app.net.keys import DEFAULT_PORTS, LOCAL_NAME, origin
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from app.core.late import dataclass
 
 if TYPE_CHECKING:
     from app.net.client import httpx

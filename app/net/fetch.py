@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from app import __version__
 from app.core.errors import BadInput, Refused
+from app.core.late import dataclass
 from app.net.addresses import Resolve, checked_address, resolve_host
 from app.net.client import (
     CODINGS,

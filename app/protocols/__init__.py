@@ -8,8 +8,10 @@ protocol beside its code: `FACTS` of its folder, listed by `registry`. Imports n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from app.core.late import dataclass
 
 Verdict = Literal["yes", "no", "partly", "unknown"]
 

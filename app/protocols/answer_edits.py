@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from app.core.events import PartStarted
+from app.core.late import dataclass
 from app.core.messages import left_out
 from app.core.session import Turn
 from app.protocols.base import UNDECIDED, CallPlace

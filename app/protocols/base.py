@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from app.core.decide import LONGEST_WAIT_S
 from app.core.events import WireEvent
+from app.core.late import dataclass
 from app.core.messages import ModelRequest
 from app.core.settings import Limits
 

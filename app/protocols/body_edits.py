@@ -13,10 +13,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from app.core.arguments import canonical
+from app.core.late import dataclass
 from app.core.messages import MessagePart
 from app.core.tools import Content
 from app.protocols.encoder import Notes, error_text

@@ -7,11 +7,12 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.messages import Message, MessagePart, ModelRequest, Origin
 from app.core.tools import Same, Tool
 from app.protocols.base import WireRequest

@@ -13,8 +13,10 @@ import re
 import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
+
+from app.core.late import dataclass
 
 FrameKind = Literal[
     "sse",  # an event with data

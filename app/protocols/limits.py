@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Generic, Literal, TypeVar
 
 import jsonschema_rs
 
+from app.core.late import dataclass
 from app.core.tools import Tool
 from app.protocols.server import BadRequest, Citation
 from app.schema.schema_checks import Place, fault, is_local, pointer, resolve, subschemas

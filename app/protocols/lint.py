@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from math import ceil
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.settings import PROTOCOLS
 from app.core.tools import FREEFORM, NO_PARAMETERS, Tool
 from app.protocols import Assessment, Verdict

@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from app.core.events import RequestSent
+from app.core.late import dataclass
 from app.core.messages import Message, MessagePart, ModelRequest, prompt_parts
 from app.core.tools import Content, Tool, ToolChoice
 from app.core.value_diff import JsonChange, TextPiece, json_changes, text_changes

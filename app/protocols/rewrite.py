@@ -7,10 +7,10 @@ What cannot be kept is listed; nothing raises, and the work is bounded by the ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.settings import PROTOCOLS
 from app.protocols.anthropic import limits as anthropic
 from app.protocols.gemini.limits import FORMATS, KNOWN, PLAIN, has_too_many_items

@@ -11,11 +11,12 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 from typing import Any, Literal
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.messages import ModelRequest, arguments_object
 
 # A model's reply, before a protocol encodes it.

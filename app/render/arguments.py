@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Any, Literal, cast
 
@@ -17,6 +17,7 @@ import jiter
 
 from app.core.arguments import pointer_step
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.schema.form import Form, FormField, typed_text
 
 TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlencode
 
 from app.core.errors import NotFound
 from app.core.events import SessionForked, Warned
+from app.core.late import dataclass
 from app.core.messages import seals
 from app.core.session import Call, Part, Prompt, Session, Turn
 from app.render import paging

@@ -32,7 +32,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from jinja2 import Environment
@@ -72,6 +71,7 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.session import Mark, Part, Prompt, Session, Turn
 from app.render import paging
 from app.render.block_contents import drawn

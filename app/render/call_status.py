@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.core.events import TASK_STOPS, CallDecided
 from app.core.faults import fault
+from app.core.late import dataclass
 from app.core.session import Call, Session, Task, Turn, held
 from app.render.filters import duration, plural
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import Literal
 
 from app.core.decide import doubled_ids, may_run
 from app.core.events import Problem
 from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
+from app.core.late import dataclass
 from app.core.providers import AGENT_WAITS, HELD_WHOLE_S
 from app.core.session import Call, Session, Turn
 from app.core.tools import Tool, ToolResult

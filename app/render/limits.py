@@ -6,8 +6,8 @@ Reads the fold alone. Which limit is reached is for core/limits to say, not for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from app.core.late import dataclass
 from app.core.limits import since, turn_cost, turn_tokens
 from app.core.session import Session
 from app.core.settings import Limits

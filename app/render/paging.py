@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 from zlib import crc32
 
+from app.core.late import dataclass
 from app.core.session import Call, Part, Turn
 
 if TYPE_CHECKING:

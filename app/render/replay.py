@@ -9,12 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from jinja2 import Environment
 
 from app.core.events import Logged
+from app.core.late import dataclass
 from app.core.reducer import apply
 from app.core.session import Session
 from app.render.blocks import PageFrame, Touch, frame, frame_html

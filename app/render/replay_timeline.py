@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, zip_longest
 from math import inf
 from typing import Literal
@@ -22,6 +22,7 @@ from app.core.events import (
     ResponseFailed,
     SessionStarted,
 )
+from app.core.late import dataclass
 from app.core.reducer import fold
 from app.core.session import Call, Part, Prompt, Session, Turn
 from app.render.call_status import call_block

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from app.core.decide import doubled_ids, may_run_unseen
+from app.core.late import dataclass
 from app.core.providers import agent_title
 from app.core.session import Call, Session, SessionState
 from app.core.settings import Settings, model_of

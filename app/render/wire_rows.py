@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from app.core.events import (
@@ -43,6 +43,7 @@ from app.core.events import (
     TaskStarted,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.tools import ToolResult
 from app.protocols.base import url_parts
 from app.protocols.framing import Frame, Framer

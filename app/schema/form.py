@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from app.core.arguments import pointer_step
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.schema.schema_checks import is_local, resolve
 from app.schema.strict_json import InvalidJSON, parse
 

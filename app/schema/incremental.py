@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import jsonschema_rs
 
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.core.tools import Same
 from app.schema import schema_checks
 from app.schema.schema_checks import Place, Schema, is_local, pointer, resolve, subschemas

@@ -8,9 +8,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
+from app.core.late import dataclass
 from app.schema import strict_json
 
 TYPES = ("string", "integer", "number", "boolean", "object", "array")

@@ -12,13 +12,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from math import isfinite, isinf
 from typing import Any, NoReturn, Protocol
 
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.schema.schema_checks import Place, pointer
 
 MAX_BYTES = 4 * 1024 * 1024

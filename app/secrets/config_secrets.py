@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, count
 
+from app.core.late import dataclass
 from app.secrets.detection import BEGINS, SURE_BEGINS, find_keys
 from app.secrets.names import NAME_WORDS, is_opaque, names_key, word_set
 

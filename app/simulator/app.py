@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import anyio
 from starlette.applications import Starlette
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.messages import Message, ModelRequest
 from app.protocols import registry
 from app.protocols.server import (

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.messages import MessagePart, ModelRequest, arguments_object
 from app.protocols.server import (
     ModelReply,

@@ -17,7 +17,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import repeat
 from typing import Literal
 
@@ -25,6 +25,7 @@ import anyio
 from starlette.types import Receive, Scope, Send
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.protocols.server import BadRequest, OutgoingFrame, ProviderServer
 from app.simulator import SOCKET
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.protocols.server import CUT, RESET, STALL, ModelReply, OutgoingFrame, ProviderServer
 from app.simulator import fault_calls as calls
 from app.simulator import fault_transport as t

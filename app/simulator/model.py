@@ -11,9 +11,10 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
 from app.core.tools import Content, Tool, ToolChoice
 from app.protocols import words_of

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.messages import MessagePart, arguments_object
 from app.core.tools import Tool
 from app.protocols import words_of

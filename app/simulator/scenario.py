@@ -18,10 +18,10 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.messages import ModelRequest
 from app.core.tools import Tool
 from app.protocols import words_of

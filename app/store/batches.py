@@ -4,9 +4,9 @@ variant, model and repetition, and what it came to is a text of JSON."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from app.core.late import dataclass
 from app.store.database import Database, Statement
 from app.store.writes import storable
 

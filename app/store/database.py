@@ -17,7 +17,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from app.core.errors import (
     StoreUnreadable,
     StoreUnwritable,
 )
+from app.core.late import dataclass
 from app.store.schema import MIGRATIONS
 
 # Whether the database can be written, by its last write; and who waits until it can.

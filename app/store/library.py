@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from app.core.errors import NotFound
+from app.core.late import dataclass
 from app.core.rules import Rule
 from app.core.serialization import from_data, to_data
 from app.core.servers import Accepted, Server

@@ -7,13 +7,14 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from sqlite3 import Row
 from typing import Any
 
 from app.core.errors import StoreError, StoreUnwritable
 from app.core.events import CallDecided, Event, Logged, PartEnded, SessionForked
+from app.core.late import dataclass
 from app.core.serialization import from_row, kind_of
 from app.core.session import SessionState
 from app.store.database import Database, Statement

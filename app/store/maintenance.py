@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from app.core.late import dataclass
 from app.store.database import Database, Statement
 from app.store.writes import Summary, WriteBatch, statements, storable
 

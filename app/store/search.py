@@ -17,10 +17,11 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from app.core.late import dataclass
 from app.store.database import store_error
 from app.store.log import SUMMARY, summary_of_row
 from app.store.schema import TOKENS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -28,6 +28,7 @@ from app.core.events import (
     RequestSent,
     Source,
 )
+from app.core.late import dataclass
 from app.core.serialization import from_row, kind_of, to_row
 from app.core.session import Session, SessionState
 from app.store.database import Statement

@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.providers import AGENT_TITLES, AGENT_WAITS, LOOPBACK_NAMES, Waits
 from app.core.settings import Protocol
 

@@ -13,7 +13,7 @@ import re
 import secrets
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import get_args
 from urllib.parse import unquote_plus, urlsplit
 
@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
 from app.core.errors import BadInput, NotFound, StoreError
+from app.core.late import dataclass
 from app.core.providers import SIMULATORS
 from app.core.settings import Profile, Protocol
 from app.net.keys import Keys, is_vendors_own, origin

@@ -10,11 +10,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from app.core.arguments import canonical
 from app.core.events import PartEnded, PartStarted
+from app.core.late import dataclass
 from app.core.messages import MessagePart
 from app.core.serialization import to_data
 from app.core.session import Session, Turn

@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from app.core.decide import AT_AGENT
@@ -30,6 +30,7 @@ from app.core.events import (
     SessionStarted,
     StopAt,
 )
+from app.core.late import dataclass
 from app.core.messages import Message, ModelRequest, answer_parts
 from app.core.reducer import digest, fold
 from app.core.session import Call, Session, Turn

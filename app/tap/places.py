@@ -8,10 +8,11 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from app.core.errors import NotFound, StoreError
+from app.core.late import dataclass
 from app.core.session import Session, Turn
 from app.core.settings import Settings
 from app.engine.engine import Engine

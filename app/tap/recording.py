@@ -15,7 +15,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 from typing import Protocol as Interface
@@ -32,6 +32,7 @@ from app.core.events import (
     Tapped,
     TurnDropped,
 )
+from app.core.late import dataclass
 from app.core.session import Session, Turn
 from app.core.settings import Protocol, Settings
 from app.engine.engine import Engine

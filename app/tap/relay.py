@@ -13,7 +13,7 @@ import secrets
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal, Protocol
 
@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.config import one_line
 from app.core import errors
+from app.core.late import dataclass
 from app.core.settings import Profile
 from app.net.client import CODINGS, Decompressor, HttpClient, NetworkError, RelayedResponse
 from app.protocols.registry import ENDS

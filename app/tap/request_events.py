@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.core.events import (
     CallInterrupted,
@@ -12,6 +12,7 @@ from app.core.events import (
     TurnDropped,
     Warned,
 )
+from app.core.late import dataclass
 from app.core.session import Session, Turn, snapshot
 from app.core.settings import Limits, Protocol, Settings
 from app.engine.responses import PreparedRequest

@@ -12,12 +12,13 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import get_args
 from urllib.parse import unquote_plus
 
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.events import StopAt
+from app.core.late import dataclass
 from app.core.serialization import from_data, to_data
 from app.core.settings import Profile
 from app.net.keys import Keys

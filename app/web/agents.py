@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment
@@ -14,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app import config
 from app.core.errors import BadInput, NotFound
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.settings import Profile
 from app.net.keys import is_vendors_own

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
 
 from app.core.errors import PlaygroundError
+from app.core.late import dataclass
 from app.render.environment import join_styles
 
 STYLES: Mapping[str, Sequence[str]] = {

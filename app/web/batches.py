@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from app.batch.batches import BatchProgress
 from app.batch.plan import BatchPlan
 from app.core.errors import BadInput, NotFound
+from app.core.late import dataclass
 from app.engine.export_session import read_bundle
 from app.evaluation.batch_import import read_batch
 from app.evaluation.calls_made import NO_TOOL, Confusion

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from jinja2 import Environment
 
+from app.core.late import dataclass
 from app.core.session_diff import (
     Alignment,
     CallPair,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import URL
 
 from app.core.errors import Conflict, NotFound, PlaygroundError
 from app.core.events import PartEnded, PartStarted
-from app.core.late import Late
+from app.core.late import Late, dataclass
 from app.core.serialization import to_data
 from app.core.settings import Limits
 from app.core.tools import Tool

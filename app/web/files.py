@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from jinja2 import Environment
@@ -16,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.events import STOPPED_BY_USER
+from app.core.late import dataclass
 from app.executors.workspace import FolderEntry, WorkspaceError
 from app.executors.workspace.files import MAX_FILE, FileChange, History, diff, image_type
 from app.web.forms import answer, as_json, body_of, wants

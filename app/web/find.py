@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.tools import Tool
 from app.engine import manage_sessions

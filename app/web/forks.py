@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.reducer import Spot, spot
 from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings

@@ -12,7 +12,7 @@ import binascii
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.tools import IMAGES, Content
 from app.protocols.raw_json import Quoted
 from app.schema import strict_json

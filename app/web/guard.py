@@ -16,7 +16,6 @@ import re
 import secrets
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, unquote_plus
 
@@ -26,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.config import one_line
 from app.core.errors import BadInput, NotFound
+from app.core.late import dataclass
 
 # What the guard answers by itself: a status, a sentence, and three forms of it. The page stands on
 # its own, for no template can be counted on here.

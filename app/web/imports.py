@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, BadTool, Conflict
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.servers import NAME, Replaced, Server
 from app.core.tools import Tool

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput
+from app.core.late import dataclass
 from app.core.providers import SHIPPED, Hint
 from app.core.serialization import to_data
 from app.core.settings import PROTOCOLS, Profile

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -19,6 +19,7 @@ from app.core.arguments import ABSENT, TESTS, pointer_step, steps_of, value_at
 from app.core.decide import obstacle
 from app.core.errors import BadInput
 from app.core.faults import FAULTS
+from app.core.late import dataclass
 from app.core.rule_proposals import Proposal
 from app.core.rules import (
     LETS_THROUGH,

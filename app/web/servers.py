@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, Conflict
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.servers import Accepted, Server
 from app.core.tools import Tool

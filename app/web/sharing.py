@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import quote
 
 from jinja2 import Environment
@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, Refused
 from app.core.events import CallEnded, PromptAdded
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.settings import Profile, Settings, with_waits
 from app.core.tools import Tool

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +14,7 @@ from jinja2 import Environment
 from starlette.requests import Request
 
 from app.core.errors import NotFound, StoreGone
-from app.core.late import Late
+from app.core.late import Late, dataclass
 from app.core.providers import STOPS_AT, agent_title
 from app.core.servers import Replaced
 from app.core.session import Session, snapshot

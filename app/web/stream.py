@@ -18,13 +18,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from app.core.errors import NotFound, StoreError
 from app.core.events import Logged, SettingsChanged
+from app.core.late import dataclass
 from app.core.serialization import logged_data
 from app.engine.sessions import LiveSession, SessionStore
 from app.render.blocks import PageFrame, Touch, frame, frame_html, text_growth

@@ -8,12 +8,12 @@ import pytest
 
 from app.core.events import Usage
 from app.core.settings import Profile
-from app.engine import responses
-from app.engine.responses import cost, counts, why_unknown
+from app.engine import prices
+from app.engine.prices import cost, counts, why_unknown
 from tests.tables import each_row
 
 priced = pytest.mark.skipif(
-    not responses.INSTALLED,
+    not prices.INSTALLED,
     reason="The list of prices is not installed; pip install -e '.[prices]'.",
 )
 
@@ -105,10 +105,10 @@ def test_why_a_price_is_not_known(base_url: str, model: str, words: str) -> None
 
 
 def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "INSTALLED", False)
+    monkeypatch.setattr(prices, "INSTALLED", False)
     assert "not installed" in why_unknown(Profile("p", "openai_chat", OPENAI), "gpt-4o")
 
 
 def test_without_the_extra_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "INSTALLED", False)
+    monkeypatch.setattr(prices, "INSTALLED", False)
     assert cost(Profile("p", "openai_chat", OPENAI), "gpt-4o", MILLION) is None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app import __version__
 from app.core.errors import PlaygroundError
+from app.core.late import dataclass
 from app.core.tools import ToolResult, text_result
 from app.executors.executor import ThrottledProgress
 from app.executors.mcp.process import Transport, Words
@@ -27,7 +28,7 @@ import base64
 import binascii
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from app.core.servers import tool_fingerprint

@@ -13,11 +13,12 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 
 from app.core.errors import BadInput
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors.executor import CallCheck, Invocation, Report, ThrottledProgress

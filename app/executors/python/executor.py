@@ -38,12 +38,13 @@ import socket
 import sys
 import sysconfig
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from app.core.errors import BadInput
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.core.tools import SHIPPED, Content, Tool, ToolResult, text_result
 from app.executors.executor import (
     LONGEST_S,

@@ -9,12 +9,11 @@ import base64
 import codecs
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from app.core.errors import BadInput, Refused
-from app.core.late import Late
+from app.core.late import Late, dataclass
 from app.core.tools import Content, ToolResult, text_result
 from app.executors.workspace import WorkspaceError
 from app.executors.workspace.files import image_type, run_extractor

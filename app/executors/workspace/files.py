@@ -17,12 +17,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 
+from app.core.late import dataclass
 from app.core.tools import Content, ToolResult, text_result
 from app.executors.executor import by_path
 from app.executors.workspace import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError

@@ -18,11 +18,12 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from app.core.errors import NotFound
 from app.core.events import ENDED_WITH_PROGRAM, STOPPED_WITH_RUN, Event, TaskEnded, TaskStarted
+from app.core.late import dataclass
 from app.core.tools import ToolResult, text_result
 from app.executors.executor import by_path
 from app.executors.workspace import WorkspaceError

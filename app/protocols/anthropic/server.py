@@ -14,11 +14,11 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.tools import Tool
 from app.protocols.anthropic import FACTS, limits
 from app.protocols.anthropic.request import READER

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.tools import Tool
 from app.protocols.openai_chat import server
 from app.protocols.openai_responses import FACTS, refuse

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from jinja2 import Environment
@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app.core.errors import BadInput, NotFound
 from app.core.events import RequestSent, Usage
+from app.core.late import dataclass
 from app.core.limits import cache_missed, turn_usage, written
 from app.core.session import Prompt, Session, Turn
 from app.core.settings import Profile

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import FormData
 
 from app.core.errors import BadInput, NotFound
+from app.core.late import dataclass
 from app.core.session import Session
 from app.core.settings import Profile, Settings
 from app.core.tools import Tool, ToolChoice
 from app.engine.preview import WIRES, notes_alone
-from app.engine.responses import why_unknown
+from app.engine.prices import why_unknown
 from app.engine.sessions import LiveSession
 from app.render.environment import partial
 from app.render.limits import LIFTED

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from jinja2 import Environment
@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from app.core.errors import NotFound
 from app.core.events import RequestSent
+from app.core.late import dataclass
 from app.core.serialization import from_data
 from app.core.session import Call, Session
 from app.core.settings import Profile, Settings

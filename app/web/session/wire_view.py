@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from jinja2 import Environment
 
 from app.core.events import RequestSent
+from app.core.late import dataclass
 from app.protocols.framing import Frame, Framer
 from app.protocols.registry import FACTS
 from app.render.arguments import LAYOUT_LIMIT, LayoutToken

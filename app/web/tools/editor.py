@@ -13,10 +13,11 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
 from app.core.errors import BadTool
+from app.core.late import dataclass
 from app.core.serialization import from_data, to_data
 from app.core.settings import PROTOCOLS
 from app.core.tools import ANSWERED_BY, FREEFORM, NO_PARAMETERS, Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refused
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.core.serialization import to_data
 from app.core.tools import Tool, text_result
 from app.engine.redaction import check_tools

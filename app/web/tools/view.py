@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from app.core.events import Problem
+from app.core.late import dataclass
 from app.core.rules import KEEPS_BACK, LETS_THROUGH, Rule
 from app.core.serialization import to_data
 from app.core.tools import Content, Tool, ToolResult
