@@ -1,10 +1,11 @@
-"""Every page in both themes and at five widths, with long names: `python bench/walk_pages.py`.
+"""Every page in both themes, at five widths and at 200 %: `python bench/walk_pages.py`.
 
-Starts a server with tools of 64 and 128 letters, sessions in several states, a batch and a tap, and
-looks at each page: what axe finds, what sticks out or is covered, whether the page scrolls
-sideways, text that is cut without an ellipsis, and the layout shift while it loads. With --pictures
-FOLDER each page is kept as a picture. Prints what is wrong, and the worst layout shift; exit code 1
-where something is.
+Starts a server with tools of 64 and 128 letters, words written from right to left and without
+spaces, sessions in several states, a batch and a tap, and looks at each page: what axe finds, what
+sticks out or is covered, whether the page scrolls sideways, text that is cut without an ellipsis,
+and the layout shift while it loads. Then sessions stream into an open page at each width, and the
+shift is measured from the prompt until they rest. With --pictures FOLDER each page is kept as a
+picture. Prints what is wrong, and the worst layout shifts; exit code 1 where something is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -29,8 +29,13 @@ from tests.browser.test_long_names import FIND_TROUBLE, LONG, LONGER, a_tool
 from tests.served_here import served_here
 
 WIDTHS = (1440, 1280, 1024, 768, 390)
+ZOOMED = 720
+"""CSS pixels of a window of 1440 x 900 at 200 %."""
+HEIGHTS = {390: 844, ZOOMED: 450}
 SCHEMES: Sequence[Literal["light", "dark"]] = ("light", "dark")
 MOST_SHIFT = 0.05
+PACE = 0.5
+"""Of the simulator: 1 is that of a user's."""
 
 SHIFTS = """() => new Promise((done) => {
   new PerformanceObserver((list, observer) => {
@@ -52,6 +57,47 @@ CUT = """() => [...document.querySelectorAll("body *")].filter((element) => {
 }).map((element) => element.outerHTML.slice(0, 100))"""
 
 
+NOTE_SHIFTS = """() => {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifted += shift.value;
+  }).observe({ type: "layout-shift" });
+}"""
+
+STREAMED = {
+    "two calls": "What is 17*23, and the weather in Paris?",
+    "12 calls": "[[fault:parallel-12]] What is the weather in Paris?",
+    "a long answer": f"Say {'a long story ' * 60}",
+    "a failure": "Say hello [[fault:http-500]]",
+}
+"""Prompts that stream into an open page, by what comes of them."""
+
+RIGHT_TO_LEFT = "ابحث عن حالة الطقس في باريس ثم لخّص النتيجة في ثلاث جمل قصيرة"
+NO_SPACES = "天気を調べて結果を三行でまとめ長い題名でも崩れないことを確かめてください" * 3
+
+
+def foreign_words(server: Server) -> str:
+    """A session, tools and a rule in words from right to left and without spaces; its id."""
+    tool = {
+        "name": "weather_abroad",
+        "description": f"{RIGHT_TO_LEFT}. {NO_SPACES}",
+        "group": RIGHT_TO_LEFT[:30],
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "مدينة": {"type": "string", "description": NO_SPACES},
+                "都市": {"type": "string", "enum": [RIGHT_TO_LEFT, NO_SPACES[:60]]},
+            },
+        },
+        "answered_by": "mock",
+        "config": {"result": NO_SPACES},
+    }
+    server.post("/tools", tool)
+    server.post("/rules", {"tool": "weather_abroad", "action": "ask", "words": NO_SPACES[:100]})
+    asked = f"{RIGHT_TO_LEFT} weather abroad {NO_SPACES}"
+    return server.session(asked, tools=["weather_abroad"], title=f"{RIGHT_TO_LEFT} {NO_SPACES}")
+
+
 def prepare(server: Server) -> dict[str, str]:
     """What there is to see, and the path of each page by its name."""
     for name in (LONG, LONGER):
@@ -61,9 +107,9 @@ def prepare(server: Server) -> dict[str, str]:
     failed = server.session("Say hello [[fault:http-500]]", max_retries=0)
     many = server.session("[[fault:parallel-40]] What is the weather in Paris?")
     empty = server.session()
-    for session_id in (waiting, done, failed, many):
-        while server.folded(session_id)["state"] == "running":
-            time.sleep(0.05)
+    foreign = foreign_words(server)
+    for session_id, state in ((waiting, "waiting"), (done, "idle"), (failed, "failed")):
+        server.comes_to(session_id, state)
     tap = server.post("/taps", {"title": LONGER})["id"]
     answered = server.script.post("/batches", data={"spec": EXAMPLE, "repetitions": "2"})
     batch = answered.json()["id"]
@@ -78,6 +124,9 @@ def prepare(server: Server) -> dict[str, str]:
         "session-done": f"/sessions/{done}",
         "session-failed": f"/sessions/{failed}",
         "session-40-calls": f"/sessions/{many}",
+        "session-words": f"/sessions/{foreign}",
+        "share-words": f"/sessions/{foreign}/share",
+        "tool-words": "/tools/weather_abroad",
         "share": f"{here}/share",
         "fork": f"{here}/fork?call=1.1",
         "forks": f"{here}/forks",
@@ -131,7 +180,7 @@ def walk(
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
             for width in widths:
-                page.set_viewport_size({"width": width, "height": 844 if width < 500 else 900})
+                page.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
                 for name, path in paths.items():
                     if names and name not in names:
                         continue
@@ -149,11 +198,37 @@ def walk(
     return wrong, worst
 
 
+def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
+    """The same of what streams: the shift of an open page from the prompt until it rests."""
+    wrong: list[str] = []
+    worst = 0.0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        page = browser.new_page()
+        page.goto(server.link)
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
+            for name, prompt in STREAMED.items():
+                session_id = server.session(max_retries=0)
+                page.goto(f"{server.base}/sessions/{session_id}")
+                page.wait_for_selector("#stream[data-htmx-powered]", state="attached")
+                page.evaluate(NOTE_SHIFTS)
+                server.post(f"/sessions/{session_id}/prompts", {"text": prompt})
+                rests = "#head:is([data-state=waiting], [data-state=idle], [data-state=failed])"
+                page.wait_for_selector(f"body:has({rests}):has(.turn)", state="attached")
+                shift = page.evaluate("window.shifted")
+                worst = max(worst, shift)
+                if shift > MOST_SHIFT:
+                    wrong.append(f"{name} streams at {width}: layout shift {shift:.3f}")
+        browser.close()
+    return wrong, worst
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="pages to look at; all, where none is named")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER")
-    parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
+    parser.add_argument("--widths", type=int, nargs="+", default=(*WIDTHS, ZOOMED))
     arguments = parser.parse_args()
     if arguments.pictures is not None:
         arguments.pictures.mkdir(parents=True, exist_ok=True)
@@ -163,8 +238,20 @@ def main() -> int:
     ):
         server = Server(reached.line.partition(" on ")[2].strip())
         wrong, worst = walk(server, arguments.names, arguments.pictures, arguments.widths)
+        server.script.close()
     print("\n".join(wrong))
     print(f"{len(wrong)} findings; worst layout shift of a page that loads: {worst:.3f}")
+    if not arguments.names:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            served_here(Path(folder) / "stream.db", PACE) as reached,
+        ):
+            server = Server(reached.line.partition(" on ")[2].strip())
+            streamed, worst = stream(server, arguments.widths)
+            server.script.close()
+        wrong += streamed
+        print("\n".join(streamed))
+        print(f"{len(streamed)} findings; worst layout shift of a page that streams: {worst:.3f}")
     return 1 if wrong else 0
 
 

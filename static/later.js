@@ -153,6 +153,8 @@ document.addEventListener(
 );
 
 // The rows of the wire are filtered where they stand.
-document.addEventListener("focusin", (event) => {
-  if (event.target.id === "wirefilter") load(laterIn("#panel-wire"));
-});
+for (const asked of ["focusin", "change"]) {
+  document.addEventListener(asked, (event) => {
+    if (event.target.matches?.("#wirefilter, [name=wirekind]")) load(laterIn("#panel-wire"));
+  });
+}
