@@ -393,6 +393,18 @@ def _batch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="how many runs, tokens and dollars at most"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="ADDRESS",
+        help="make the runs in N processes (local:N), or on the workers of a Dask scheduler "
+        "(tls://HOST:PORT, tcp://HOST:PORT); needs the extra cluster",
+    )
+    parser.add_argument(
+        "--engine-trusted",
+        action="store_true",
+        help="take a tcp:// scheduler beyond this machine: whoever reaches it runs code on its "
+        "workers and here",
+    )
     parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
     _db(parser)
 

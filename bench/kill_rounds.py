@@ -58,8 +58,9 @@ def main() -> int:
             broken += 1
             print(f"round {seed}: {violation[:400]}", flush=True)
     found = ", ".join(f"{count} {what}" for what, count in sorted(caught.items()) if count)
+    seeds = f"seeds {arguments.seed} to {arguments.seed + arguments.rounds - 1}"
     print(
-        f"{arguments.rounds} rounds, {told} events told, {broken} violations; {found};"
+        f"{arguments.rounds} rounds ({seeds}), {told} events told, {broken} violations; {found};"
         f" {time.monotonic() - began:.0f} s"
     )
     return 1 if broken else 0

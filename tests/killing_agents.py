@@ -1,7 +1,8 @@
 """Rounds of kill -9 with agents behind taps: what an agent or a deciding script has got must hold.
 
-Six agents work through a server, each by a protocol and a tap of its own: from two nothing is held
-back, of two every call is and of two every result (killing_results), and scripts decide. The server
+Eight agents work through a server, each by a protocol and a tap of its own: from two nothing is
+held back, of two every call is and of two every result (killing_results), and of two every call is
+answered by hand, so that the server asks on (killing_absorbed); scripts decide. The server
 is killed at an instant drawn from the seed (`MOMENTS`) and started again at its address; the agents
 send again what broke off, as SDKs do, and go on to the end of their work. Upstream is the simulator
 with a scenario, in this process, which counts what it is asked.
@@ -27,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.simulator.app import simulator_app
 from app.simulator.scenario import scenario
 from tests.killing import Outcome, read_log, sound
+from tests.killing_absorbed import HandDecider
 from tests.killing_results import ResultDecider, returned
 from tests.loopback import listening
 from tests.served import NO_TLS, Served, start
@@ -56,6 +58,7 @@ SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 MOMENTS = (
     *("while answers pass", "while calls are held"),
     *("while decisions are made", "while results are held"),
+    "while an answer goes on here",
 )
 
 PATHS = {"anthropic": "/anthropic", "openai_chat": "/openai/v1"}
@@ -67,12 +70,24 @@ def mark(turn: int, nth: int) -> str:
     return f"mark-{turn}-{nth}-of-this-work"
 
 
+def marks() -> list[list[str]]:
+    """Of the calls of each turn."""
+    return [[mark(turn, nth) for nth in range(count)] for turn, count in enumerate(CALLS, 1)]
+
+
+ANSWERS = CALLS.count(0)
+"""What an agent gets whose calls are all answered by hand: one answer up to each turn without."""
+
+
+def said(turn: int) -> str:
+    return f"Turn {turn}: " + " ".join(f"word{number}" for number in range(WORDS)) + "."
+
+
 def script_of_work() -> str:
     turns = []
     for turn, count in enumerate(CALLS, 1):
-        text = f"Turn {turn}: " + " ".join(f"word{number}" for number in range(WORDS)) + "."
         calls = [{"name": TOOL, "arguments": {"text": mark(turn, n)}} for n in range(count)]
-        turns.append({"text": text, "calls": calls})
+        turns.append({"text": said(turn), "calls": calls})
     return json.dumps({"turns": turns})
 
 
@@ -95,6 +110,7 @@ class Upstream:
     """The simulator; each answer has ids of its own."""
 
     results: ResultDecider
+    by_hand: HandDecider
     asked: list[Asked] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,6 +129,7 @@ class Upstream:
         asked = Asked(system, turn, time.monotonic())
         self.asked.append(asked)
         self.results.came_upstream(system, data)
+        self.by_hand.came_upstream(system, turn, data)
         read = False
 
         async def again() -> Message:
@@ -180,13 +197,15 @@ class Attempt:
 @dataclass
 class Agent:
     """Works through `url` until the scenario is over. `may_ask` is cleared while the log is looked
-    at; `decided` are the marks of calls whose decision was on its way, None where none is held."""
+    at; `decided` are the marks of calls whose decision was on its way, None where none is held.
+    `answers` is how many it gets: fewer than turns where calls are answered by hand."""
 
     name: str
     protocol: str
     url: str
     headers: Mapping[str, str]
     decided: set[str] | None
+    answers: int = len(CALLS)
     attempts: list[Attempt] = field(default_factory=list)
     effects: list[GotCall] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -196,7 +215,7 @@ class Agent:
     async def work(self) -> None:
         async with httpx.AsyncClient(timeout=WORK_S, trust_env=False, verify=NO_TLS) as client:
             self._says("Begin, please.")
-            for turn in range(1, len(CALLS) + 1):
+            for turn in range(1, self.answers + 1):
                 answer = await self._asked(client, turn)
                 calls = list(answer.calls.values())
                 self._remember(answer.text, calls)
@@ -363,6 +382,7 @@ class Decider:
 
     agents: Mapping[str, Agent]
     results: ResultDecider
+    by_hand: HandDecider
     chance: Random
     idle: bool
     sessions: dict[str, str] = field(default_factory=dict)
@@ -391,6 +411,9 @@ class Decider:
             elif name in self.results.agents:
                 folded = (await client.get(f"/sessions/{session_id}")).json()
                 await self.results.look_at(client, session_id, name, folded)
+            elif name in self.by_hand.agents:
+                folded = (await client.get(f"/sessions/{session_id}")).json()
+                await self.by_hand.look_at(client, session_id, name, folded)
 
     async def _look_at(
         self, client: httpx.AsyncClient, session_id: str, name: str, folded: Any
@@ -469,7 +492,8 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
     chance, moment = Random(seed), MOMENTS[seed % len(MOMENTS)]
     names = frozenset(f"{protocol} stops at results" for protocol in PATHS)
     results = ResultDecider(names, chance, idle=moment == MOMENTS[3])
-    upstream, port, machine = Upstream(results), free_port(), Machine()
+    by_hand = HandDecider(frozenset(f"{protocol} is answered" for protocol in PATHS), marks())
+    upstream, port, machine = Upstream(results, by_hand), free_port(), Machine()
     words = ("--port", str(port))
     db = folder / "kill.db"
     async with listening(upstream) as place:
@@ -478,7 +502,7 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
             async with first.client() as client:
                 agents = await _agents(client, place, chance)
                 held = {agent.name: agent for agent in agents if agent.decided is not None}
-                decider = Decider(held, results, chance, idle=moment == MOMENTS[1])
+                decider = Decider(held, results, by_hand, chance, idle=moment == MOMENTS[1])
                 working = [asyncio.create_task(agent.work()) for agent in agents]
                 deciding = asyncio.create_task(decider.run(client))
                 watching = asyncio.create_task(machine.watch())
@@ -535,16 +559,18 @@ async def _agents(client: httpx.AsyncClient, place: str, chance: Random) -> list
         assert (await client.post("/providers", json=row)).is_success
         named = {"name": KEY, "base_url": address["base_url"]}
         assert (await client.post("/keys", json=named)).is_success
-        for stop_at in ("nothing", "calls", "results"):
+        for what in ("stops at nothing", "stops at calls", "stops at results", "is answered"):
+            stop_at = what.split()[-1] if what != "is answered" else "calls"
             asked = {"upstream": f"up-{protocol}", "stop_at": stop_at}
             tap = (await client.post("/taps", json=asked)).json()
             door = "anthropic" if protocol == "anthropic" else "openai"
-            name = f"{protocol} stops at {stop_at}"
+            name = f"{protocol} {what}"
             headers = {"anthropic-version": "2023-06-01", "authorization": "Bearer of-the-agent"}
             if chance.random() < 0.5:
                 headers["x-session-id"] = name.replace(" ", "-")
-            decided = set[str]() if stop_at == "calls" else None
-            agent = Agent(name, protocol, tap["urls"][door], headers, decided)
+            decided = set[str]() if what == "stops at calls" else None
+            count = ANSWERS if what == "is answered" else len(CALLS)
+            agent = Agent(name, protocol, tap["urls"][door], headers, decided, count)
             agent.may_ask.set()
             agents.append(agent)
     return agents
@@ -560,6 +586,10 @@ async def _until(moment: str, decider: Decider, chance: Random) -> None:
                 while {name for name, _ in decider.seen} != set(decider.agents):
                     await asyncio.sleep(POLL_S)
                 await asyncio.sleep(chance.uniform(0, 0.3))
+            case 4:
+                while not decider.by_hand.goes_on:
+                    await asyncio.sleep(POLL_S)
+                await asyncio.sleep(chance.uniform(0, 3.0))
             case 3:
                 while {name for name, _ in decider.results.seen} != decider.results.agents:
                     await asyncio.sleep(POLL_S)
@@ -600,13 +630,17 @@ class Round:
         for agent in self.agents:
             log = logs.get(agent.name, {})
             self._before[agent.name] = log
+            turns = _turns_of(log)
+            if turns and turns[-1][0].get("continues") and not agent.attempts[-1].whole:
+                self.caught["answers cut where they went on here"] += 1
             for found in (*self._calls(agent, log), *self._text(agent, log)):
                 self.say(f"{agent.name}: {found}")
             self._asked[agent.name] = Counter(
                 asked.turn for asked in self.upstream.asked if asked.agent == agent.name
             )
-        self.violations += self.decider.results.lost(logs)
-        self.told += len(self.decider.results.confirmed)
+        for each in (self.decider.results, self.decider.by_hand):
+            self.violations += each.lost(logs)
+            self.told += len(each.confirmed)
         self.caught["held results"] += len(self.decider.results.seen)
         for key, choice in self.decider.confirmed.items():
             self.told += 1
@@ -637,7 +671,13 @@ class Round:
         last = agent.attempts[-1] if agent.attempts else None
         if last is None:
             return
-        saved = _last_text(log) if last.turn == _turns_in(log) else ""
+        turn, saved = last.turn, ""
+        if agent.answers < len(CALLS):
+            turn = _turns_in(log)
+            if last.turn == _answers_in(log):
+                saved = _last_text(log, len(_turns_of(log)))
+        elif last.turn == _turns_in(log):
+            saved = _last_text(log)
         if not last.whole and last.text:
             self.caught["cut answers"] += 1
         if lost := last.lost(saved):
@@ -647,15 +687,16 @@ class Round:
             if self.killed_at - lost > LOST_S + 2 * self.late_s:
                 late = f"what sleeps is {1000 * self.late_s:.0f} ms late here"
                 yield f"text that passed {lost_ms} ms before the kill is not in the log ({late})"
-        whole_at = [asked.whole_at for asked in self.upstream.of(agent.name, last.turn)]
+        whole_at = [asked.whole_at for asked in self.upstream.of(agent.name, turn)]
         is_due = any(at is not None and at < self.killed_at - SETTLED_S for at in whole_at)
         if is_due and not _has_ended(log):
-            yield f"upstream's answer to turn {last.turn} was whole, and the log has no end"
+            yield f"upstream's answer to turn {turn} was whole, and the log has no end"
 
     async def compare_at_end(self, client: httpx.AsyncClient) -> None:
         logs = await self._logs(client)
         self.violations += [f"card: {problem}" for problem in self.decider.problems]
         self.violations += self.decider.results.broken(logs)
+        self.violations += self.decider.by_hand.broken(logs)
         for agent in self.agents:
             log = logs.get(agent.name, {})
             for found in (
@@ -687,6 +728,9 @@ class Round:
                 yield f"turn {turn} was asked {before[turn]} times and then {after}, not {due}"
 
     def _effects(self, agent: Agent, log: Log) -> Iterator[str]:
+        if agent.answers < len(CALLS):
+            yield from self._one_answer(agent)
+            return
         ran = Counter(call.text for call in agent.effects)
         decisions, of = _decisions(log), _call_ids(log)
         results = {
@@ -719,6 +763,20 @@ class Round:
             words = json.dumps(results.get(of.get(call.id, ""), ""))
             if returned(call.text) not in words:
                 yield f"the result of {call.text} is not in the log"
+
+    def _one_answer(self, agent: Agent) -> Iterator[str]:
+        """All that was said up to where nothing was called, as one answer without any call."""
+        whole = [attempt for attempt in agent.attempts if attempt.whole]
+        ends = [turn for turn, count in enumerate(CALLS, 1) if not count]
+        due = [range(first + 1, last + 1) for first, last in zip([0, *ends], ends, strict=False)]
+        if len(whole) != len(due):
+            yield f"it got {len(whole)} answers, and {len(due)} were due"
+        for attempt, turns in zip(whole, due, strict=False):
+            if "".join(attempt.text.split()) != "".join("".join(map(said, turns)).split()):
+                yield f"it got {attempt.text!r} of the turns {turns}"
+        for attempt in agent.attempts:
+            if attempt.calls or any(_bears(attempt.raw, mark(1, 0), p) for p in PATHS):
+                yield "it got bytes of a call that was answered by hand"
 
     async def _logs(self, client: httpx.AsyncClient) -> dict[str, Log]:
         """By agent; more than one session of an agent is a violation."""
@@ -758,11 +816,21 @@ def _has_ended(log: Log) -> bool:
     return bool(turns) and any(line["kind"] == "response_ended" for line in turns[-1])
 
 
-def _last_text(log: Log) -> str:
-    turns = _turns_of(log)
-    lines = turns[-1] if turns else []
-    deltas = [line for line in lines if line["kind"] == "part_delta" and _is_text(line, lines)]
-    return "".join(line["text"] for line in deltas)
+def _answers_in(log: Log) -> int:
+    """The requests that the agent itself made."""
+    return sum(not line.get("continues") for line in log.values() if line["kind"] == "request_sent")
+
+
+def _last_text(log: Log, most: int = 1) -> str:
+    """What the agent has of the last answer, which may go on from others: `most` with that."""
+    text = ""
+    for lines in reversed(_turns_of(log)[-most:]):
+        deltas = [line for line in lines if line["kind"] == "part_delta" and _is_text(line, lines)]
+        text = "".join(line["text"] for line in deltas) + text
+        if not lines[0].get("continues"):
+            break
+        text = "  " + text  # what may stand between two answers
+    return text
 
 
 def _is_text(delta: Mapping[str, Any], lines: list[Mapping[str, Any]]) -> bool:

@@ -45,7 +45,7 @@ ONLY_IN = {"httpx": "app/net/client.py", "httpx2": "app/net/mcp_http.py"}
 
 MOST_LINES = 800
 
-EXTRAS = {"mcp", "httpx2", "pydantic_monty", "genai_prices"}
+EXTRAS = {"mcp", "httpx2", "pydantic_monty", "genai_prices", "dask", "distributed"}
 """Optional extras, the only modules that may be imported when first used."""
 
 

@@ -4,6 +4,9 @@ A run is claimed in the database before anything of it is sent, and its session 
 other. So what a killed program leaves behind is known by what is saved: a claim without a request
 in its session sent nothing and is made again; one with it and without an end is unknown, and is
 made again only where that is asked for. A run whose end is known is never made twice.
+
+Where workers elsewhere make the runs, the claim says so, and its session is saved here when it has
+come back: one without a session is unknown then, for nobody here knows what was sent.
 """
 
 from __future__ import annotations
@@ -13,17 +16,18 @@ import json
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
+from typing import Protocol
 
 from app.batch.lanes import AT_ONCE, Budget, LaneWatch, ProviderLane
 from app.batch.plan import BatchPlan, ReadFile, plan_batch
-from app.batch.run_case import CaseRun, Look, perform
-from app.core.errors import Conflict, NotFound, StoreError
+from app.batch.run_case import CaseRun, Look, carried, keep_session, perform, run_data
+from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError, StoreError
 from app.core.late import dataclass
 from app.engine.engine import Engine
 from app.engine.sessions import Bell, new_id
@@ -59,10 +63,46 @@ DECIDED = "Each comparison has its verdict, which stays whatever comes."
 
 CUT = "The program ended while this run was under way."
 
+STOP_S = 5.0
+"""How long a worker elsewhere may take to stop a run, in seconds; then it is unknown."""
+
 log = logging.getLogger(__name__)
 
 MakeRun = Callable[[CaseRun, Look], Awaitable[None]]
 """Makes a run, whose session is in the database then."""
+
+
+class RunLost(PlaygroundError):
+    """Nobody here will know what a run elsewhere came to: its worker is gone, or its session
+    cannot be read."""
+
+
+class EngineGone(PlaygroundError):
+    """There is no worker elsewhere any more that could make a run."""
+
+
+class RemoteWorker(Protocol):
+    """A process that makes runs elsewhere, with room for one."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self, session: str, run_json: str) -> bytes:
+        """`run_case`, there; nothing where it was stopped before it began. RunLost where it is not
+        known what it came to."""
+
+    async def stop(self, session: str) -> None:
+        """Let that run end now; `run` returns what it came to."""
+
+
+class RemoteWorkers(Protocol):
+    """Processes that make runs elsewhere, `threads` at once in all."""
+
+    @property
+    def threads(self) -> int: ...
+
+    def room(self) -> AbstractAsyncContextManager[RemoteWorker]:
+        """One that has room for a run, as soon as there is one; EngineGone where there is none."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +125,15 @@ class BatchProgress:
     @property
     def done(self) -> int:
         return sum(self.outcomes.values())
+
+
+@dataclass(eq=False)
+class _Given:
+    """To `where` a run was given away, "" where it is made here, or is known not to have begun;
+    `lost` is why nobody knows what it came to."""
+
+    where: str
+    lost: str = ""
 
 
 @dataclass(eq=False)
@@ -115,7 +164,8 @@ class _LiveBatch:
 
 class Batches:
     """`make` makes one run; `clock` counts seconds; `at_once` is how many runs ask one provider at
-    the same time at most. Reports are made of `results` and `spec`."""
+    the same time at most. Where there are `workers` they make the runs, as many at once as they
+    have threads. Reports are made of `results` and `spec`."""
 
     def __init__(
         self,
@@ -124,11 +174,13 @@ class Batches:
         make: MakeRun | None = None,
         clock: Callable[[], float] = time.monotonic,
         at_once: int = AT_ONCE,
+        workers: RemoteWorkers | None = None,
     ) -> None:
         self._engine = engine
         self._make = make or partial(perform, engine)
         self._clock = clock
-        self._at_once = at_once
+        self._workers = workers
+        self._at_once = at_once if workers is None else workers.threads
         self._live: dict[str, _LiveBatch] = {}
         self._bells: dict[str, set[Bell]] = {}
         self._resuming: set[str] = set()
@@ -302,12 +354,15 @@ class Batches:
         try:
             await asyncio.gather(*workers)
             await self._set_state(live, "ended")
+        except EngineGone as error:
+            await self._set_state(live, "paused", str(error))
         except StoreError as error:
             log.error("Batch %s could not be saved: %s", live.row.id, error)
             live.row = replace(live.row, state="paused", why=str(error))
         finally:
             for worker in workers:
-                worker.cancel()
+                if not worker.cancelling():  # a second time would break off how it stops its run
+                    worker.cancel()
             if workers:
                 await asyncio.wait(workers)
 
@@ -326,9 +381,18 @@ class Batches:
             if not live.budget.allows:
                 await self._wait_for_money(live)
                 continue
-            async with lane.place():
+            async with lane.place(), self._room() as worker:
                 if queue and live.go.is_set() and live.budget.allows:
-                    await self._run(live, queue.popleft(), lane, place)
+                    await self._run(live, queue.popleft(), lane, place, worker)
+
+    @asynccontextmanager
+    async def _room(self) -> AsyncIterator[RemoteWorker | None]:
+        """Where a run is made: None is here."""
+        if self._workers is None:
+            yield None
+            return
+        async with self._workers.room() as worker:
+            yield worker
 
     async def _wait_for_money(self, live: _LiveBatch) -> None:
         """Until a run has ended, which may have cost less than was kept back for it."""
@@ -343,19 +407,36 @@ class Batches:
                 f"the dearest run cost ${budget.dearest:.4g}. Resume with a higher limit.",
             )
 
-    async def _run(self, live: _LiveBatch, key: RunKey, lane: ProviderLane, place: str) -> None:
+    async def _run(
+        self,
+        live: _LiveBatch,
+        key: RunKey,
+        lane: ProviderLane,
+        place: str,
+        worker: RemoteWorker | None,
+    ) -> None:
         database, batch_id, session_id = self._engine.database, live.row.id, new_id()
         watch = LaneWatch(lane, lambda: datetime.now(UTC))
         live.budget.under_way += 1
+        run = live.plan.run(key, session_id, batch_id)
+        given = _Given(worker.name if worker is not None else "")
+        now = self._engine.sessions.clock()
         result: RunResult | None = None
         try:
-            await claim(database, batch_id, key, session_id, self._engine.sessions.clock())
+            await claim(database, batch_id, key, session_id, now, given.where)
             try:
-                await self._make(live.plan.run(key, session_id, batch_id), watch.look)
+                if worker is None:
+                    await self._make(run, watch.look)
+                else:
+                    await self._make_at(worker, run, watch.look, given)
+            except RunLost as error:
+                given.lost = str(error)
             finally:  # where it is stopped it is saved that it was
-                result = await self._score(live.plan.spec, key, session_id)
+                result = await self._score(live.plan.spec, key, session_id, given)
                 if result is not None:
                     await self._finish(batch_id, result)
+                elif worker is not None:  # it is known that nothing was sent
+                    await unclaim(database, batch_id, key)
         finally:
             live.budget.under_way -= 1
             if result is not None:
@@ -368,6 +449,32 @@ class Batches:
                 lane.went_well()
             await self._count_trouble(live, place, result)
             await self._look_for_verdicts(live)
+
+    async def _make_at(self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Given) -> None:
+        """Let `worker` make a run, and keep its session. Where this is cancelled the run is
+        stopped there, and what it came to is kept."""
+        making = asyncio.create_task(self._take_in(worker, run, look, given))
+        try:
+            await asyncio.shield(making)
+        except asyncio.CancelledError:
+            await worker.stop(run.session)
+            await asyncio.wait((making,), timeout=STOP_S)
+            raise
+        finally:
+            making.cancel()
+            await asyncio.wait((making,))
+            _ = making.cancelled() or making.exception()  # it was told, or nobody asks any more
+
+    async def _take_in(self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Given) -> None:
+        order = run_data(await carried(self._engine, run))
+        data = await worker.run(run.session, order)
+        if not data:
+            given.where = ""
+            return
+        try:
+            await keep_session(self._engine, run, data, look)
+        except BadInput as error:
+            raise RunLost(f"What {worker.name} sent cannot be kept: {error}") from error
 
     async def _look_for_verdicts(self, live: _LiveBatch) -> None:
         """A few times in all, for a report is made of all results that there are."""
@@ -387,16 +494,21 @@ class Batches:
             why = f"{TROUBLES} runs in a row ended by the provider's trouble: {result.detail}"
             await self.pause(live.row.id, why)
 
-    async def _score(self, spec: Spec, key: RunKey, session_id: str) -> RunResult | None:
+    async def _score(
+        self, spec: Spec, key: RunKey, session_id: str, given: _Given
+    ) -> RunResult | None:
         """What the run came to by its session; None where there is no session, or nothing was
-        sent: then it was not made."""
+        sent: then it was not made. Without a session of one that was given away nobody knows."""
         try:
             async with self._engine.sessions.holding(session_id) as live:
                 if not live.session.turns:
                     return None
                 return score_run(live.session, key, spec.by_id[key.case].expect, session_id)
         except NotFound:
-            return None
+            if not given.where:
+                return None
+            lost = given.lost or f"It was under way at {given.where}."
+            return RunResult(key, "unknown", detail=lost)
 
     async def _finish(self, batch_id: str, result: RunResult) -> None:
         body = json.dumps(result_data(result))
@@ -414,10 +526,14 @@ class Batches:
 
     async def _cut(self, row: BatchRow, run: RunRow, spec: Spec) -> RunResult | None:
         key = RunKey(*run.place)
-        result = await self._score(spec, key, run.session)
+        given = _Given(run.body, f"The program ended while this run was under way at {run.body}.")
+        result = await self._score(spec, key, run.session, given)
         if result is None:
             await unclaim(self._engine.database, row.id, key)
             return None
+        if result.session is None:
+            await self._finish(row.id, result)
+            return result
         async with self._engine.sessions.holding(run.session) as live:
             turn = live.session.turn
             failure = turn.failure if turn is not None else None

@@ -1,9 +1,10 @@
 """One run of a batch, from its prompt to its rest: the same wherever it runs.
 
-`run_case` is the seam: a run as JSON in, its session as JSON Lines out. Keys are in the environment
-of whoever runs it, and the run names them. Nothing is asked of a user: a call that no rule decides
-ends the run, and one that no rule may run because its arguments do not fit, or its tool is not
-there, is answered with what is wrong, as agents do it.
+`run_case` is the seam: a run as JSON in, its session as JSON Lines out, on any engine. Keys are in
+the environment of whoever runs it, and the run names them. `carried` is such a run with all that it
+needs of this place, `keep_session` takes its session in. Nothing is asked of a user: a call that no
+rule decides ends the run, and one that no rule may run because its arguments do not fit, or its
+tool is not there, is answered with what is wrong, as agents do it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 from app.core.errors import BadInput
 from app.core.events import CallDecided
@@ -20,8 +22,13 @@ from app.core.serialization import from_data, to_data
 from app.core.session import Call, Session
 from app.core.settings import Settings
 from app.engine.engine import Engine
-from app.engine.export_session import read_bundle
-from app.exchange.bundle import write_session
+from app.engine.export_session import read_bundle, read_bundle_from
+from app.engine.import_session import batch_of
+from app.engine.rules import ALWAYS
+from app.exchange.bundle import SessionBundle, read_session, write_session
+from app.exchange.session_redaction import redact_session
+from app.executors.http import keys_of
+from app.net.keys import origin
 
 UNSOUND = frozenset(("malformed", "schema", "unknown_tool"))
 """What is wrong with a call by the model's own doing."""
@@ -38,7 +45,10 @@ Look = Callable[[Session], None]
 @dataclass(frozen=True)
 class CaseRun:
     """What one run asks. `session` is the id that its session gets, `batch` that of its batch;
-    `rules` decide its calls, and after them those that hold in every session."""
+    `rules` decide its calls, and after them those that hold in every session.
+
+    One that is made elsewhere brings what is known here alone: `confirmed`, which key may go where
+    (name and origin, never a key), and `recording`, the session that answers it as JSON Lines."""
 
     session: str
     title: str
@@ -46,17 +56,72 @@ class CaseRun:
     settings: Settings
     rules: tuple[Rule, ...] = ()
     batch: str = ""
+    confirmed: tuple[tuple[str, str], ...] = ()
+    recording: str = ""
 
 
 async def run_case(run_json: str, engine: Engine) -> bytes:
     """Make the run that `run_json` spells (a CaseRun) on `engine`, whose database may be one that
-    is thrown away; the whole session as JSON Lines. BadInput where it spells none."""
+    is thrown away; the whole session as JSON Lines, also where this is cancelled, for then the run
+    is stopped and its session says so. BadInput where it spells none."""
     try:
         run = from_data(CaseRun, json.loads(run_json))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise BadInput(f"This is no run of a batch: {error}") from error
-    await perform(engine, run)
+    for name, place in run.confirmed:
+        engine.keys.confirm(name, place)
+    if recorded := run.settings.profile.recorded:
+        async with engine.purging:  # one at a time: it is saved once
+            if await engine.log.summary(recorded) is None:
+                bundle = await asyncio.to_thread(read_session, run.recording.encode(), recorded)
+                await engine.log.append(batch_of(bundle))
+    try:
+        await perform(engine, run)
+    except asyncio.CancelledError:
+        if await engine.log.summary(run.session) is None:
+            raise
     return write_session(await read_bundle(engine, run.session)).data
+
+
+async def carried(engine: Engine, run: CaseRun) -> CaseRun:
+    """`run` with what it needs of `engine` where it is made by another one."""
+    profile, keys = run.settings.profile, engine.keys
+    asked = [pair for tool in run.settings.tools for pair in keys_of(tool)]
+    if profile.key_name and not profile.simulated:
+        asked.append((profile.key_name, origin(profile.base_url)))
+    known = frozenset(keys.confirmations())
+    recording = ""
+    if profile.recorded:
+        bundle = await read_bundle_from(engine.log, profile.recorded)
+        recording = write_session(bundle).data.decode("ascii")
+    return replace(
+        run,
+        rules=(*run.rules, *engine.rules.listed(ALWAYS)),
+        confirmed=tuple(pair for pair in dict.fromkeys(asked) if pair in known),
+        recording=recording,
+    )
+
+
+async def keep_session(engine: Engine, run: CaseRun, data: bytes, look: Look) -> None:
+    """Keep the session that `run` came to elsewhere, each line checked, without the keys of this
+    place; `look` is called with it as it went on. BadInput where it cannot be read, or is that of
+    another run."""
+    bundle = await asyncio.to_thread(_read, data, run, engine.keys.secrets(), look)
+    batch = batch_of(bundle, own=True)
+    assert batch.summary is not None
+    await engine.log.append(
+        replace(batch, summary=replace(batch.summary, batch=run.batch), full=False)
+    )
+    engine.sessions.ring_list()
+
+
+def _read(data: bytes, run: CaseRun, secrets: frozenset[str], look: Look) -> SessionBundle:
+    bundle = read_session(data, run.session, look)
+    settings = [settings for _, settings in bundle.session.settings_at]
+    theirs = [to_data((each.profile, each.tools)) for each in settings]
+    if theirs != [to_data((run.settings.profile, run.settings.tools))]:
+        raise BadInput("What came back is the session of another run. Nothing was saved.")
+    return redact_session(bundle, secrets, shapes=False).bundle
 
 
 async def perform(engine: Engine, run: CaseRun, look: Look = lambda session: None) -> None:

@@ -7,21 +7,29 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import config
-from app.batch.batches import Batches, BatchProgress
-from app.batch.plan import BatchPlan, file_reader
+from app.batch.batches import Batches, BatchProgress, RemoteWorkers
+from app.batch.cluster import (
+    EngineAddress,
+    check_installed,
+    check_plan,
+    dask_workers,
+    read_engine,
+)
+from app.batch.plan import BatchPlan, file_reader, plan_batch
 from app.commands.own_simulator import engine_beside_simulator
 from app.commands.run import EXIT, STOPPED, Ends, read_tools
 from app.commands.sockets import run_loop
 from app.core.errors import BadInput, PlaygroundError
+from app.core.late import Late
 from app.core.tools import Tool
-from app.engine.engine import Engine
 from app.evaluation.batch_import import read_batch
 from app.evaluation.exports import (
     batch_ended,
@@ -47,6 +55,11 @@ from app.exchange.bundle import ExportFile
 from app.schema.validate import check_tool
 from app.store.database import database_path, owner_of
 
+if TYPE_CHECKING:
+    from app.commands import cluster_worker
+else:
+    cluster_worker = Late("app.commands.cluster_worker")
+
 LINE_S = 0.5
 """Seconds between two lines on how far it is, on a terminal."""
 
@@ -71,6 +84,7 @@ WRITERS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
 def main(arguments: argparse.Namespace) -> int:
     """0 every case passes, 1 one does not or a variant is worse, 3 some runs are unknown, need a
     person or were not made, 130 ended by Ctrl-C, 143 by SIGTERM."""
+    place = _place(arguments)
     spec = _spec(arguments)
     if arguments.retry_unknown and not arguments.resume:
         raise BadInput("--retry-unknown goes with --resume: it makes unknown runs again.")
@@ -87,11 +101,20 @@ def main(arguments: argparse.Namespace) -> int:
         )
     ends = Ends()
     try:
-        code = run_loop(ends.until(_batch(db, spec, arguments)))
+        code = run_loop(ends.until(_batch(db, spec, place, arguments)))
     except asyncio.CancelledError:
         print("playground: Stopped before the batch began.", file=sys.stderr)
         code = EXIT[STOPPED]
     return ends.code if code == EXIT[STOPPED] else code
+
+
+def _place(arguments: argparse.Namespace) -> EngineAddress | None:
+    """Where the runs are made, as --engine says; None is here."""
+    if arguments.engine is None:
+        return None
+    place = read_engine(arguments.engine, trusted=arguments.engine_trusted)
+    check_installed()
+    return place
 
 
 def _spec(arguments: argparse.Namespace) -> Spec:
@@ -151,21 +174,38 @@ def _check_writable(path: Path | None) -> None:
         raise BadInput(f"Cannot write {path}: name a file in a folder that exists.")
 
 
-async def _batch(db: Path, spec: Spec, arguments: argparse.Namespace) -> int:
+async def _batch(
+    db: Path, spec: Spec, place: EngineAddress | None, arguments: argparse.Namespace
+) -> int:
     read_file = file_reader(arguments.spec.parent, _read_tools)
     async with engine_beside_simulator(db) as engine:
-        batches = Batches(engine)
-        plan = await batches.plan(spec, read_file)
+        plan = await plan_batch(engine, spec, read_file)
         teller = BatchPrinter(as_json=arguments.json)
         teller.plan(plan)
+        if place is not None:
+            check_plan(plan)
         if arguments.dry_run:
             teller.dry_run(plan)
             return 0
-        return await _make(engine, batches, plan, arguments, teller)
+        async with _workers(place, teller) as workers:
+            return await _make(Batches(engine, workers=workers), plan, arguments, teller)
+
+
+@asynccontextmanager
+async def _workers(
+    place: EngineAddress | None, teller: BatchPrinter
+) -> AsyncIterator[RemoteWorkers | None]:
+    """Who makes the runs; None is this process."""
+    if place is None:
+        yield None
+        return
+    async with dask_workers(place, cluster_worker.TASKS) as workers:
+        at_once = f"{plural(len(workers), 'worker')}, {workers.threads} runs at once"
+        teller.say(f"{place.url or f'local:{place.local}'}: {at_once}")
+        yield workers
 
 
 async def _make(
-    engine: Engine,
     batches: Batches,
     plan: BatchPlan,
     arguments: argparse.Namespace,
@@ -199,6 +239,8 @@ async def _make(
 def _again(arguments: argparse.Namespace) -> list[str]:
     """The command line that goes on with this batch."""
     words = ["playground", "batch", str(arguments.spec), "--resume"]
+    if arguments.engine is not None:
+        words += ["--engine", arguments.engine, *["--engine-trusted"] * arguments.engine_trusted]
     if arguments.seed is not None:
         words += ["--seed", str(arguments.seed)]
     for option in ("filter", "allow"):

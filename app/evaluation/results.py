@@ -437,7 +437,9 @@ class _Comparison:
                         yield from self.differing(wanted[name], value[name], here, subset=subset)
                     else:
                         yield f"{here} is missing, and should be {shown(wanted[name])}"
-                for name in value.keys() - wanted.keys() if not subset else ():
+                for name in value if not subset else ():  # in its order, for all to say the same
+                    if name in wanted:
+                        continue
                     here = f"{place}/{pointer_step(name)}"
                     yield f"{here} is {shown(value[name])}, and should not be there"
             case list(), list() if len(wanted) == len(value):

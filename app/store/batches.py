@@ -36,7 +36,7 @@ class BatchRow:
 @dataclass(frozen=True)
 class RunRow:
     """A run that was claimed. `session` is its session's id; `outcome` is "" until its end is
-    known, `body` what it came to, as JSON."""
+    known, `body` what it came to, as JSON, and until then where it is made, "" for here."""
 
     place: RunPlace
     session: str
@@ -78,10 +78,14 @@ async def batch_rows(database: Database, limit: int = 200) -> list[BatchRow]:
     return [BatchRow(*row) for row in rows]
 
 
-async def claim(database: Database, batch: str, place: RunPlace, session: str, at_ms: int) -> None:
-    """The run is claimed: written before anything of it is sent. A claim before it is forgotten."""
-    insert = "INSERT OR REPLACE INTO batch_runs VALUES (?, ?, ?, ?, ?, ?, ?, '', '')"
-    await database.write([Statement(insert, [(batch, *_stored(place), session, at_ms)])])
+async def claim(
+    database: Database, batch: str, place: RunPlace, session: str, at_ms: int, where: str = ""
+) -> None:
+    """The run is claimed: written before anything of it is sent, to `where` it is made ("": here).
+    A claim before it is forgotten."""
+    insert = "INSERT OR REPLACE INTO batch_runs VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)"
+    values = (batch, *_stored(place), session, at_ms, storable(where))
+    await database.write([Statement(insert, [values])])
 
 
 async def case_of_session(database: Database, session: str) -> tuple[str, str] | None:

@@ -58,6 +58,20 @@ def streaming_server(
         yield server
 
 
+@pytest.fixture(autouse=True)
+def short_list(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test made on a server that others use is put away at its end; what is made for all
+    tests of a file stays."""
+    shared = {"tab": "server", "streaming_tab": "streaming_server"}
+    used = {shared.get(name, name) for name in request.fixturenames} & {*shared.values()}
+    servers: list[Server] = [request.getfixturevalue(name) for name in sorted(used)]
+    for server in servers:
+        server.made.clear()
+    yield
+    for server in servers:
+        server.put_away()
+
+
 @pytest.fixture
 def dawdling(monkeypatch: pytest.MonkeyPatch) -> Event:
     """While it is set the simulator takes 0.2 s and more for each delta; else no time at all."""

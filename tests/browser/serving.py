@@ -25,6 +25,7 @@ class Server:
 
     def __init__(self, link: str) -> None:
         self.link = link
+        self.made: list[str] = []
         self.base, _, token = link.partition("/?token=")
         self.script = httpx.Client(
             base_url=self.base,
@@ -43,9 +44,17 @@ class Server:
         """A new session, with `prompt` on its way where one is given; its id."""
         created = self.post("/sessions", {"tools": list(tools), **settings})
         session_id: str = created["id"]
+        self.made.append(session_id)
         if prompt:
             self.post(f"/sessions/{session_id}/prompts", {"text": prompt})
         return session_id
+
+    def put_away(self) -> None:
+        """Take what was made since out of the list of each page that comes: with sixty sessions in
+        it a page costs half as much again. Pages of these sessions do not hear of it."""
+        if self.made:
+            self.post("/find/marks", {"act": "archive", "sessions": self.made})
+            self.made.clear()
 
     def folded(self, session_id: str) -> Any:
         """The session as the server has it."""

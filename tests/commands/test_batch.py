@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import xml.etree.ElementTree as ET
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from app.batch.batches import Batches
+from app.commands.cluster_worker import run_case
 from tests.commands.conftest import Typed
 from tests.served import command, environment
 
@@ -172,3 +174,39 @@ def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["state"] == "stopped"
     assert b"after 1 of 2 runs; `playground batch spec.yaml --resume --db batch.db` goes on" in told
+
+
+def test_what_the_command_says_without_the_extra(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.batch.cluster.find_spec", lambda name: None)
+    (tmp_path / "spec.yaml").write_text("playground_batch: 1\ncases: [{id: a, prompt: b}]\n")
+    code, _, told = typed("batch", "spec.yaml", "--engine", "local:2")
+    assert code == 2
+    assert "pip install 'tool-playground[cluster]'" in told
+    code, _, told = typed("batch", "spec.yaml", "--engine", "tcp://far.example:1")
+    assert code == 2
+    assert "--engine-trusted" in told
+
+
+def test_a_run_as_one_function(typed: Typed, tmp_path: Path) -> None:
+    """JSON in, JSON Lines out, with nothing of this place."""
+    write(tmp_path, PARIS)
+    session = objects(typed("batch", "spec.yaml", "--json")[1])[1]["session"]
+    kept = objects(typed("export", session, "--as", "jsonl")[1])
+    settings = next(line["settings"] for line in kept if line.get("kind") == "session_started")
+    rules = [{"tool": "get_weather", "action": "run", "words": "a mock answers get_weather"}]
+    run = {"session": "0" * 16, "title": "t", "prompt": PARIS["prompt"], "settings": settings}
+    made = [json.loads(line) for line in run_case(json.dumps(run | {"rules": rules})).splitlines()]
+    kinds = [[line["kind"] for line in lines if "kind" in line] for lines in (kept, made)]
+    assert kinds[0] == kinds[1]
+    assert made[0]["session"]["id"] == "0" * 16
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("distributed") is None, reason="needs the extra cluster: distributed")
+def test_two_processes_make_a_batch(typed: Typed, tmp_path: Path) -> None:
+    code, out, _ = typed("batch", "builtin", "--engine", "local:2", "--json", "--filter", "twins*")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 1
+    assert (lines[-1]["runs"], lines[-1]["unknown"]) == (4, 0)

@@ -115,6 +115,8 @@ NESTED = '{"to": {"city": "Oslo", "zip": "0150"}, "days": [1, 2]}'
         ({"exact": {}}, "", ""),
         ({"exact": {}}, "null", ""),
         ({"exact": {"a": 1}}, '{"a": 1, "b": 2}', "/b is 2, and should not be there"),
+        ({"exact": {}}, '{"f": 6, "e": 5, "d": 4, "c": 3, "b": 2, "a": 1}',
+         "/f is 6, and should not be there; /e is 5, and"),
         ({"exact": {"a": 1}}, "{}", "/a is missing, and should be 1"),
         ({"exact": {"a": None}}, "{}", "/a is missing, and should be null"),
         ({"exact": {"a": 1}}, '{"a": ', "they are no sound JSON object"),
