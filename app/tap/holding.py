@@ -193,9 +193,12 @@ def _as_written(call: Call, arguments: str) -> str:
 
 
 def passed_on(session: Session, turn: Turn) -> list[Event]:
-    """The calls of an answer that is passed on run at the agent."""
+    """The calls of an answer that is passed on run at the agent: those of which that is not in the
+    log yet, which a kill may have left so."""
     events: list[Event] = []
     for call in turn.calls if turn.end is not None else ():
+        if call.status not in ("proposed", "waiting"):
+            continue
         shown = digest(session, call, "")
         problems = tuple(check_call(call.tool, call.name, call.written))
         events.append(CallChecked(call.id, problems, digest=shown))

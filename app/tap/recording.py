@@ -429,6 +429,8 @@ class AgentSessions:
             return None
         received = replace(self._received(live.id, asked, place), joins=turn.number)
         await self.engine.sessions.append(live, [*dropped, received])
+        if not turn.holds and (events := passed_on(session, turn)):
+            await self.engine.sessions.append(live, events)
         held = self._waiting.get(live.id)
         if held is not None:
             del held.pieces[len(turns) :]

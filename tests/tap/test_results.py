@@ -427,6 +427,30 @@ async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> 
                 assert not live.session.marks
 
 
+async def test_results_are_held_of_an_answer_whose_end_alone_was_logged_before_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent got nothing of its calls, and gets all when it asks again."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        exchange = await agent.ask("List the files.")
+        exchange.answered(200, KIND)
+        with monkeypatch.context() as patched:
+            patched.setattr("app.tap.recording.passed_on", lambda *_: [])
+            patched.setattr(AgentExchange, "finish", lambda _: asyncio.sleep(0))
+            await exchange.pass_on(answer_of(BASH))
+            await end(exchange)
+    async with running(tmp_path) as engine:
+        agent.sessions = AgentSessions(engine, taps_of(engine), b"key")
+        again = agent.exchange()
+        assert await again.begin() is not None
+        answer = json.loads(await end(again))
+        agent.messages.append({"role": "assistant", "content": answer["content"]})
+        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await let_pass(engine, session, "1.0", "b.txt")
+        await asyncio.wait_for(task, 20)
+        assert sent_results(session, 1) == ["b.txt"]
+
+
 class Gate:
     """A sleep that ends when the test says so; `slept` is what was asked of it, in seconds."""
 
