@@ -17,7 +17,7 @@ reads hundreds of classes and uses a few dozen; compiling all of them took it 0.
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +53,11 @@ else:
         using it is there at once: its fields, `__match_args__`, its doc."""
         if cls is None:
             return partial(dataclass, **options)
-        if options.get("slots"):  # makes another class of it, so that nothing can be put off
-            return dataclasses.dataclass(cls, **options)
+        frozen, eq = options.get("frozen", False), options.get("eq", True)
+        derived = any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
+        compares = eq and not vars(cls).keys().isdisjoint(("__eq__", "__hash__"))
+        if derived or compares or not options.keys() <= {"frozen", "eq", "kw_only"}:
+            return dataclasses.dataclass(cls, **options)  # seldom, and not worth a rule each
         body = {
             name: value
             for name, value in vars(cls).items()
@@ -62,37 +65,48 @@ else:
         } | {"__qualname__": cls.__qualname__}
         cls.__doc__ = cls.__doc__ or cls.__name__  # or it would be made of a signature
         dataclasses.dataclass(cls, **{**options, **_WITHOUT_METHODS})
-        frozen, eq = options.get("frozen", False), options.get("eq", True)
+        cls.__dataclass_params__.frozen = frozen  # is asked by the classes below it
         later = {"__init__", "__repr__", *(["__eq__"] if eq else [])}
         if frozen:
-            cls.__setattr__, cls.__delattr__ = _refuse("assign to"), _refuse("delete")
+            cls.__setattr__, cls.__delattr__ = (
+                _refuse(cls, "__setattr__", "assign to"),
+                _refuse(cls, "__delattr__", "delete"),
+            )
         if eq and frozen:
             later.add("__hash__")
         elif eq:
             cls.__hash__ = None
         later -= body.keys()
 
-        def compile_methods():
-            """Two threads may do so at once: both make the same, and nothing is ever missing."""
+        @cache
+        def compiled():
+            """The methods, which take the place of those that stand for them, but where somebody
+            has put others there. Two threads may do so at once: both make the same, and nothing is
+            ever missing."""
             twin = dataclasses.dataclass(type(cls)(cls.__name__, cls.__bases__, body), **options)
-            for name in later:
-                setattr(cls, name, vars(twin)[name])
+            methods = {name: vars(twin)[name] for name in later}
+            for name, method in methods.items():
+                if vars(cls).get(name) is stand_ins[name]:
+                    setattr(cls, name, method)
+            return methods
 
-        for name in later:
-            setattr(cls, name, _put_off(cls, name, compile_methods))
+        stand_ins = {name: _stand_in(name, compiled) for name in later}
+        for name, method in stand_ins.items():
+            setattr(cls, name, method)
         return cls
 
     _WITHOUT_METHODS = dict.fromkeys(("init", "repr", "eq", "frozen"), False)
 
-    def _put_off(cls, name, compile_methods):
+    def _stand_in(name, compiled):
         def method(*args, **kwargs):
-            compile_methods()
-            return getattr(cls, name)(*args, **kwargs)
+            return compiled()[name](*args, **kwargs)
 
         return method
 
-    def _refuse(what):
-        def method(self, name, value=None):
-            raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
+    def _refuse(cls, own, what):
+        def method(self, name, *value):
+            if type(self) is cls or name in cls.__dataclass_fields__:
+                raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
+            getattr(super(cls, self), own)(name, *value)
 
         return method

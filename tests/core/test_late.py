@@ -68,6 +68,57 @@ def slots(dataclass: Decorator) -> Any:
     return Point
 
 
+def derived(dataclass: Decorator) -> Any:
+    @dataclass(frozen=True)
+    class Base:
+        x: int
+
+    @dataclass(frozen=True)
+    class Point(Base):
+        y: int = 1
+
+    return Point
+
+
+def below(dataclass: Decorator) -> Any:
+    class Point(frozen(dataclass)):  # type: ignore[misc]
+        def __init__(self, x: int) -> None:
+            super().__init__(x)
+            self.seen = True
+
+    return Point
+
+
+def with_own_equality(dataclass: Decorator) -> Any:
+    @dataclass(frozen=True)
+    class Point:
+        x: int
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    return Point
+
+
+def with_own_hash(dataclass: Decorator) -> Any:
+    @dataclass
+    class Point:
+        x: int
+
+        def __hash__(self) -> int:
+            return 1
+
+    return Point
+
+
+def ordered(dataclass: Decorator) -> Any:
+    @dataclass(order=True)
+    class Point:
+        x: int
+
+    return Point
+
+
 def result(action: Callable[[], Any]) -> Any:
     try:
         return action()
@@ -91,6 +142,7 @@ ACTIONS: dict[str, Callable[[Any], Any]] = {
     "repr": lambda cls: repr(cls(x=1)).rpartition(".")[2],
     "equal": lambda cls: (cls(x=1) == cls(x=1), cls(x=1) == cls(x=2), cls(x=1) == 1),
     "hash": lambda cls: hash(cls(x=1)) == hash(cls(x=1)),
+    "less": lambda cls: cls(x=1) < cls(x=2),
     "replace": lambda cls: vars_of(replace(cls(x=1), x=3)),
     "assign": lambda cls: assign(cls(x=1)),
     "delete": lambda cls: delete(cls(x=1)),
@@ -104,7 +156,11 @@ def vars_of(point: Any) -> dict[str, Any]:
     return {name: getattr(point, name) for name in ("x", "y", "seen") if hasattr(point, name)}
 
 
-@each_row("make", [plain, frozen, by_name, with_own_methods, slots])
+MADE = [plain, frozen, by_name, with_own_methods, slots]
+MADE += [derived, below, with_own_equality, with_own_hash, ordered]
+
+
+@each_row("make", MADE)
 def test_a_class_is_what_the_standard_library_makes_of_it(make: Callable[[Decorator], Any]) -> None:
     for name, action in ACTIONS.items():
         # each is the first use of a class of its own
@@ -127,3 +183,18 @@ def test_no_method_is_compiled_before_a_class_is_used(monkeypatch: pytest.Monkey
         point(1).z = 1
     assert point(1) == point(1)
     assert len(compiled) == 2, "compiled once, by the first use"
+
+
+def test_a_method_that_somebody_put_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = plain(late.dataclass)
+    made: list[int] = []
+    initialize = point.__init__
+
+    def noting(self: Any, x: int) -> None:
+        made.append(x)
+        initialize(self, x)
+
+    monkeypatch.setattr(point, "__init__", noting)
+    monkeypatch.setattr(point, "__eq__", lambda *_: False)
+    assert point(1) != point(1)
+    assert made == [1, 1]
