@@ -28,7 +28,7 @@ SLOW_LIMIT_S = 300.0
 
 # A few examples for every change; many with the slow tests.
 MANY = 100
-settings.register_profile("quick", max_examples=20, deadline=None)
+settings.register_profile("quick", max_examples=12, deadline=None)
 settings.register_profile("many", max_examples=2 * MANY, deadline=None)
 settings.load_profile("quick")
 

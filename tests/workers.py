@@ -25,6 +25,14 @@ import pytest
 
 FIRST = "tests/browser/"
 """Each worker that runs one of these starts a browser and its servers."""
+TOGETHER = (
+    "tests/exchange/test_sdk_script.py",
+    "tests/protocols/test_shapes.py",
+    "tests/simulator/test_app.py",
+    "tests/simulator/test_gemini.py",
+    "tests/simulator/test_openai_responses.py",
+)
+"""As if they were one file: they import the providers' own packages, which takes seconds."""
 SHARE = 4
 """At most a fourth of an equal share of what is left is given to a worker at once."""
 
@@ -48,6 +56,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
+def place_of(node: str) -> tuple[int, str]:
+    """(where in the line a test stands, what it shares with others: its file)"""
+    file = node.partition("::")[0]
+    return (2, "") if file in TOGETHER else (int(not file.startswith(FIRST)), file)
+
+
 class Worker:
     """One by its process, the pipe to it, and the indices of the tests it was given."""
 
@@ -64,11 +78,12 @@ class Controller:
         self.session, self.config, self.count = session, session.config, count
         self.workers: list[Worker] = []
         self.left: deque[int] = deque()
+        self.files: list[tuple[int, str]] = []
         self.started = 0
 
     def run(self) -> None:
-        nodes = [item.nodeid for item in self.session.items]
-        self.left.extend(sorted(range(len(nodes)), key=lambda i: not nodes[i].startswith(FIRST)))
+        self.files = [place_of(item.nodeid) for item in self.session.items]
+        self.left.extend(sorted(range(len(self.files)), key=lambda index: self.files[index][0]))
         gc.freeze()  # a worker that collects garbage does not touch, and so copy, what they share
         try:
             for number in range(self.count):
@@ -110,12 +125,12 @@ class Controller:
 
     def _next(self, first: bool) -> list[int]:
         """The next tests of one file, from the end that such a worker begins at."""
-        items, left = self.session.items, self.left
+        left = self.left
         most = max(1, len(left) // (SHARE * self.count))
         taken: list[int] = []
         while left and len(taken) < most:
             index = left[0 if first else -1]
-            if taken and items[index].path != items[taken[0]].path:
+            if taken and self.files[index] != self.files[taken[0]]:
                 break
             taken.append(left.popleft() if first else left.pop())
         return taken if first else taken[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -42,6 +43,7 @@ def test_a_tap_is_made_seen_and_revoked(own_server: Server, new_tab: NewTab) -> 
     expect(tab.find("#taps")).to_contain_text("There is no tap yet")
 
 
+@pytest.mark.slow
 def test_the_page_fits_a_phone(server: Server, new_tab: NewTab) -> None:
     for title in ("short", "x" * 200):
         assert server.script.post("/taps", json={"title": title}).status_code == 201

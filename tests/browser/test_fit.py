@@ -41,7 +41,7 @@ def visited(tab: Tab, page: str, waiting: str) -> Tab:
 
 @pytest.mark.parametrize(
     "page",
-    rest_slow(["forms", "welcome", "tools", "tools/get_weather", *PROVIDERS, "session"], 6),
+    rest_slow(["forms", "tools/get_weather", "tools", "welcome", *PROVIDERS, "session"], 2),
 )
 def test_a_phone_scrolls_nothing_sideways(
     server: Server, new_tab: NewTab, waiting: str, page: str
@@ -76,12 +76,12 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
     ("page", "schemes"),
     [
         ("forms", ("light", "dark")),
-        ("setup", ("dark",)),
+        pytest.param("setup", ("dark",), marks=pytest.mark.slow),
         ("request", ("light", "dark")),
-        ("welcome", ("light",)),
+        pytest.param("welcome", ("light",), marks=pytest.mark.slow),
         ("tools/get_weather", ("light",)),
         pytest.param("tools/get_weather", ("dark",), marks=pytest.mark.slow),
-        ("providers", ("light",)),
+        pytest.param("providers", ("light",), marks=pytest.mark.slow),
         pytest.param("providers", ("dark",), marks=pytest.mark.slow),
         ("providers/openai", ("dark",)),
         pytest.param("agents", ("light", "dark"), marks=pytest.mark.slow),

@@ -51,6 +51,7 @@ def test_a_demo_is_started_decided_and_answered(plain: Tab) -> None:
     expect(plain.cards).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_settings_a_title_and_a_deletion(server: Server, new_tab: NewTab) -> None:
     plain = new_tab(server, java_script_enabled=False).login()
     plain.goto("/welcome")

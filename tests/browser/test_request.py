@@ -131,6 +131,7 @@ def test_the_provider_is_switched_in_mid_session(
     assert not any("failed" in str(one) for one in server.folded(session_id)["calls"])
 
 
+@pytest.mark.slow
 def test_the_request_fits_a_phone(server: Server, new_tab: NewTab) -> None:
     tab = new_tab(server, viewport={"width": 390, "height": 844}).login()
     tab.goto(f"/sessions/{server.session('What is 17*23?')}?tab=request")

@@ -193,6 +193,7 @@ def test_without_script_it_is_a_form(new_tab: NewTab, server: Server) -> None:
     expect(tab.find("[name='text:/title']")).to_have_value("plain")
 
 
+@pytest.mark.slow
 def test_nothing_scrolls_sideways_on_a_narrow_screen(new_tab: NewTab, server: Server) -> None:
     tab = new_tab(server, viewport={"width": 390, "height": 844}).login()
     tab.goto("/tools/add_event")

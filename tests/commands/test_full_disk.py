@@ -12,6 +12,7 @@ import pytest
 
 from tests.commands.conftest import Typed
 from tests.served import Served, messages, rested, served
+from tests.tables import rest_slow
 
 pytestmark = [
     pytest.mark.anyio,
@@ -33,7 +34,7 @@ async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
     raise AssertionError("The stream ended.")
 
 
-@pytest.mark.parametrize("lifted", [True, False])
+@pytest.mark.parametrize("lifted", rest_slow([True, False]))
 async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: bool) -> None:
     db = tmp_path / "a.db"
     with served(db, PLAYGROUND_PACE="0.2") as one:

@@ -406,7 +406,13 @@ sys.exit(ends.code)
 """A run that is asked to end a second time while it ends."""
 
 
-@pytest.mark.parametrize(("words", "out"), [(("3600",), "stopped\n"), (("0.01", "deaf"), "")])
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (("3600",), "stopped\n"),
+        pytest.param(("0.01", "deaf"), "", marks=pytest.mark.slow),
+    ],
+)
 def test_a_second_ctrl_c_leaves_a_moment_to_end_and_not_longer(
     words: tuple[str, ...], out: str
 ) -> None:

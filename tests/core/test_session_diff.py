@@ -24,7 +24,7 @@ from app.core.session_diff import (
 )
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
 
@@ -177,7 +177,7 @@ def test_a_fork_that_lies_about_its_beginning_has_nothing_in_common() -> None:
     assert (found.common, found.counts) == (0, Counts(prompts=1))
 
 
-@pytest.mark.parametrize("shape", ["moved", "other", "unlike"])
+@pytest.mark.parametrize("shape", rest_slow(["moved", "other", "unlike"]))
 def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: dict[str, Callable[[int], Turns]] = {
         "moved": lambda n: [("t", {"n": n + 40})],

@@ -66,7 +66,7 @@ def test_the_laws_hold_in_any_order_and_the_run_ends(chance: Random) -> None:
     to_the_end(played(world_of(chance), chance, 80), chance)
 
 
-@settings(derandomize=True, deadline=None, max_examples=settings().max_examples // 7)
+@settings(derandomize=True, deadline=None, max_examples=settings().max_examples // 6)
 @given(st.randoms(use_true_random=True))
 def test_killed_after_any_event_the_run_asks_and_ends(chance: Random) -> None:
     world = played(world_of(chance), chance, 20)

@@ -21,6 +21,7 @@ from app.engine.sessions import LiveSession
 from app.engine.tool_runs import GroupedWrites
 from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +73,7 @@ async def test_decisions_that_come_together_are_written_together(
         assert len(writes.had) <= 2 + 250 // decisions.CHECKS_TOGETHER
 
 
-@pytest.mark.parametrize("kind", [CallStarted, CallEnded])
+@pytest.mark.parametrize("kind", rest_slow([CallStarted, CallEnded]))
 async def test_calls_that_run_side_by_side_begin_and_end_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Event]
 ) -> None:

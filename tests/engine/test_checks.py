@@ -27,6 +27,7 @@ from app.executors.mcp import executor as mcp_module
 from app.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.mcp_servers import by_stdio
+from tests.tables import rest_slow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
@@ -177,7 +178,7 @@ async def test_calls_that_a_rule_runs_are_few_walks(
         assert found.asked <= 125
 
 
-@pytest.mark.parametrize("ending", ["stop", "close"])
+@pytest.mark.parametrize("ending", rest_slow(["stop", "close"]))
 async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:

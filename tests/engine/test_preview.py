@@ -37,7 +37,7 @@ async def session_of(engine: Engine, session_id: str) -> Session:
         return live.session
 
 
-@pytest.mark.parametrize("wire", rest_slow(WIRES, 2))
+@pytest.mark.parametrize("wire", rest_slow(WIRES))
 async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         profile = profile_on(engine.profiles(), engine.profile("simulator"), wire)

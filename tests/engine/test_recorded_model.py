@@ -71,7 +71,7 @@ async def bytes_of(engine: Engine, session_id: str) -> dict[int, bytes]:
     return found
 
 
-@pytest.mark.parametrize("profile", rest_slow(SIMULATORS, 2))
+@pytest.mark.parametrize("profile", rest_slow(SIMULATORS))
 async def test_the_same_bytes_and_events_in_each_protocol(tmp_path: Path, profile: str) -> None:
     async with running(tmp_path) as engine:
         first = await recorded(engine, WEATHER, *TOOLS, profile=profile)

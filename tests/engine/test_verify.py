@@ -32,7 +32,7 @@ async def found_in(
     return await verify(database, found.append, mending=mending), found
 
 
-@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
 async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> None:
     """Streamed and not, run to the end, cut, refused with our own key in the answer, stopped."""
     boundary = Boundary()

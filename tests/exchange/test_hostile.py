@@ -23,7 +23,7 @@ from app.exchange.export_formats import EXPORTS
 from app.exchange.requests_export import request_of_turn
 from app.render.wire_rows import Section
 from tests.exchange.asking import PROTOCOLS, weather
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 TEXTS = (
     'x"""+evil()+"""',
@@ -92,7 +92,7 @@ def code_of(text: str) -> Iterator[str]:
             yield token.string
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
 def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
     def shape(data: bytes) -> list[type]:
         return [type(node) for node in ast.parse(data).body]

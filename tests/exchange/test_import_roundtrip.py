@@ -16,6 +16,7 @@ from app.exchange.parsers import Unreadable
 from app.exchange.requests_import import ImportedSession, read_requests, session_from_request
 from app.protocols.registry import codec
 from tests.engine.running import ALLOW_ALL, asked, rested, running
+from tests.tables import rest_slow
 
 PROFILES = ("simulator", *(f"simulator-{n}" for n in ("openai", "responses", "gemini", "ollama")))
 PROMPT = "What is 17*23, and the weather in Paris?"
@@ -35,7 +36,7 @@ def body_of(session: Session) -> Any:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", rest_slow(PROFILES, 2))
 async def test_a_request_of_ours_comes_back_as_it_was(tmp_path: Path, profile: str) -> None:
     async with running(tmp_path) as engine:
         more: dict[str, Any] = {

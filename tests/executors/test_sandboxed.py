@@ -136,7 +136,9 @@ async def test_failure_is_a_result(code: str, said: list[str]) -> None:
     [
         "def t():\n    while True:\n        pass",
         "import time\ndef t():\n    time.sleep(600)",
-        "import asyncio\nasync def t():\n    await asyncio.sleep(600)",
+        pytest.param(
+            "import asyncio\nasync def t():\n    await asyncio.sleep(600)", marks=pytest.mark.slow
+        ),
         "while True:\n    pass\ndef t():\n    pass",
     ],
 )

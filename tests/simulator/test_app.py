@@ -79,6 +79,8 @@ KEYS = {
     "ollama": {"authorization": "Bearer k"},
 }
 both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
+some = pytest.mark.parametrize("end", rest_slow(ENDS, 2), ids=[end.name for end in ENDS])
+"""For what is long, and the same way at each end."""
 
 
 def talk(end: ProviderServer, *texts: str) -> dict[str, Any]:
@@ -449,7 +451,7 @@ def client(simulator: str) -> Iterator[httpx.Client]:
         yield one
 
 
-@both
+@some
 def test_a_fault_of_http_has_its_status_and_never_a_traceback(
     client: httpx.Client, end: ProviderServer
 ) -> None:
@@ -476,7 +478,7 @@ WHOLE = (
 )
 
 
-@both
+@some
 def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
     client: httpx.Client, end: ProviderServer
 ) -> None:

@@ -26,6 +26,7 @@ from app.engine.fork import ForkPlace, fork
 from app.engine.rules import ALWAYS
 from app.tap.relay import STOPPED
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.tables import rest_slow
 from tests.tap.tapping import (
     FORECAST,
     MOST_SLOWLY,
@@ -40,7 +41,7 @@ from tests.tap.tapping import (
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
 async def test_a_tapped_conversation_is_the_agents_own(tmp_path: Path, protocol: str) -> None:
     async with both(tmp_path, protocol) as (agent, door):
         session_id = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")

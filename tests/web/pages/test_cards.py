@@ -166,12 +166,12 @@ async def test_what_is_no_turn_is_not_there(served: Served) -> None:
 
 DRAWN = [
     ("session_page", ""),
-    ("more_cards_shown", "/cards/1?shown=1.200"),
-    ("block", "/blocks/flow"),
+    pytest.param("more_cards_shown", "/cards/1?shown=1.200", marks=pytest.mark.slow),
+    pytest.param("block", "/blocks/flow", marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(("name", "path"), DRAWN, ids=[name for name, _ in DRAWN])
+@pytest.mark.parametrize(("name", "path"), DRAWN)
 async def test_nobody_waits_for_the_session_while_its_page_is_drawn(
     name: str, path: str, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
