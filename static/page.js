@@ -112,6 +112,25 @@ document.addEventListener(
   true,
 );
 
+// A text that was switched to raw is raw again, whenever its part is drawn: told apart by session.
+const asIs = (panel) => `raw:${$("main")?.dataset.session}:${panel.id}`;
+
+function plain() {
+  for (const panel of document.querySelectorAll("details.plain:not([open])")) panel.open = localStorage.getItem(asIs(panel)) !== null;
+}
+
+document.addEventListener(
+  "toggle",
+  ({ target }) => {
+    if (!target.matches?.("details.plain")) return;
+    if (target.open) localStorage.setItem(asIs(target), "");
+    else localStorage.removeItem(asIs(target));
+  },
+  true,
+);
+document.addEventListener("htmx:after:swap", plain);
+plain();
+
 // Composer: grows with its text, keeps its draft, says what the dock says ---------------------
 
 function fit(field) {

@@ -70,9 +70,13 @@
   }
 
   function grow(entries) {
-    for (const [id, from, to, text, deltas] of entries) {
+    for (const [id, from, to, text, deltas, , html] of entries) {
       const element = $(id);
       if (!element || Number(element.dataset.length) !== from) continue;
+      if (html !== undefined) {
+        while (element.lastChild && !element.lastChild.matches?.(".prose")) element.lastChild.remove();
+        element.insertAdjacentHTML("beforeend", html);
+      }
       element.append(text);
       element.normalize();
       element.dataset.length = to;

@@ -35,8 +35,15 @@ function append(element, text) {
   }
 }
 
+// Blocks of Markdown have come to their end: they stand before what is still raw, which is `text` now.
+function close(element, html, text) {
+  while (element.lastChild && !element.lastChild.matches?.(".prose")) element.lastChild.remove();
+  element.insertAdjacentHTML("beforeend", html);
+  append(element, text);
+}
+
 export function grow(entries) {
-  for (const [id, from, to, text, deltas, block] of entries) {
+  for (const [id, from, to, text, deltas, block, html] of entries) {
     const element = document.getElementById(id);
     if (!element) continue;
     const length = Number(element.dataset.length);
@@ -45,7 +52,8 @@ export function grow(entries) {
       refetch(block);
       continue;
     }
-    append(element, text);
+    if (html === undefined) append(element, text);
+    else close(element, html, text);
     element.dataset.length = to;
     element.dataset.deltas = deltas;
     const counter = id.startsWith("text-") && document.getElementById(id.replace("text-", "deltas-"));

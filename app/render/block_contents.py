@@ -44,7 +44,19 @@ _TEMPLATES: Mapping[str, str] = {
 }
 _ID = re.compile(r"([a-z]+)(?:-([0-9]{1,9}))?(?:-([0-9]{1,9}))?")
 _OF_PARTS = frozenset(
-    ("part", "call", "prefix", "doubt", "progress", "output", "sofar", "result", "real", "later")
+    (
+        "part",
+        "call",
+        "plain",
+        "prefix",
+        "doubt",
+        "progress",
+        "output",
+        "sofar",
+        "result",
+        "real",
+        "later",
+    )
 )
 _READABLE_LIMIT = 64_000
 _PREFIX_LENGTH = 400
@@ -185,6 +197,8 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
     values: dict[str, Any] = {"turn": turn, "part": part}
     if name == "sofar":
         return "_sofar.html", values | {"so_far": so_far(part.length)}
+    if name == "plain":
+        return "_plain.html", {"part": part}
     is_call = part.kind == "call"
     if is_call != (name != "part"):
         raise IndexError

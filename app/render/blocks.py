@@ -32,6 +32,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Literal, assert_never
 
 from jinja2 import Environment
@@ -81,8 +82,10 @@ from app.render.paging import Most, beyond, calls_of, end_of, everything, so_far
 from app.render.view import View
 
 How = Literal["new", "changed", "grown"]
-Grow = tuple[str, int, int, str, int, str]
-"""(element id, from, to, shown text, deltas so far, block id); lengths in code points, raw."""
+Grow = tuple[str, int, int, str, int, str] | tuple[str, int, int, str, int, str, str]
+"""(element id, from, to, shown text, deltas so far, block id); lengths in code points, raw. Where
+blocks of Markdown came to their end, their HTML stands last, and the text is all that is behind
+them."""
 
 
 @dataclass(frozen=True)
@@ -424,9 +427,9 @@ def _wire_touched(view: View, since: int) -> Iterator[Touch]:
 def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator[Grow]:
     """What each grown text gained. Counted back from its end, where `events` ended."""
     gained: dict[str, list[str]] = {}
-    ends: dict[str, tuple[int, int, str]] = {}
+    ends: dict[str, tuple[int, int, str, Part | None]] = {}
     for logged in events:
-        event = logged.event
+        event, part = logged.event, None
         match event:
             case PartDelta(index=index, text=text):
                 turn = _turn_at(session, logged.seq)
@@ -441,11 +444,19 @@ def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator
                 continue
         if element in ids:
             gained.setdefault(element, []).append(text)
-            ends[element] = (*end, block_id)
+            ends[element] = (*end, block_id, part)
     for element, texts in gained.items():
-        length, deltas, block_id = ends[element]
+        length, deltas, block_id, part = ends[element]
         text = "".join(texts)
-        yield element, length - len(text), length, shown(text), deltas, block_id
+        before = length - len(text)
+        if part is not None and part.kind in paging.PROSE:
+            blocks = paging.text_blocks(part)
+            first = bisect_right(blocks.done, before, key=itemgetter(0))
+            if closed := blocks.done[first:]:
+                html = "".join(html for _, html in closed)
+                yield element, before, length, shown(blocks.open), deltas, block_id, html
+                continue
+        yield element, before, length, shown(text), deltas, block_id
 
 
 def part_block(turn: Turn, part: Part) -> str:

@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from app.core.limits import cache_missed, writing_speed, written
 from app.render import filters
-from app.render.paging import beginning, beyond, closed, first_seq, portion
+from app.render.paging import beginning, beyond, closed, first_seq, portion, streamed
 from app.render.view import by_age, fold_agents
 from app.render.wire_rows import TOLD
 
@@ -151,6 +151,7 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
         verbatim=filters.verbatim,
     )
     env.globals |= {"portion": portion, "beyond": beyond, "beginning": beginning}
+    env.globals["streamed"] = streamed
     env.globals |= {"closed": closed, "first_seq": first_seq}
     env.globals["told"] = TOLD
     env.globals |= {"written": written, "writing_speed": writing_speed}

@@ -13,10 +13,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+from weakref import ref
 from zlib import crc32
+
+from markupsafe import Markup
 
 from app.core.late import dataclass
 from app.core.session import Call, Part, Turn
+from app.render.filters import markdown
 
 if TYPE_CHECKING:
     from app.render.view import View
@@ -91,6 +95,114 @@ def closed(text: str) -> list[str]:
         pieces.append(text[start:end])
         start = end
     return [*pieces, text[start:]]
+
+
+# Markdown while it streams: a block of the text is rendered once, when it is complete, and what is
+# behind the last one is shown as it is. What is complete follows from the text so far alone, so
+# that a page and its frames agree: a line of text behind a blank line ends what is before it, but
+# for a list, which goes on with further items, and a fence of code, which ends where it is closed.
+
+
+_FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
+_ITEM = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:\s|$)")
+
+
+class TextBlocks:
+    """Fed with a text, cut anywhere. `done` are (how much of the text it took to know that it is
+    complete, HTML) of each block, in order."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[int, Markup]] = []
+        self.length = 0
+        self._lines: list[str] = []  # of the block that is not complete
+        self._line: list[str] = []  # pieces of a line that has not ended
+        self._fence, self._inner = "", False  # what closes it; whether it is in an item of a list
+        self._full = self._blank = self._listed = self._doubtful = False
+
+    @property
+    def open(self) -> str:
+        """What is behind the last block that is complete."""
+        return "".join((*self._lines, *self._line))
+
+    def feed(self, text: str) -> None:
+        """The text goes on with `text`."""
+        start = 0
+        while start < len(text):
+            end = text.find("\n", start) + 1 or len(text)
+            self._take(text[start:end])
+            start = end
+
+    def _take(self, piece: str) -> None:
+        if not self._line and self._blank and not self._fence and not piece[0].isspace():
+            self._doubtful = self._listed and piece[0] in "-+*0123456789"
+            if not self._doubtful:
+                self._close(self.length + 1)
+        self._line.append(piece)
+        self.length += len(piece)
+        if piece[-1] == "\n":
+            line = "".join(self._line)
+            self._line.clear()
+            self._ended(line)
+
+    def _ended(self, line: str) -> None:
+        if self._doubtful and not _ITEM.match(line):
+            self._close(self.length)
+        self._doubtful = False
+        if not self._full and line.isspace():
+            self.done.append((self.length, Markup("")))  # nothing is seen of it
+            return
+        self._lines.append(line)
+        if self._fence:
+            mark = line.strip()
+            if mark.startswith(self._fence) and not mark.strip(self._fence[0]):
+                self._fence = ""
+                if not self._inner:
+                    self._close(self.length)
+            return
+        if match := _FENCE.match(line):
+            self._fence, self._inner = match[2], self._listed and bool(match[1])
+        self._full, self._blank = True, line.isspace()
+        self._listed = self._listed or _ITEM.match(line) is not None
+
+    def _close(self, known: int) -> None:
+        html = Markup('<div class="prose">{}</div>').format(markdown("".join(self._lines)))
+        self.done.append((known, html))
+        self._lines.clear()
+        self._full = self._blank = self._listed = False
+
+
+_READ: dict[int, tuple[ref[Part], TextBlocks, int]] = {}
+"""By the id of a part that streams: how many of its pieces were read, and what they came to."""
+
+
+def text_blocks(part: Part) -> TextBlocks:
+    """Those of a part that streams, for all that look at it: its text is read once."""
+    whose, blocks, read = _READ.get(id(part), (ref(part), TextBlocks(), 0))
+    if whose() is not part or id(part) not in _READ:
+        whose, blocks, read = ref(part), TextBlocks(), 0
+        for key, (other, _, _) in list(_READ.items()):
+            if (known := other()) is None or known.ended:
+                _READ.pop(key, None)
+    for piece in part.pieces[read:]:
+        blocks.feed(piece)
+    _READ[id(part)] = whose, blocks, len(part.pieces)
+    return blocks
+
+
+def streamed(view: View, part: Part) -> tuple[Sequence[Markup], str]:
+    """The blocks that are complete of a part that streams, and the text behind them."""
+    if part.kind not in PROSE:
+        return (), beginning(view, part)
+    blocks = TextBlocks()
+    if beyond(view, part):
+        blocks.feed(beginning(view, part))
+    else:
+        blocks = text_blocks(part)
+    return [html for _, html in blocks.done], blocks.open
+
+
+PROSE = ("text", "refusal")
+"""Kinds of parts that are Markdown."""
 
 
 def so_far(length: int) -> int:

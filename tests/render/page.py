@@ -53,6 +53,10 @@ class Node:
         return None
 
     @property
+    def is_prose(self) -> bool:
+        return self.attributes.get("class") == "prose"
+
+    @property
     def text(self) -> str:
         return "".join(c if isinstance(c, str) else c.text for c in self.children)
 
@@ -165,14 +169,17 @@ class Page:
                 target.children.append(content)
             else:
                 self._put(content.attributes["id"], content)
-        for id, start, end, text, deltas, _ in step.grow:
+        for id, start, end, text, deltas, _, *html in step.grow:
             element = self.tree.find(id)
             assert element is not None
             assert element.attributes["data-length"] == str(start)
-            *pieces, last = (
-                closed(element.text + text) if id.startswith("text-") else [element.text + text]
-            )
-            element.children = [*(Node("div", {"class": "closed"}, [p]) for p in pieces), last]
+            prose = [c for c in element.children if isinstance(c, Node) and c.is_prose]
+            raw = Node("raw", {}, element.children[len(prose) :]).text + text
+            if html:
+                prose, raw = [*prose, *roots(html[0])], text
+            *pieces, last = closed(raw) if id.startswith("text-") else [raw]
+            boxes = [Node("div", {"class": "closed"}, [piece]) for piece in pieces]
+            element.children = [*prose, *boxes, *([last] if last else [])]
             element.attributes |= {"data-length": str(end), "data-deltas": str(deltas)}
             counter = self.tree.find(id.replace("text-", "deltas-"))
             if counter is not None and id.startswith("text-"):

@@ -20,10 +20,11 @@ from app.core.events import (
 )
 from app.render import paging
 from app.render.blocks import PageFrame, Touch, ancestors, block, frame, pieces, touched
+from app.render.filters import markdown
 from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
 from tests.render.logs import STORIES
-from tests.render.page import ENV, Live, Page, at, first_drawable, roots
+from tests.render.page import ENV, Live, Node, Page, at, first_drawable, parse, roots
 from tests.tables import each_row, rest_slow
 
 
@@ -256,6 +257,77 @@ def test_growing_text_travels_alone() -> None:
     step = frame(ENV, live.view, live.go(deltas[29]))
     assert step.html == ""
     assert step.grow == [("text-1-0", 50, 150, "word " * 20, 30, "part-1-0")]
+
+
+MARKDOWN = """\
+# Title
+
+- a
+- b
+
+- c
+  more
+
+**bold** behind a list
+
+```python
+x = 1
+
+y = *2*
+```
+Right behind it
+
+~~~
+z
+~~~
+
+1. one
+
+   ```
+   code
+
+   ```
+
+2. two
+
+> quote
+
+17*23 and 2*2"""
+
+
+@pytest.mark.parametrize("stride", [1, 4, 50])
+def test_markdown_is_rendered_a_block_at_a_time(
+    stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered = list[str]()
+
+    def noted(text: str) -> str:
+        rendered.append(text)
+        return markdown(text)
+
+    monkeypatch.setattr(paging, "markdown", noted)
+    log = Log().start().prompt().request().add(PartStarted(0, "text"))
+    log.add(*(PartDelta(0, letter) for letter in MARKDOWN))
+    live, begin = Live(log.events), len(log.events) - len(MARKDOWN)
+    live.go(begin)
+    page = Page(live.view)
+    for place in [*range(begin + stride, len(log.events), stride), len(log.events)]:
+        page.apply(live.step(place))
+        if place % 7 == 0 or stride > 1:
+            before = len(rendered)
+            assert str(page.tree.find("flow")) == str(at(log.events, place).tree.find("flow"))
+            del rendered[before:]  # a page that is loaded reads its text once
+    text = page.tree.find("text-1-0")
+    assert text is not None
+    blocks = [one for one in text.children if isinstance(one, Node) and one.is_prose]
+    kinds = [one.name for block in blocks for one in block.children if isinstance(one, Node)]
+    assert kinds == ["h1", "ul", "p", "pre", "p", "pre", "ol", "blockquote"]
+    # Each once, and in order; a blank line that begins one is left out.
+    known = MARKDOWN[: MARKDOWN.index("17*23")].replace("~~~\n\n1", "~~~\n1")
+    assert "".join(rendered) == known
+    assert text.children[-1] == "17*23 and 2*2"
+    whole = "".join(str(one) for block in blocks for one in block.children)
+    assert whole == "".join(map(str, parse(markdown("".join(rendered))).children))
 
 
 def test_a_delta_of_a_part_that_has_ended_meanwhile_draws_the_part() -> None:
