@@ -1,7 +1,8 @@
 """The pictures of README and docs, made anew: `python bench/pictures.py [FOLDER]`.
 
-Starts a server on the simulator, opens the demos and a batch in Chromium, and writes
-session.png and tour-*.png into docs/, or into FOLDER.
+Starts a server on the simulator, opens the demos and a batch in Chromium, and writes session.png,
+tour-*.png and session.html into docs/, or into FOLDER: the last is the session of the first picture
+when it is done, as the one file that anyone opens from disk.
 """
 
 from __future__ import annotations
@@ -54,6 +55,16 @@ def start(page: Page, server: Server, demo: str) -> None:
     expect(page.locator("#head")).to_have_attribute("data-state", "waiting", timeout=WAIT_MS)
 
 
+def record(server: Server, session_id: str, file: Path) -> None:
+    """Run what waits in the session, and keep it as a file when the model has answered."""
+    for call in server.folded(session_id)["calls"]:
+        path = f"/sessions/{session_id}/calls/{call['id']}/decision"
+        server.post(path, {"decision": "run", "digest": call["digest"]})
+    server.comes_to(session_id, "idle")
+    shared = server.script.get(f"/sessions/{session_id}/export?as=html", headers={"accept": "*/*"})
+    file.write_bytes(shared.raise_for_status().content)
+
+
 def take(server: Server, folder: Path) -> None:
     """All pictures."""
     with sync_playwright() as playwright:
@@ -64,6 +75,7 @@ def take(server: Server, folder: Path) -> None:
         page.screenshot(path=folder / "tour-start.png")
         start(page, server, "two-calls")
         page.screenshot(path=folder / "session.png")
+        record(server, page.url.rpartition("/")[2], folder / "session.html")
         page.goto(server.base + "/tools?example=mistake")
         expect(page.locator("text=No call can be valid")).to_be_visible(timeout=WAIT_MS)
         page.screenshot(path=folder / "tour-tool.png")

@@ -85,8 +85,8 @@ def foreign_words(server: Server) -> str:
         "parameters": {
             "type": "object",
             "properties": {
-                "مدينة": {"type": "string", "description": NO_SPACES},
-                "都市": {"type": "string", "enum": [RIGHT_TO_LEFT, NO_SPACES[:60]]},
+                "city": {"type": "string", "description": NO_SPACES},
+                "style": {"type": "string", "enum": [RIGHT_TO_LEFT, NO_SPACES[:60]]},
             },
         },
         "answered_by": "mock",
@@ -190,10 +190,12 @@ def walk(
                     where = f"{name} {width} {scheme}"
                     if pictures is not None:
                         page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
+                    found = list(troubles(page, path, where))
                     if shift > MOST_SHIFT:
-                        wrong.append(f"{where}: layout shift {shift:.3f}")
+                        found.append(f"{where}: layout shift {shift:.3f}")
                     worst = max(worst, shift)
-                    wrong += troubles(page, path, where)
+                    wrong += found
+                    print(*found, sep="\n", end="\n" if found else "", flush=True)
         browser.close()
     return wrong, worst
 
@@ -220,6 +222,7 @@ def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
                 worst = max(worst, shift)
                 if shift > MOST_SHIFT:
                     wrong.append(f"{name} streams at {width}: layout shift {shift:.3f}")
+                    print(wrong[-1], flush=True)
         browser.close()
     return wrong, worst
 
@@ -239,7 +242,6 @@ def main() -> int:
         server = Server(reached.line.partition(" on ")[2].strip())
         wrong, worst = walk(server, arguments.names, arguments.pictures, arguments.widths)
         server.script.close()
-    print("\n".join(wrong))
     print(f"{len(wrong)} findings; worst layout shift of a page that loads: {worst:.3f}")
     if not arguments.names:
         with (
@@ -250,7 +252,6 @@ def main() -> int:
             streamed, worst = stream(server, arguments.widths)
             server.script.close()
         wrong += streamed
-        print("\n".join(streamed))
         print(f"{len(streamed)} findings; worst layout shift of a page that streams: {worst:.3f}")
     return 1 if wrong else 0
 

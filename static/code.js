@@ -146,7 +146,7 @@ function made(textarea, language) {
 function attributes(id) {
   const field = $(id);
   const described = field?.getAttribute("aria-describedby");
-  return { "aria-label": field?.getAttribute("aria-label") ?? "", "aria-description": (described && $(described)?.textContent) || "" };
+  return { tabindex: "0", "aria-label": field?.getAttribute("aria-label") ?? "", "aria-description": (described && $(described)?.textContent) || "" };
 }
 
 // Left to itself the browser types over coloured text in a style attribute, which the page's policy
