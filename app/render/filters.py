@@ -254,10 +254,16 @@ _ADDED = re.compile(r"^<([a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)>", re.MULTILINE)
 _MOST_OPEN = 20
 
 
-def added_pieces(text: str) -> list[tuple[str, str]]:
+_MOST_SAID = 600
+"""Characters of what an agent says as the system that are shown unfolded."""
+
+
+def added_pieces(text: str, role: str = "user") -> list[tuple[str, str]]:
     """A prompt in its pieces, (tag, text): what an agent added to the words of its user stands in
     an element that begins a line, as `<system-reminder>`; "" is the tag of all else. No piece is
-    blank, and none is left out."""
+    blank, and none is left out. A long one of the system is one piece, by its first line."""
+    if role == "system" and len(text) > _MOST_SAID:
+        return [(text.strip().partition("\n")[0], text.strip("\n"))]
     pieces, at, unclosed = list[tuple[str, str]](), 0, set[str]()
     for match in _ADDED.finditer(text):
         tag = match[1]

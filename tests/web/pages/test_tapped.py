@@ -317,6 +317,12 @@ async def test_what_the_agent_adds_to_a_prompt_is_folded(tmp_path: Path) -> None
         assert "Do not say this." in folded
         assert "system-reminder 16 characters" in words(folded)
         assert "List the &lt;b-c&gt; files." in rest.partition("</section>")[0]
+        said = "Skills.\n" + 200 * "- init\n"
+        agent.messages.append({"role": "system", "content": said})
+        await agent.answer(await agent.ask(), "Fine.")
+        html = await here.page(f"/sessions/{session_id}")
+        told = words(html.partition('aria-label="System"')[2])
+        assert re.match(r">?\s*System Skills\. 1.40\d characters", told), told[:80]
         asked = {"text": "And then?", "go": False}
         child = (await here.json(f"/sessions/{session_id}/fork", asked))["id"]
         forked = words((await here.page(f"/sessions/{child}")).partition('id="flow"')[2])
