@@ -393,7 +393,7 @@ def _copy_at(
 ) -> tuple[int, Sequence[int]]:
     """The agent's copy of an answer that begins at `first`: what is behind it, and where in the
     body it is. Some agents write each of its calls with the result behind it."""
-    left = Counter(call.provider_id for call in turns[-1].calls if not call.answered_here)
+    left = Counter(call.provider_id for call in turns[-1].calls if _ran(call))
     at: list[int] = []
     behind = first
     for place in range(first, len(items)):
@@ -522,9 +522,8 @@ class KnownResults:
     by_key: Mapping[str, Call]
     calls: Sequence[Call] = ()
 
-    def alike(self, key: str) -> list[Call]:
-        """The calls without an id that ask what the one of this key does, in their order."""
-        first = _first_key(key)
+    def alike(self, first: str) -> list[Call]:
+        """The calls without an id that ask what the one of the key `first` does, in their order."""
         return [
             call
             for call in self.calls
@@ -533,8 +532,9 @@ class KnownResults:
         ]
 
 
-def known_results(session: Session) -> KnownResults:
-    """What of the session's results is held, or was edited by a user."""
+def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
+    """What of the session's results is held, or was edited by a user. `put_back` is whether a
+    request has the calls, too, that were answered here: never those that were only taken out."""
     by_key = {
         call.result_key: call
         for call in session.calls()
@@ -542,13 +542,23 @@ def known_results(session: Session) -> KnownResults:
     }
     if not any(map(_first_key, by_key)):
         return KnownResults(by_key)
-    turns = [turn for turn in session.turns if not turn.dropped]
-    return KnownResults(by_key, [call for turn in turns for call in turn.calls])
+    calls = [call for turn in session.turns if not turn.dropped for call in turn.calls]
+    return KnownResults(by_key, [c for c in calls if _ran(c) or (put_back and c.answered_here)])
+
+
+def _ran(call: Call) -> bool:
+    """Whether the agent got it, or gets it yet."""
+    return call.decided is None or call.decided.decision == "run"
 
 
 def _first_key(key: str) -> str:
     """The key of the first of equal calls without an id; "" where calls have ids."""
     return "~".join(key.split("~")[:2]) if key.startswith("~") else ""
+
+
+def _number(key: str) -> int:
+    """Which of equal calls without an id the one of this key is, the first being 1."""
+    return int((key.split("~")[2:] or ["1"])[0])
 
 
 def known_in(
@@ -558,7 +568,7 @@ def known_in(
     request as they did. An agent may have shortened others since, or left them out."""
     if not known.by_key:
         return
-    at = keys()
+    at, items = keys(), list(items)
     came = {
         at[item.at]: result_of(item)
         for item in items
@@ -570,22 +580,35 @@ def known_in(
             equal.setdefault(first, []).append(key)
         elif key in known.by_key and _came_so(known.by_key[key], result):
             yield key, known.by_key[key]
-    for key_list in equal.values():
-        for key, call in _paired_alike(known, key_list, came):
+    if not equal:
+        return
+    asked = Counter(
+        key_without_id(part.name, part.text)
+        for item in items
+        if isinstance(item, AnswerMessage)
+        for part in item.parts
+        if part.kind == "call" and not part.call_id
+    )
+    for first, key_list in equal.items():
+        for key, call in _paired_alike(known.alike(first), asked[first], key_list, came):
             if call.real is not None and call.result_key:
                 yield key, call
 
 
 def _paired_alike(
-    known: KnownResults, keys: Sequence[str], came: Mapping[str, ToolResult]
+    calls: Sequence[Call], asked: int, keys: Sequence[str], came: Mapping[str, ToolResult]
 ) -> Iterator[tuple[str, Call]]:
-    """The results of equal calls without an id with their calls: counted from the last, for an
-    agent leaves out the first ones; where it went back, the newest that came to the same."""
-    newest = known.alike(keys[0])[::-1]
-    for key, aligned in zip(reversed(keys), newest, strict=False):
-        if _may_come_so(aligned, came[key]):
-            yield key, aligned
-        elif again := next((call for call in newest if _came_so(call, came[key])), None):
+    """The results of equal `calls` without an id with these, of which a request has so many:
+    counted from the last, for an agent leaves out the first ones, and may have no result of the
+    last ones; where it went back, the newest that came to the same."""
+    left_out = len(calls) - asked
+    for key in keys:
+        place = left_out + _number(key) - 1
+        if not 0 <= place < len(calls):
+            continue  # one that the session does not know
+        if _may_come_so(calls[place], came[key]):
+            yield key, calls[place]
+        elif again := next((call for call in reversed(calls) if _came_so(call, came[key])), None):
             yield key, again
 
 

@@ -322,7 +322,8 @@ class AgentSessions:
         if any(takes_out(turn) for turn in live.session.turns):
             exchange.holds = True  # what was decided does not go on as it came, whatever fails
             asked = await self._aside(body, self._with_answers, asked, live)
-        known = [each for each in map(known_results, (live.session, *above)) if each.by_key]
+        known = [known_results(live.session, put_back=True), *map(known_results, above)]
+        known = [each for each in known if each.by_key]
         if known:
             exchange.holds = True
             asked = await self._aside(body, self._with_edits, asked, known)

@@ -500,6 +500,30 @@ async def test_an_answer_that_the_agent_writes_in_turn_with_its_results_is_put_b
             await second.leave()
 
 
+async def test_a_later_call_by_the_id_of_one_that_was_denied_is_not_of_that_answer(
+    tmp_path: Path,
+) -> None:
+    """Some providers count their ids anew in each answer."""
+    async with stopping(tmp_path) as (engine, agent):
+        first = responses_exchange(agent, [GO], "")
+        await first.begin()
+        first.answered(200, KIND)
+        await first.pass_on(responded("resp_1", "a", "b", "c"))
+        got = asyncio.create_task(end(first))
+        session = await waiting(engine, agent, 3)
+        denial = DecisionRequest("deny", session.call("1.1").digest, text="No.")
+        await engine.runner.decide(session.id, "1.1", denial)
+        await decided(engine, session, "1.2")
+        await asyncio.wait_for(got, 20)
+        own = [called("c"), output("c", "C.")]
+        later = [called("b"), output("b", "B.")]
+        second = responses_exchange(agent, [GO, *own, *later], "")
+        await second.begin()
+        sent = json.loads(second.body or b"")["input"]
+        await second.leave()
+    assert sent[-2:] == later
+
+
 async def test_reasoning_that_lost_its_call_here_is_left_out_where_it_stands_alone(
     tmp_path: Path,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from app.core.events import CallEnded, CallProgressed, ClientGone, RequestReceiv
 from app.core.session import Session
 from app.core.settings import Profile
 from app.core.tools import text_result
-from app.engine.decisions import ResultDecision
+from app.engine.decisions import DecisionRequest, ResultDecision
 from app.engine.engine import Engine
 from app.engine.runner import RetryWaits
 from app.protocols.request import ResultMessage
@@ -243,28 +244,30 @@ LS = {"role": "assistant", "tool_calls": [{"function": {"name": "ls", "arguments
 SAME = {"role": "tool", "tool_name": "ls", "content": "a.txt"}
 
 
+def ollama_asks(agent: FakeAgent, *messages: dict[str, Any]) -> AgentExchange:
+    body = {"model": "m", "messages": messages, "stream": False}
+    request = AgentRequest(
+        *(agent.tap, "ollama", "POST", b"/api/chat"),
+        [*KIND, (b"x-session-id", b"s-1")],
+        json.dumps(body).encode(),
+        "http://127.0.0.1:11434/api/chat",
+        Profile("ollama", "ollama", "http://127.0.0.1:11434"),
+        0,
+    )
+    return AgentExchange(agent.sessions, request)
+
+
+async def says(exchange: Exchange, message: Any) -> None:
+    exchange.answered(200, KIND)
+    answer = {"model": "m", "message": message, "done": True, "done_reason": "stop"}
+    await exchange.pass_on(json.dumps(answer).encode())
+    await end(exchange)
+
+
 async def test_of_equal_calls_without_ids_each_has_its_own_edit(tmp_path: Path) -> None:
     """Also where the agent has left out the first ones."""
     async with stopping(tmp_path, "results") as (engine, agent):
-
-        def asks(*messages: dict[str, Any]) -> AgentExchange:
-            body = {"model": "m", "messages": messages, "stream": False}
-            request = AgentRequest(
-                *(agent.tap, "ollama", "POST", b"/api/chat"),
-                [*KIND, (b"x-session-id", b"s-1")],
-                json.dumps(body).encode(),
-                "http://127.0.0.1:11434/api/chat",
-                Profile("ollama", "ollama", "http://127.0.0.1:11434"),
-                0,
-            )
-            return AgentExchange(agent.sessions, request)
-
-        async def says(exchange: Exchange, message: Any) -> None:
-            exchange.answered(200, KIND)
-            answer = {"model": "m", "message": message, "done": True, "done_reason": "stop"}
-            await exchange.pass_on(json.dumps(answer).encode())
-            await end(exchange)
-
+        asks = partial(ollama_asks, agent)
         messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
         exchange = asks(*messages)
         await exchange.begin()
@@ -289,6 +292,44 @@ async def test_of_equal_calls_without_ids_each_has_its_own_edit(tmp_path: Path) 
             sent = json.loads(exchange.body or b"")["messages"]
             assert [each["content"] for each in sent if each["role"] == "tool"] == said
             await exchange.leave()
+
+
+@pytest.mark.parametrize("third", ["denied", "aborted"])
+async def test_an_equal_call_that_came_to_nothing_moves_no_edit(tmp_path: Path, third: str) -> None:
+    """One that the agent never got, and one that it has without a result."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
+        exchange = ollama_asks(agent, *messages)
+        await exchange.begin()
+        for turn, text in enumerate(("first", "second"), 1):
+            await says(exchange, LS)
+            messages += [LS, SAME]
+            exchange = ollama_asks(agent, *messages)
+            going_on = asyncio.create_task(exchange.begin())
+            session = await waiting(engine, agent, 1)
+            await let_pass(engine, session, f"{turn}.0", text)
+            await asyncio.wait_for(going_on, 20)
+        if third == "denied":
+            done = {"role": "assistant", "content": "Done."}
+            await says(exchange, done)
+            agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, "calls")
+            messages += [done, {"role": "user", "content": "More."}]
+            exchange = ollama_asks(agent, *messages)
+            await exchange.begin()
+            got = asyncio.create_task(says(exchange, LS))
+            session = await waiting(engine, agent, 1)
+            denial = DecisionRequest("deny", session.waiting[0].digest)
+            await engine.runner.decide(session.id, session.waiting[0].id, denial)
+            await asyncio.wait_for(got, 20)
+            messages.append({"role": "assistant", "content": "The user did not allow this call."})
+        else:
+            await says(exchange, LS)
+            messages.append(LS)
+        exchange = ollama_asks(agent, *messages, {"role": "user", "content": "On."})
+        await exchange.begin()
+        sent = json.loads(exchange.body or b"")["messages"]
+        await exchange.leave()
+    assert [each["content"] for each in sent if each["role"] == "tool"] == ["first", "second"]
 
 
 async def test_stop_refuses_what_waits_and_nothing_is_decided(tmp_path: Path) -> None:
