@@ -32,7 +32,8 @@ WIDTHS = (1440, 1280, 1024, 768, 390)
 ZOOMED = 720
 """CSS pixels of a window of 1440 x 900 at 200 %."""
 HEIGHTS = {390: 844, ZOOMED: 450}
-SCHEMES: Sequence[Literal["light", "dark"]] = ("light", "dark")
+Scheme = Literal["light", "dark"]
+SCHEMES: Sequence[Scheme] = ("light", "dark")
 MOST_SHIFT = 0.05
 PACE = 0.5
 """Of the simulator: 1 is that of a user's."""
@@ -166,7 +167,11 @@ def troubles(page: Page, path: str, name: str) -> Iterator[str]:
 
 
 def walk(
-    server: Server, names: Sequence[str], pictures: Path | None, widths: Sequence[int]
+    server: Server,
+    names: Sequence[str],
+    pictures: Path | None,
+    widths: Sequence[int],
+    schemes: Sequence[Scheme],
 ) -> tuple[list[str], float]:
     """What is wrong in all, and the worst layout shift of a page that loads."""
     paths = prepare(server)
@@ -177,7 +182,7 @@ def walk(
         # Without bypassing it the page's own policy would refuse the checker's script.
         page = browser.new_context(bypass_csp=True).new_page()
         page.goto(server.link)
-        for scheme in SCHEMES:
+        for scheme in schemes:
             page.emulate_media(color_scheme=scheme)
             for width in widths:
                 page.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
@@ -232,6 +237,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="pages to look at; all, where none is named")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER")
     parser.add_argument("--widths", type=int, nargs="+", default=(*WIDTHS, ZOOMED))
+    parser.add_argument("--schemes", choices=SCHEMES, nargs="+", default=SCHEMES)
     arguments = parser.parse_args()
     if arguments.pictures is not None:
         arguments.pictures.mkdir(parents=True, exist_ok=True)
@@ -240,7 +246,9 @@ def main() -> int:
         served_here(Path(folder) / "walk.db") as reached,
     ):
         server = Server(reached.line.partition(" on ")[2].strip())
-        wrong, worst = walk(server, arguments.names, arguments.pictures, arguments.widths)
+        wrong, worst = walk(
+            server, arguments.names, arguments.pictures, arguments.widths, arguments.schemes
+        )
         server.script.close()
     print(f"{len(wrong)} findings; worst layout shift of a page that loads: {worst:.3f}")
     if not arguments.names:
