@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -516,19 +516,33 @@ def has_failed(result: ToolResult) -> bool:
 @dataclass(frozen=True)
 class KnownResults:
     """The results of a session's calls that are held or edited: `by_key` the calls of these, by
-    what they are known by. Calls without an id are known by what they ask and by their order alone:
-    `calls` are all of the session, where there is one of these."""
+    what they are known by. Calls without an id are known by what they ask and by their order alone,
+    those of an id that comes again (`again`) by that and their order: `calls` are all of the
+    session, where there is one of these."""
 
     by_key: Mapping[str, Call]
     calls: Sequence[Call] = ()
+    again: Collection[str] = ()
+
+    def first_key(self, key: str) -> str:
+        """The key of the first of calls of which only their order is known; "" for others."""
+        if key.startswith("~"):
+            return "~".join(key.split("~")[:2])
+        id_, mark, number = key.rpartition("~")
+        first = id_ if mark and number.isdigit() and id_ in self.again else key
+        return first if first in self.again else ""
 
     def alike(self, first: str) -> list[Call]:
-        """The calls without an id that ask what the one of the key `first` does, in their order."""
+        """The calls that have the id `first`, or without one ask what the one of that key does, in
+        their order."""
+        if not first.startswith("~"):
+            return [call for call in self.calls if call.provider_id == first]
         return [
             call
             for call in self.calls
             if not call.provider_id
-            and first in (_first_key(call.result_key), key_without_id(call.name, call.arguments))
+            and first
+            in (self.first_key(call.result_key), key_without_id(call.name, call.arguments))
         ]
 
 
@@ -540,25 +554,18 @@ def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
         for call in session.calls()
         if call.result_key and call.real is not None and (call.result_held or call.status == "done")
     }
-    if not any(map(_first_key, by_key)):
+    if not by_key:
         return KnownResults(by_key)
     calls = [call for turn in session.turns if not turn.dropped for call in turn.calls]
-    return KnownResults(by_key, [c for c in calls if _ran(c) or (put_back and c.answered_here)])
+    calls = [call for call in calls if _ran(call) or (put_back and call.answered_here)]
+    counted = Counter(call.provider_id for call in calls if call.provider_id)
+    known = KnownResults(by_key, calls, {id_ for id_, count in counted.items() if count > 1})
+    return known if any(map(known.first_key, by_key)) else KnownResults(by_key)
 
 
 def _ran(call: Call) -> bool:
     """Whether the agent got it, or gets it yet."""
     return call.decided is None or call.decided.decision == "run"
-
-
-def _first_key(key: str) -> str:
-    """The key of the first of equal calls without an id; "" where calls have ids."""
-    return "~".join(key.split("~")[:2]) if key.startswith("~") else ""
-
-
-def _number(key: str) -> int:
-    """Which of equal calls without an id the one of this key is, the first being 1."""
-    return int((key.split("~")[2:] or ["1"])[0])
 
 
 def known_in(
@@ -576,34 +583,36 @@ def known_in(
     }
     equal: dict[str, list[str]] = {}
     for key, result in came.items():
-        if first := _first_key(key):
+        if first := known.first_key(key):
             equal.setdefault(first, []).append(key)
         elif key in known.by_key and _came_so(known.by_key[key], result):
             yield key, known.by_key[key]
     if not equal:
         return
     asked = Counter(
-        key_without_id(part.name, part.text)
+        part.call_id or key_without_id(part.name, part.text)
         for item in items
         if isinstance(item, AnswerMessage)
         for part in item.parts
-        if part.kind == "call" and not part.call_id
+        if part.kind == "call"
     )
     for first, key_list in equal.items():
-        for key, call in _paired_alike(known.alike(first), asked[first], key_list, came):
+        numbers = {key: int(key[len(first) :].lstrip("~") or "1") for key in key_list}
+        for key, call in _paired_alike(known.alike(first), asked[first], numbers, came):
             if call.real is not None and call.result_key:
                 yield key, call
 
 
 def _paired_alike(
-    calls: Sequence[Call], asked: int, keys: Sequence[str], came: Mapping[str, ToolResult]
+    calls: Sequence[Call], asked: int, numbers: Mapping[str, int], came: Mapping[str, ToolResult]
 ) -> Iterator[tuple[str, Call]]:
-    """The results of equal `calls` without an id with these, of which a request has so many:
-    counted from the last, for an agent leaves out the first ones, and may have no result of the
-    last ones; where it went back, the newest that came to the same."""
+    """The results of `calls` of which only the order is known with these, by their keys with their
+    `numbers` among the `asked` ones that a request has: counted from the last, for an agent leaves
+    out the first ones, and may have no result of the last ones; where it went back, the newest that
+    came to the same."""
     left_out = len(calls) - asked
-    for key in keys:
-        place = left_out + _number(key) - 1
+    for key, number in numbers.items():
+        place = left_out + number - 1
         if not 0 <= place < len(calls):
             continue  # one that the session does not know
         if _may_come_so(calls[place], came[key]):

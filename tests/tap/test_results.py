@@ -294,6 +294,50 @@ async def test_of_equal_calls_without_ids_each_has_its_own_edit(tmp_path: Path) 
             await exchange.leave()
 
 
+async def test_of_calls_with_one_id_each_has_its_own_edit(tmp_path: Path) -> None:
+    """Some providers count their ids anew in each answer."""
+    url = "http://127.0.0.1:11434/v1"
+    function = {"name": "ls", "arguments": "{}"}
+    calls = {"tool_calls": [{"id": "call_0", "type": "function", "function": function}]}
+    call: dict[str, Any] = {"role": "assistant", "content": None, **calls}
+    result = {"role": "tool", "tool_call_id": "call_0", "content": "a.txt"}
+    async with stopping(tmp_path, "results") as (engine, agent):
+
+        async def asks(*messages: dict[str, Any]) -> AgentExchange:
+            request = AgentRequest(
+                *(agent.tap, "openai", "POST", b"/v1/chat/completions"),
+                [*KIND, (b"x-session-id", b"s-1")],
+                json.dumps({"model": "m", "messages": messages}).encode(),
+                f"{url}/chat/completions",
+                Profile("local", "openai_chat", url),
+                0,
+            )
+            exchange = AgentExchange(agent.sessions, request)
+            await exchange.begin()
+            return exchange
+
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
+        exchange = await asks(*messages)
+        for turn, text in enumerate(("first", None, "third"), 1):
+            exchange.answered(200, KIND)
+            choice = {"index": 0, "message": call, "finish_reason": "tool_calls"}
+            answer = {"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}
+            await exchange.pass_on(json.dumps(answer).encode())
+            await end(exchange)
+            messages += [call, result]
+            going_on = asyncio.create_task(asks(*messages))
+            session = await waiting(engine, agent, 1)
+            await let_pass(engine, session, f"{turn}.0", text)
+            exchange = await asyncio.wait_for(going_on, 20)
+        await exchange.leave()
+        on = {"role": "user", "content": "On."}
+        for left_out, said in ((0, ["first", "a.txt", "third"]), (2, ["a.txt", "third"])):
+            exchange = await asks(messages[0], *messages[1 + left_out :], on)
+            sent = json.loads(exchange.body or b"")["messages"]
+            await exchange.leave()
+            assert [each["content"] for each in sent if each["role"] == "tool"] == said
+
+
 @pytest.mark.parametrize("third", ["denied", "aborted"])
 async def test_an_equal_call_that_came_to_nothing_moves_no_edit(tmp_path: Path, third: str) -> None:
     """One that the agent never got, and one that it has without a result."""
