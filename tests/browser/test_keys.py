@@ -87,7 +87,7 @@ def test_shift_a_runs_only_what_was_read(server: Server, new_tab: NewTab) -> Non
 def test_a_card_that_is_cut_by_the_window_is_decided_when_both_its_ends_were_read(
     server: Server, new_tab: NewTab
 ) -> None:
-    tab = new_tab(server, viewport={"width": 1000, "height": 380}).login()
+    tab = new_tab(server, viewport={"width": 1000, "height": 330}).login()
     tab.open(server.session("What is the weather in Paris?")).waits_for(1)
     tab.card(0).focus()
     for end in ("header", ".acts"):
