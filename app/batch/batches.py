@@ -184,21 +184,26 @@ class Batches:
         self._live: dict[str, _LiveBatch] = {}
         self._bells: dict[str, set[Bell]] = {}
         self._resuming: set[str] = set()
+        self._starting = asyncio.Lock()
 
     async def plan(self, spec: Spec, read_file: ReadFile | None = None) -> BatchPlan:
         """What a batch would ask, before it is started: `plan_batch`."""
         return await plan_batch(self._engine, spec, read_file)
 
-    async def start(self, plan: BatchPlan, *, stop_early: bool = False) -> str:
+    async def start(self, plan: BatchPlan, *, stop_early: bool = False, token: str = "") -> str:
         """Begin a batch; its id. With `stop_early` it is paused as soon as each comparison has its
-        verdict, which stays whatever comes. BadInput where its SPEC cannot be kept."""
-        data = spec_data(replace(plan.spec, allow=()))
-        spec_from_data(json.loads(json.dumps(data)))  # what is kept has to be read again
-        body = json.dumps({"spec": data, "allow": plan.spec.allow})
+        verdict, which stays whatever comes. What is started a second time by the same `token`
+        has begun already. BadInput where its SPEC cannot be kept."""
         spec, now = plan.spec, self._engine.sessions.clock()
-        row = BatchRow(new_id(), _digest(spec), spec.name, body, spec.runs, "running", "", now, now)
-        await add_batch(self._engine.database, row)
-        self._begin(row, plan, {}, spec.max_cost).stop_early = stop_early
+        body, digest = await asyncio.to_thread(_body_and_digest, spec)
+        async with self._starting:
+            known = await batch_row(self._engine.database, token) if token else None
+            if known is not None and known.body == body:
+                return known.id
+            batch_id = token if token and known is None else new_id()
+            row = BatchRow(batch_id, digest, spec.name, body, spec.runs, "running", "", now, now)
+            await add_batch(self._engine.database, row)
+            self._begin(row, plan, {}, spec.max_cost).stop_early = stop_early
         return row.id
 
     async def newest(self, spec: Spec) -> str | None:
@@ -232,7 +237,7 @@ class Batches:
         try:
             await self._forget(batch_id)
             row = await self._row(batch_id)
-            spec = _spec_of(row)
+            spec = await asyncio.to_thread(_spec_of, row)
             if max_cost is not None:
                 spec = replace(spec, max_cost=max_cost)
             plan = await self.plan(spec)
@@ -276,7 +281,10 @@ class Batches:
 
     async def spec(self, batch_id: str) -> Spec:
         """What it asks, with definitions of tools alone."""
-        return _spec_of(await self._row(batch_id))
+        live = self._live.get(batch_id)
+        if live is not None:
+            return live.plan.spec
+        return await asyncio.to_thread(_spec_of, await self._row(batch_id))
 
     async def results(self, batch_id: str) -> Sequence[RunResult]:
         """The runs whose end is known, in the order of `Spec.keys`."""
@@ -285,7 +293,7 @@ class Batches:
             spec, known = live.plan.spec, live.results
         else:
             row = await self._row(batch_id)
-            spec = _spec_of(row)
+            spec = await asyncio.to_thread(_spec_of, row)
             runs = await run_rows(self._engine.database, batch_id)
             known = {result.key: result for result in (_result(run) for run in runs if run.outcome)}
         every = spec.keys()
@@ -585,6 +593,13 @@ class Batches:
         if row is None:
             raise NotFound(f"There is no batch {batch_id[:80]!r}.")
         return row
+
+
+def _body_and_digest(spec: Spec) -> tuple[str, str]:
+    """Body and digest of a batch as they are kept. For thousands of cases it takes seconds."""
+    data = spec_data(replace(spec, allow=()))
+    spec_from_data(json.loads(json.dumps(data)))  # what is kept has to be read again
+    return json.dumps({"spec": data, "allow": spec.allow}), _digest(spec)
 
 
 def _digest(spec: Spec) -> str:

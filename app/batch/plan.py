@@ -3,6 +3,7 @@ session's are, the rules that decide its calls, and how much it may take and cos
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,9 @@ CHARACTERS_PER_TOKEN = 3.0
 
 MOST_WRITTEN = 4096
 """Tokens that an answer is taken to have at most where no max_tokens says so."""
+
+AT_A_TIME = 32
+"""Cases that are planned before others have a turn."""
 
 ReadFile = Callable[[str], Sequence[Tool]]
 """The tools of a file that a SPEC names. BadInput says why they cannot be read."""
@@ -110,7 +114,11 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
     planning = _Planning(engine)
     every = spec.keys()
     places = dict.fromkeys((key.case, key.variant, key.model) for key in every)
-    planned = {place: await planning.run(spec, RunKey(*place, 1)) for place in places}
+    planned = {}
+    for number, place in enumerate(places):
+        if number % AT_A_TIME == 0:
+            await asyncio.sleep(0)  # others are not kept waiting by thousands of cases
+        planned[place] = await planning.run(spec, RunKey(*place, 1))
     plan = BatchPlan(spec, notes, planned)
     if spec.max_cost and plan.unknown_price:
         raise BadInput(
@@ -139,6 +147,8 @@ class _Planning:
         self._engine = engine
         self._usual = Settings(engine.profile("simulator"))
         self._tools: dict[str, Tool] = {}
+        self._known: dict[int, tuple[Tool, Tool]] = {}
+        self._sizes: dict[tuple[int, ...], int] = {}
         self._settings: dict[str, Settings] = {}
         self._rules: dict[tuple[int, ...], tuple[Rule, ...]] = {}
 
@@ -152,13 +162,25 @@ class _Planning:
             raise BadInput(f"{error} ({where})") from error
         settings = replace(settings, system=plan.system)
         rules = await self._rules_of(tools, spec.allow)
-        tokens_in, tokens_out = _most_tokens(settings, plan.prompt)
+        tokens_in, tokens_out = _most_tokens(settings, len(plan.prompt) + self._size(tools))
         price, unknown = _price(settings, Usage(tokens_in, tokens_out))
         return PlannedRun(plan.prompt, settings, rules, tokens_in, tokens_out, price, unknown)
 
     def _same(self, tool: Tool) -> Tool:
         """The first tool that was equal: what is known of a tool is remembered for the object."""
-        return self._tools.setdefault(json.dumps(to_data(tool), sort_keys=True), tool)
+        if id(tool) not in self._known:
+            same = self._tools.setdefault(json.dumps(to_data(tool), sort_keys=True), tool)
+            self._known[id(tool)] = (tool, same)  # it is held, or another might get its id
+        return self._known[id(tool)][1]
+
+    def _size(self, tools: tuple[Tool, ...]) -> int:
+        """The characters of their definitions."""
+        place = tuple(map(id, tools))
+        if place not in self._sizes:
+            schemas = json.dumps([to_data(tool.parameters) for tool in tools])
+            words = "".join(tool.name + tool.description for tool in tools)
+            self._sizes[place] = len(schemas) + len(words)
+        return self._sizes[place]
 
     async def _with(self, plan: RunPlan, tools: tuple[Tool, ...]) -> Settings:
         asked: dict[str, Any] = {"max_retries": RETRIES, "profile": plan.model.profile}
@@ -189,13 +211,10 @@ class _Planning:
 _WORDS = {True: "a mock answers {}", False: "--allow {}"}
 
 
-def _most_tokens(settings: Settings, prompt: str) -> tuple[int, int]:
+def _most_tokens(settings: Settings, size: int) -> tuple[int, int]:
     """Read and written by a run at most, without what its tools return: each of its turns reads
-    what came before once more."""
-    tools = json.dumps([to_data(tool.parameters) for tool in settings.tools])
-    words = "".join(tool.name + tool.description for tool in settings.tools)
-    size = len(prompt) + len(settings.system) + len(tools) + len(words)
-    first = round(size / CHARACTERS_PER_TOKEN)
+    what came before once more. `size` are the characters of prompt and tools."""
+    first = round((size + len(settings.system)) / CHARACTERS_PER_TOKEN)
     limits, named = settings.limits, settings.params.get("max_tokens")
     written = named if isinstance(named, int) else MOST_WRITTEN
     turns = limits.max_turns if settings.tools else 1

@@ -255,7 +255,8 @@ def _equipped(tool: ToolEntry, variant: Variant, case: Case) -> ToolEntry:
     description = variant.descriptions.get(tool.name, tool.description)
     answer = case.answers.get(tool.name)
     if answer is None:
-        return replace(tool, description=description)
+        same = description == tool.description
+        return tool if same else replace(tool, description=description)
     return replace(tool, description=description, answered_by="mock", config=answer)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import yaml
@@ -17,6 +18,7 @@ from app.batch.plan import BatchPlan
 from app.core.errors import BadInput, NotFound
 from app.core.late import dataclass
 from app.engine.export_session import read_bundle
+from app.engine.sessions import new_id
 from app.evaluation.batch_import import read_batch
 from app.evaluation.calls_made import NO_TOOL, Confusion
 from app.evaluation.exports import (
@@ -56,6 +58,7 @@ EXPORTS = {
     "html": write_html,
 }
 LARGEST_FILE = 8 * 1024 * 1024
+TOKEN = re.compile("[0-9a-f]{16}")
 
 
 async def batches(request: Request) -> Response:
@@ -85,7 +88,8 @@ async def create(request: Request) -> Response:
     `max_cost` in place of what it says; `do` "check" begins nothing). 201 `{"id"}`."""
     site, body = site_of(request), await body_of(request)
     if body.is_json:
-        batch_id = await site.batches.start(await site.batches.plan(spec_from_data(body.data)))
+        asked = await asyncio.to_thread(spec_from_data, body.data)
+        batch_id = await site.batches.start(await site.batches.plan(asked))
         return answer(request, {"id": batch_id}, status=201, location=f"/batches/{batch_id}")
     form = await _typed(body)
     try:
@@ -100,7 +104,7 @@ async def create(request: Request) -> Response:
     if body.text("do") == "check":
         checked = replace(form, notes=(*notes, *plan.notes, _costs(plan)))
         return HTMLResponse(form_page(site.env, checked, _choices(site)))
-    batch_id = await site.batches.start(plan)
+    batch_id = await site.batches.start(plan, token=form.token)
     return answer(request, {"id": batch_id}, status=201, location=f"/batches/{batch_id}")
 
 
@@ -205,12 +209,19 @@ async def _typed(body: Body) -> BatchForm:
             raise BadInput("This file has more than 8 MB; run it by `playground batch FILE`.")
         text, name = raw.decode("utf-8", "replace"), upload.filename
     texts = (body.text("repetitions").strip(), body.text("max_cost").strip())
-    return BatchForm(text, tuple(body.all("models")), *texts, body.text("session"), name)
+    token = body.text("token")
+    token = token if TOKEN.fullmatch(token) else new_id()
+    models = tuple(body.all("models"))
+    return BatchForm(text, models, *texts, body.text("session"), name, token=token)
 
 
 def _spec_of(form: BatchForm) -> tuple[Spec, Sequence[str]]:
     """The SPEC that was typed, with what the fields beside it say in its place."""
     imported = read_batch(form.spec, form.title or "batch.yaml", _no_file)
+    left_out = [f"Left out: {case.case}: {case.reason}" for case in imported.left_out[:20]]
+    notes = (*imported.notes, *left_out)
+    if not (form.models or form.repetitions or form.max_cost):
+        return imported.spec, notes
     data = spec_data(imported.spec)
     if form.models:
         data["models"] = list(form.models)
@@ -219,8 +230,7 @@ def _spec_of(form: BatchForm) -> tuple[Spec, Sequence[str]]:
         defaults["repetitions"] = _number(form.repetitions, "Repetitions")
     if form.max_cost:
         data["max_cost"] = _number(form.max_cost, "The money limit")
-    left_out = [f"Left out: {case.case}: {case.reason}" for case in imported.left_out[:20]]
-    return spec_from_data(data), (*imported.notes, *left_out)
+    return spec_from_data(data), notes
 
 
 def _number(text: str, what: str) -> int | float:
@@ -506,7 +516,8 @@ def list_page(env: Environment, batches: Sequence[BatchState], now_ms: int) -> s
 @dataclass(frozen=True)
 class BatchForm:
     """What was typed into the form of a new batch; `wrong` says why it cannot begin. `notes` are
-    sentences on what an import or a session could not give."""
+    sentences on what an import or a session could not give. What is sent twice with one `token`
+    begins once."""
 
     spec: str = ""
     models: tuple[str, ...] = ()
@@ -516,6 +527,7 @@ class BatchForm:
     title: str = ""
     wrong: str = ""
     notes: tuple[str, ...] = ()
+    token: str = field(default_factory=new_id)
 
 
 def form_page(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -366,3 +367,77 @@ async def test_a_failed_run_is_saved_as_a_test_that_fails_again(tmp_path: Path) 
             assert isinstance(tool, Tool)
             assert tool.config == {"result": "9 degrees"}
             spec = again
+
+
+async def test_a_stop_is_told_to_each_run_once(tmp_path: Path) -> None:
+    """Those that take longer to stop than the first are not broken off in it: they would be
+    unknown."""
+    begun, stopped = asyncio.Event(), 0
+
+    async def make(run: CaseRun, look: Look) -> None:
+        nonlocal stopped
+        if run.title.startswith("d"):
+            begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            for _ in range(20 * "abcd".index(run.title[0])):
+                await asyncio.sleep(0)
+            stopped += 1
+            raise
+
+    async with running(tmp_path) as engine:
+        batches = Batches(engine, make=make)
+        spec = a_spec(*(a_case(name) for name in "abcd"))
+        batch = await batches.start(await batches.plan(spec))
+        async with asyncio.timeout(30):
+            await begun.wait()
+            await batches.stop(batch)
+    assert stopped == 4
+
+
+async def test_what_is_started_twice_begins_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        batches = Batches(engine)
+        plan = await batches.plan(a_spec(a_case("a")))
+        token = "0123456789abcdef"
+        ids = await asyncio.gather(*(batches.start(plan, token=token) for _ in range(3)))
+        assert ids == [token] * 3
+        other = await batches.plan(a_spec(a_case("b")))
+        changed = await batches.start(other, token=token)
+        assert changed != token
+        await ended(batches, token)
+        await ended(batches, changed)
+        assert [row.id for row in await batches.list()].count(token) == 1
+
+
+async def test_thousands_of_cases_keep_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = []
+
+    def read(*given: Any, **named: Any) -> Spec:
+        readers.append(threading.current_thread())
+        return spec_from_data(*given, **named)
+
+    monkeypatch.setattr("app.batch.batches.spec_from_data", read)
+    monkeypatch.setattr("app.batch.plan.AT_A_TIME", 1)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with running(tmp_path) as engine:
+        batches = Batches(engine, make=Holding(engine, 0))
+        other = asyncio.create_task(others())
+        plan = await batches.plan(a_spec(*(a_case(str(number)) for number in range(50))))
+        other.cancel()
+        assert turns >= 50
+        batch = await batches.start(plan)
+        await batches.stop(batch)
+        await Batches(engine).results(batch)
+    assert len(readers) == 2
+    assert threading.main_thread() not in readers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,13 @@ async def test_a_session_becomes_a_batch_of_several_models(tmp_path: Path) -> No
             assert "Repetitions must be a number" in refused.text
             assert json.loads(spec)["cases"][0]["prompt"] in refused.text, "what was typed stays"
 
-            begun = await browser.post("/batches", data=typed)
+            token = re.findall('name="token" value="([0-9a-f]{16})"', form)[0]
+            begun, again = [
+                await browser.post("/batches", data={**typed, "token": token}) for _ in range(2)
+            ]
             assert begun.status_code == 303
+            assert begun.headers["location"] == again.headers["location"]
+            assert len((await client.get("/batches")).json()) == 1
             batch = await ended(client, begun.headers["location"].rpartition("/")[2])
             assert (batch["passed"], batch["failed"]) == (4, 0)
             assert "4 passed" in (await browser.get("/batches")).text
