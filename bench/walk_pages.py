@@ -111,7 +111,7 @@ def prepare(server: Server) -> dict[str, str]:
     foreign = foreign_words(server)
     for session_id, state in ((waiting, "waiting"), (done, "idle"), (failed, "failed")):
         server.comes_to(session_id, state)
-    tap = server.post("/taps", {"title": LONGER})["id"]
+    server.post("/taps", {"title": LONGER})
     answered = server.script.post("/batches", data={"spec": EXAMPLE, "repetitions": "2"})
     batch = answered.json()["id"]
     here = f"/sessions/{waiting}"
@@ -147,7 +147,7 @@ def prepare(server: Server) -> dict[str, str]:
         "rules": "/rules",
         "providers": "/providers",
         "provider": "/providers/openai",
-        "agents": f"/agents#tap-{tap}",
+        "agents": "/agents",
         "compare": f"/compare?session={waiting}&session={done}",
         "compare-new": "/compare/new",
         "not-found": "/nowhere",
@@ -221,7 +221,8 @@ def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
                 page.wait_for_selector("#stream[data-htmx-powered]", state="attached")
                 page.evaluate(NOTE_SHIFTS)
                 server.post(f"/sessions/{session_id}/prompts", {"text": prompt})
-                rests = "#head:is([data-state=waiting], [data-state=idle], [data-state=failed])"
+                states = ("waiting", "idle", "failed", "paused")
+                rests = f"#head:is({', '.join(f'[data-state={state}]' for state in states)})"
                 page.wait_for_selector(f"body:has({rests}):has(.turn)", state="attached")
                 shift = page.evaluate("window.shifted")
                 worst = max(worst, shift)
