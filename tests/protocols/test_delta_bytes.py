@@ -48,4 +48,5 @@ def test_of_the_escapes_of_a_string_none_is_remembered(
     read: Callable[[bytes], Any], end: bytes
 ) -> None:
     frame = b'{"text": "' + rb"\"" * 2**13 + end
+    read(frame)  # what is loaded and compiled when first used does not count
     assert peak_of(lambda: read(frame)) < 4 * len(frame)
