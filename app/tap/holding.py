@@ -548,7 +548,8 @@ class KnownResults:
 
 def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
     """What of the session's results is held, or was edited by a user. `put_back` is whether a
-    request has the calls, too, that were answered here: never those that were only taken out."""
+    request has the answers that were put back: whole, and each call with an id; else of these what
+    the agent ran."""
     by_key = {
         call.result_key: call
         for call in session.calls()
@@ -556,8 +557,13 @@ def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
     }
     if not by_key:
         return KnownResults(by_key)
-    calls = [call for turn in session.turns if not turn.dropped for call in turn.calls]
-    calls = [call for call in calls if _ran(call) or (put_back and call.answered_here)]
+    calls = [
+        call
+        for turn in session.turns
+        if not turn.dropped
+        for call in turn.calls
+        if (call.provider_id if put_back and is_put_back(turn) else _ran(call))
+    ]
     counted = Counter(call.provider_id for call in calls if call.provider_id)
     known = KnownResults(by_key, calls, {id_ for id_, count in counted.items() if count > 1})
     return known if any(map(known.first_key, by_key)) else KnownResults(by_key)

@@ -240,7 +240,10 @@ async def test_what_an_agent_asks_on_the_side_has_the_edited_result(tmp_path: Pa
         assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
 
 
-LS = {"role": "assistant", "tool_calls": [{"function": {"name": "ls", "arguments": {}}}]}
+LS: dict[str, Any] = {
+    "role": "assistant",
+    "tool_calls": [{"function": {"name": "ls", "arguments": {}}}],
+}
 SAME = {"role": "tool", "tool_name": "ls", "content": "a.txt"}
 
 
@@ -257,11 +260,10 @@ def ollama_asks(agent: FakeAgent, *messages: dict[str, Any]) -> AgentExchange:
     return AgentExchange(agent.sessions, request)
 
 
-async def says(exchange: Exchange, message: Any) -> None:
+async def says(exchange: Exchange, message: Any) -> bytes:
     exchange.answered(200, KIND)
     answer = {"model": "m", "message": message, "done": True, "done_reason": "stop"}
-    await exchange.pass_on(json.dumps(answer).encode())
-    await end(exchange)
+    return await exchange.pass_on(json.dumps(answer).encode()) + await end(exchange)
 
 
 async def test_of_equal_calls_without_ids_each_has_its_own_edit(tmp_path: Path) -> None:
@@ -338,9 +340,10 @@ async def test_of_calls_with_one_id_each_has_its_own_edit(tmp_path: Path) -> Non
             assert [each["content"] for each in sent if each["role"] == "tool"] == said
 
 
-@pytest.mark.parametrize("third", ["denied", "aborted"])
+@pytest.mark.parametrize("third", ["denied", "put back", "aborted"])
 async def test_an_equal_call_that_came_to_nothing_moves_no_edit(tmp_path: Path, third: str) -> None:
-    """One that the agent never got, and one that it has without a result."""
+    """One that the agent never got, also beside one that is put back, and one that it has without a
+    result."""
     async with stopping(tmp_path, "results") as (engine, agent):
         messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
         exchange = ollama_asks(agent, *messages)
@@ -353,19 +356,21 @@ async def test_an_equal_call_that_came_to_nothing_moves_no_edit(tmp_path: Path, 
             session = await waiting(engine, agent, 1)
             await let_pass(engine, session, f"{turn}.0", text)
             await asyncio.wait_for(going_on, 20)
-        if third == "denied":
+        if third != "aborted":
             done = {"role": "assistant", "content": "Done."}
             await says(exchange, done)
             agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, "calls")
             messages += [done, {"role": "user", "content": "More."}]
             exchange = ollama_asks(agent, *messages)
             await exchange.begin()
-            got = asyncio.create_task(says(exchange, LS))
-            session = await waiting(engine, agent, 1)
-            denial = DecisionRequest("deny", session.waiting[0].digest)
-            await engine.runner.decide(session.id, session.waiting[0].id, denial)
-            await asyncio.wait_for(got, 20)
-            messages.append({"role": "assistant", "content": "The user did not allow this call."})
+            count = 2 if third == "put back" else 1
+            more = {"role": "assistant", "tool_calls": LS["tool_calls"] * count}
+            got = asyncio.create_task(says(exchange, more))
+            session = await waiting(engine, agent, count)
+            for call, decision in zip(list(session.waiting), ("deny", "answer"), strict=False):
+                asked = DecisionRequest(decision, call.digest, text="No.")
+                await engine.runner.decide(session.id, call.id, asked)
+            messages.append(json.loads(await asyncio.wait_for(got, 20))["message"])
         else:
             await says(exchange, LS)
             messages.append(LS)
@@ -373,7 +378,9 @@ async def test_an_equal_call_that_came_to_nothing_moves_no_edit(tmp_path: Path, 
         await exchange.begin()
         sent = json.loads(exchange.body or b"")["messages"]
         await exchange.leave()
-    assert [each["content"] for each in sent if each["role"] == "tool"] == ["first", "second"]
+    results = [each["content"] for each in sent if each["role"] == "tool"]
+    assert results[:2] == ["first", "second"]
+    assert len(results) == (4 if third == "put back" else 2)
 
 
 async def test_stop_refuses_what_waits_and_nothing_is_decided(tmp_path: Path) -> None:
