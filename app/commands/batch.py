@@ -30,6 +30,7 @@ from app.commands.sockets import run_loop
 from app.core.errors import BadInput, PlaygroundError
 from app.core.late import Late
 from app.core.tools import Tool
+from app.engine.memory import look_for_garbage_less
 from app.evaluation.batch_import import read_batch
 from app.evaluation.exports import (
     batch_ended,
@@ -99,6 +100,7 @@ def main(arguments: argparse.Namespace) -> int:
             f"The server at {owner.url} owns this database. End it, or name another file for this "
             "batch with --db FILE."
         )
+    look_for_garbage_less()
     ends = Ends()
     try:
         code = run_loop(ends.until(_batch(db, spec, place, arguments)))
