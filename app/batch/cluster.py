@@ -32,7 +32,9 @@ MOST_LOCAL = 64
 LOOK_S = 1.0
 """How often it is asked which workers there are, in seconds."""
 REPLY_S = 60.0
-"""How long a scheduler or a worker may take to answer."""
+"""How long a scheduler may take to answer."""
+ABOUT_S = 5.0
+"""How long a new worker may take to tell of itself before it is asked again at the next look."""
 GONE_S = 60.0
 """So long there may be no worker, or no word of the scheduler, until the batch pauses."""
 CANCEL_S = 5.0
@@ -74,7 +76,7 @@ def read_engine(text: str, *, trusted: bool) -> EngineAddress:
         sound = parts.scheme in ("tcp", "tls") and parts.hostname and parts.port
     except ValueError:
         sound = None
-    if not sound or parts.path or parts.username is not None:
+    if not sound or text != f"{parts.scheme}://{parts.netloc}" or parts.username is not None:
         raise BadInput(
             f"--engine is local:N, tcp://HOST:PORT or tls://HOST:PORT, not {text[:80]!r}."
         )
@@ -159,6 +161,8 @@ class DaskWorkers:
         self._refused: dict[str, str] = {}
         """Why a worker is given nothing. Both by address."""
         self._gone = ""
+        self._well = 0.0
+        """When the scheduler last answered and had workers, by the loop's clock."""
         self._changed = asyncio.Event()
 
     @property
@@ -178,23 +182,23 @@ class DaskWorkers:
         if self._refused:
             raise BadInput(next(iter(self._refused.values())))
         if not self._processes:
-            raise BadInput(f"The scheduler at {self._name} has no workers; start some, then again.")
+            raise BadInput(
+                f"The scheduler at {self._name} has no workers that answer; start some, then again."
+            )
 
     async def watch(self) -> None:
         """See which workers come and go, until this is cancelled."""
         loop = asyncio.get_running_loop()
-        well = loop.time()
+        self._well = loop.time()
         while True:
             await asyncio.sleep(LOOK_S)
             trouble = f"The scheduler at {self._name} does not answer. Resume when it does."
             try:
                 await self._find()
-                if self._processes:
-                    well, self._gone = loop.time(), ""
                 trouble = f"The scheduler at {self._name} has no workers. Resume when it has some."
-            except (BadInput, OSError) as error:
-                log.info("%s: %s", self._name, error)
-            if loop.time() - well > GONE_S or self._client.status == "closed":
+            except Exception as error:  # whatever it is, who comes and goes is looked at again
+                log.warning("%s: %s: %s", self._name, type(error).__name__, error)
+            if loop.time() - self._well > GONE_S or self._client.status == "closed":
                 self._gone = trouble
                 for process in list(self._processes.values()):
                     self._lose(process)
@@ -252,7 +256,8 @@ class DaskWorkers:
         if isinstance(data, bytes):
             return data
         self._lose(process)  # before it is given another
-        raise RunLost(f"The worker at {process.address} was lost while it made this run: {data}")
+        words = str(data)[:300]
+        raise RunLost(f"The worker at {process.address} was lost while it made this run: {words}")
 
     async def stop_at(self, process: _Process, session: str) -> None:
         """Together with all that are stopped there at this moment."""
@@ -261,7 +266,7 @@ class DaskWorkers:
         if process.stopping:
             sessions, process.stopping = process.stopping, []
             run = self._client.run(self._tasks.stop, sessions, workers=[process.address])
-            with suppress(OSError, TimeoutError):
+            with suppress(Exception):  # it is waited for in any case, and unknown without an answer
                 await asyncio.wait_for(run, CANCEL_S)
 
     async def _find(self) -> None:
@@ -272,23 +277,35 @@ class DaskWorkers:
             if process.address not in there:
                 self._lose(process)
         self._refused = {where: why for where, why in self._refused.items() if where in there}
+        if self._processes:
+            self._well, self._gone = asyncio.get_running_loop().time(), ""
         known = self._processes.keys() | self._refused.keys()
-        if new := [address for address in there if address not in known]:
-            run = self._client.run(self._tasks.about, workers=new, on_error="return")
-            for address, about in (await self._within(run)).items():
-                self._take(address, int(there[address]["nthreads"]), about)
+        new = [address for address in there if address not in known]
+        threads = {address: int(there[address]["nthreads"]) for address in new}
+        await asyncio.gather(*(self._ask(address, threads[address]) for address in new))
 
-    def _take(self, address: str, threads: int, about: Any) -> None:
-        """A worker that is new, or another one at the address of one that was lost."""
-        if isinstance(about, BaseException):
-            wrong = f"no Playground ({about})"
-        else:
-            wrong = differences(self._tasks.versions(), about[1])
+    async def _ask(self, address: str, threads: int) -> None:
+        """Take or refuse a worker that is new, or another one at the address of one that was lost.
+        One that does not answer now is asked again at the next look; the others do not wait."""
+        run = self._client.run(self._tasks.about, workers=[address], on_error="return")
+        try:
+            about = (await asyncio.wait_for(run, ABOUT_S))[address]
+        except (OSError, TimeoutError, KeyError) as error:
+            log.info("%s: %s: %s", address, type(error).__name__, error)
+            return
+        match about:
+            case OSError() | TimeoutError():
+                return
+            case (str(worker), Mapping() as versions):
+                wrong = differences(self._tasks.versions(), versions)
+            case _:
+                worker, wrong = "", f"no Playground ({str(about)[:300]})"
         if wrong:
             self._refused[address] = f"The worker at {address} has {wrong}. {_INSTALL}"
             log.warning("%s", self._refused[address])
         else:
-            self._processes[address] = _Process(about[0], address, threads)
+            self._processes[address] = _Process(worker, address, threads)
+            self._well, self._gone = asyncio.get_running_loop().time(), ""
             self._changed.set()
 
     async def _within(self, asked: Any) -> Any:

@@ -13,13 +13,14 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from app.core.errors import BadInput
 from app.core.events import CallDecided
 from app.core.late import dataclass
 from app.core.rules import Rule
 from app.core.serialization import from_data, to_data
-from app.core.session import Call, Session
+from app.core.session import Call, Prompt, Session
 from app.core.settings import Settings
 from app.engine.engine import Engine
 from app.engine.export_session import read_bundle, read_bundle_from
@@ -109,19 +110,29 @@ async def keep_session(engine: Engine, run: CaseRun, data: bytes, look: Look) ->
     bundle = await asyncio.to_thread(_read, data, run, engine.keys.secrets(), look)
     batch = batch_of(bundle, own=True)
     assert batch.summary is not None
-    await engine.log.append(
-        replace(batch, summary=replace(batch.summary, batch=run.batch), full=False)
-    )
+    ours: dict[str, Any] = {"batch": run.batch, "title": run.title, "tags": (), "parent": ""}
+    await engine.log.append(replace(batch, summary=replace(batch.summary, **ours), full=False))
     engine.sessions.ring_list()
 
 
 def _read(data: bytes, run: CaseRun, secrets: frozenset[str], look: Look) -> SessionBundle:
     bundle = read_session(data, run.session, look)
-    settings = [settings for _, settings in bundle.session.settings_at]
-    theirs = [to_data((each.profile, each.tools)) for each in settings]
-    if theirs != [to_data((run.settings.profile, run.settings.tools))]:
+    session = bundle.session
+    prompts = [item.text for item in session.items if isinstance(item, Prompt)]
+    if (
+        [to_data(settings) for _, settings in session.settings_at] != [to_data(run.settings)]
+        or not all(_is_prompt(text, run.prompt) for text in prompts[:1])
+        or session.tapped is not None
+        or session.state == "running"
+    ):
         raise BadInput("What came back is the session of another run. Nothing was saved.")
     return redact_session(bundle, secrets, shapes=False).bundle
+
+
+def _is_prompt(text: str, prompt: str) -> bool:
+    """Whether `text` is `prompt`, but for stars where a secret of the other end stood."""
+    pairs = zip(text, prompt, strict=False)
+    return len(text) == len(prompt) and all(a in (b, "*") for a, b in pairs)
 
 
 async def perform(engine: Engine, run: CaseRun, look: Look = lambda session: None) -> None:

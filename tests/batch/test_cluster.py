@@ -104,7 +104,8 @@ async def test_the_session_of_a_run_elsewhere_is_kept_here_and_scored(tmp_path: 
 async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> None:
     """Lost with its worker; a session that cannot be read, or is that of another run; a claim
     whose program was killed. What was stopped before it began is made again."""
-    spec = a_spec(*(a_case(name) for name in ("lost", "junk", "other", "early", "whole")))
+    names = ("lost", "junk", "other", "prompt", "system", "early", "whole")
+    spec = a_spec(*(a_case(name) for name in names))
     async with two_engines(tmp_path) as (here, there):
         sent: list[str] = []
 
@@ -116,6 +117,10 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
                 raise RunLost("The worker is gone.")
             if name == "other":
                 run["settings"]["tools"] = []
+            if name == "prompt":
+                run["prompt"] += "!"
+            if name == "system":
+                run["settings"]["system"] = "Call each tool."
             if name == "early" and sent.count("early") == 1:
                 return b""
             return b"junk" if name == "junk" else await run_case(json.dumps(run), there)
@@ -127,12 +132,15 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
             "lost1": "unknown",
             "junk1": "unknown",
             "other1": "unknown",
+            "prompt1": "unknown",
+            "system1": "unknown",
             "whole1": "passed",
         }
         details = {one.key.case: one.detail for one in await batches.results(batch)}
         assert details["lost"] == "The worker is gone."
         assert "Nothing was saved" in details["junk"]
-        assert "another run" in details["other"]
+        for name in ("other", "prompt", "system"):
+            assert "another run" in details[name], name
         killed = replace(spec, seed=9)
         later = await Batches(here).start(await batches.plan(killed))
         await ended(batches, later)
@@ -241,7 +249,8 @@ def test_what_an_engine_may_be() -> None:
     with pytest.raises(BadInput, match=r"runs code on each of its workers and.*here"):
         read_engine(far, trusted=False)
     wrong = ("local:0", "local:65", "local", "http://a:1", "tcp://a", "tls://a:1/x", "tcp://u@a:1")
-    for text in (*wrong, "tcp://a:99999", ""):
+    behind = ("tcp://127.0.0.1:1?x", "tcp://127.0.0.1:1#y", "tcp://127.0.0.1:1\n")
+    for text in (*wrong, *behind, "tcp://a:99999", ""):
         with pytest.raises(BadInput, match="--engine"):
             read_engine(text, trusted=True)
 
@@ -263,6 +272,9 @@ async def test_a_server_of_mcp_is_here_alone(tmp_path: Path) -> None:
 HERE = {"Playground": "1", "Python": "3.11", "distributed": "2026.8.0"}
 
 
+SILENT = ("", None)
+
+
 class Client:
     """A scheduler with workers by address: their id and versions. `come` has what a run gives."""
 
@@ -282,6 +294,8 @@ class Client:
         return {"workers": {address: {"nthreads": 1} for address in self.workers}}
 
     async def run(self, task: Any, *, workers: list[str], on_error: str) -> dict[str, Any]:
+        if any(self.workers[where] == SILENT for where in workers):
+            await asyncio.Event().wait()
         return {where: self.workers[where] for where in workers}
 
     def submit(self, task: Any, *given: Any, **options: Any) -> Client:
@@ -318,6 +332,44 @@ async def test_versions_are_compared_first() -> None:
     workers, _ = dask({})
     with pytest.raises(BadInput, match="no workers"):
         await workers.begin()
+
+
+async def test_a_worker_that_does_not_answer_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.batch.cluster.ABOUT_S", 0.001)
+    workers, client = dask({"tcp://w:1": ("first", HERE), "tcp://w:2": SILENT})
+    await workers.begin()
+    assert workers.threads == 1
+    broken: Any = OSError("the connection was reset")
+    client.workers["tcp://w:2"] = broken
+    await workers._find()
+    assert workers.threads == 1
+    client.workers["tcp://w:2"] = ("second", HERE)
+    await workers._find()
+    assert workers.threads == 2
+    workers, client = dask({"tcp://w:1": SILENT})
+    with pytest.raises(BadInput, match="no workers that answer"):
+        await workers.begin()
+
+
+async def test_who_comes_and_goes_is_seen_whatever_a_scheduler_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.batch.cluster.LOOK_S", 0.0)
+    workers, client = dask({"tcp://w:1": ("first", HERE)})
+    await workers.begin()
+    watching = asyncio.create_task(workers.watch())
+    junk: Any = {"tcp://w:1": ("first", HERE), "tcp://w:2": ("second",)}
+    for there, threads in ((None, 1), (junk, 1), ({}, 0)):  # None: an error of its own
+        client.workers = there  # type: ignore[assignment]
+        async with asyncio.timeout(10):
+            for _ in range(9):
+                workers._changed.clear()
+                await workers._changed.wait()
+        assert workers.threads == threads
+    watching.cancel()
+    await asyncio.wait((watching,))
 
 
 async def test_a_run_is_pinned_to_one_process_and_lost_with_it() -> None:
