@@ -6,7 +6,7 @@ in its session sent nothing and is made again; one with it and without an end is
 made again only where that is asked for. A run whose end is known is never made twice.
 
 Where workers elsewhere make the runs, the claim says so, and its session is saved here when it has
-come back: one without a session is unknown then, for nobody here knows what was sent.
+come back. A claim without a session is unknown then: it may have sent its request.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class BatchProgress:
 @dataclass(eq=False)
 class _Given:
     """To `where` a run was given away, "" where it is made here, or is known not to have begun;
-    `lost` is why nobody knows what it came to."""
+    `lost` is why its result is unknown."""
 
     where: str
     lost: str = ""
@@ -471,7 +471,7 @@ class Batches:
         finally:
             making.cancel()
             await asyncio.wait((making,))
-            _ = making.cancelled() or making.exception()  # it was told, or nobody asks any more
+            _ = making.cancelled() or making.exception()  # or asyncio reports it as never retrieved
 
     async def _take_in(self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Given) -> None:
         order = run_data(await carried(self._engine, run))
@@ -506,7 +506,7 @@ class Batches:
         self, spec: Spec, key: RunKey, session_id: str, given: _Given
     ) -> RunResult | None:
         """What the run came to by its session; None where there is no session, or nothing was
-        sent: then it was not made. Without a session of one that was given away nobody knows."""
+        sent: then it was not made. One given to a worker is unknown without its session."""
         try:
             async with self._engine.sessions.holding(session_id) as live:
                 if not live.session.turns:

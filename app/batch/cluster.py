@@ -83,9 +83,9 @@ def read_engine(text: str, *, trusted: bool) -> EngineAddress:
     if parts.scheme == "tcp" and not trusted and not is_loopback(text):
         raise BadInput(
             f"{text} is beyond this machine and without TLS: whoever reaches a Dask scheduler runs "
-            "code on each of its workers and, through what they send back, here; and on the way "
-            "anybody reads prompts and answers. Use tls://, or add --engine-trusted where nobody "
-            "else reaches it."
+            "code on each of its workers and, through what they send back, here; and prompts and "
+            "answers are not encrypted. Use tls://, or add --engine-trusted where nobody else "
+            "reaches it."
         )
     return EngineAddress(url=text)
 
@@ -122,7 +122,7 @@ def differences(here: Mapping[str, str], there: Mapping[str, Any]) -> str:
 
 @dataclass(eq=False)
 class _Process:
-    """A worker, as it told of itself. `gone` is set once it is no more, or another one."""
+    """A worker, as its `about` describes it. `gone` is set once it has ended or was replaced."""
 
     id: str
     address: str
@@ -196,8 +196,10 @@ class DaskWorkers:
             try:
                 await self._find()
                 trouble = f"The scheduler at {self._name} has no workers. Resume when it has some."
-            except Exception as error:  # whatever it is, who comes and goes is looked at again
-                log.warning("%s: %s: %s", self._name, type(error).__name__, error)
+            except (BadInput, OSError) as error:
+                log.info("%s: %s", self._name, error)
+            except Exception:  # the watch goes on, or lost workers would never be noticed
+                log.warning("Looking for the workers of %s failed.", self._name, exc_info=True)
             if loop.time() - self._well > GONE_S or self._client.status == "closed":
                 self._gone = trouble
                 for process in list(self._processes.values()):
@@ -220,7 +222,7 @@ class DaskWorkers:
             self._changed.set()
 
     async def run_at(self, process: _Process, session: str, run_json: str) -> bytes:
-        """What the run came to there. RunLost where nobody will know."""
+        """The session of the run as the worker returned it. RunLost where its result is unknown."""
         future = self._client.submit(
             self._tasks.work,
             run_json,
@@ -337,7 +339,7 @@ async def dask_workers(engine: EngineAddress, tasks: WorkerTasks) -> AsyncIterat
     import distributed
 
     for logger in [name for name in logging.root.manager.loggerDict if name[:11] == "distributed"]:
-        logging.getLogger(logger).setLevel(logging.ERROR)  # what is lost is told by the batch
+        logging.getLogger(logger).setLevel(logging.ERROR)  # the batch reports lost workers itself
     async with AsyncExitStack() as opened:
         try:
             if engine.local:

@@ -162,7 +162,7 @@ def work(run_json: str, worker_id: str, session: str) -> bytes | str:
     from distributed import get_worker
 
     if get_worker().id != worker_id:
-        return "another process stands at its address."
+        return "another process has its address now."
     return begin_once(run_json, session)
 
 

@@ -403,7 +403,7 @@ async def test_a_run_is_pinned_to_one_process_and_lost_with_it() -> None:
         while len(client.come) < 3:
             await asyncio.sleep(0)
         assert client.submitted[2]["given"][1] == "second"
-        client.come[2].set_result("another process stands at its address.")
+        client.come[2].set_result("another process has its address now.")
         with pytest.raises(RunLost, match="another process"):
             await making
         assert workers.threads == 0  # it is asked anew who stands there
