@@ -20,20 +20,24 @@ def saved(server: Server, name: str, **fields: object) -> None:
     server.post("/tools", {"name": name, "config": {"result": "ok"}, **fields})
 
 
-def reach(page: Page, selector: str, key: str = "Tab", most: int = 80) -> None:
+def reach(page: Page, selector: str, key: str = "Tab", most: int = 200) -> None:
     """Press Tab, or Shift+Tab where that is the shorter way, until what `selector` names has the
     focus; Escape comes first in an editor."""
     found = page.locator(selector).first
+    way: list[str] = []
     for _ in range(most):
-        reached, in_editor = found.evaluate(
-            """one => [one.matches(":focus"), !!document.querySelector(".code-editor:focus")]"""
+        reached, in_editor, place = found.evaluate(
+            """one => [one.matches(":focus"), !!document.querySelector(".code-editor:focus"),
+              document.activeElement.id || document.activeElement.name
+              || document.activeElement.outerHTML.slice(0, 60)]"""
         )
         if reached:
             return
+        way.append(place)
         if in_editor:
             page.keyboard.press("Escape")
         page.keyboard.press(key)
-    raise AssertionError(f"no {key} leads to {selector}")
+    raise AssertionError(f"no {key} leads to {selector}, but to {way}")
 
 
 @pytest.mark.slow
