@@ -20,9 +20,16 @@ Rows = list[tuple[str, dict[str, Any]]]
 
 def rest_slow(values: Iterable[Any], quick: int = 1) -> list[Any]:
     """For `parametrize`, where the way is one and the values are dear: the first `quick` are tried
-    for every change, the rest with the slow tests."""
+    for every change, the rest with the slow tests. A row of several values is a tuple."""
     some = list(values)
-    return [*some[:quick], *(pytest.param(value, marks=pytest.mark.slow) for value in some[quick:])]
+    return [*some[:quick], *map(_slow, some[quick:])]
+
+
+def _slow(value: Any) -> Any:
+    if _is_param(value):
+        return pytest.param(*value.values, id=value.id, marks=[*value.marks, pytest.mark.slow])
+    row = value if isinstance(value, tuple) else (value,)
+    return pytest.param(*row, marks=pytest.mark.slow)
 
 
 def each_row(

@@ -58,6 +58,7 @@ def contents(server: Server, session_id: str) -> list[Any]:
     return [call["result"] and call["result"]["content"] for call in calls]
 
 
+@pytest.mark.slow
 def test_one_answer_with_an_image_goes_to_several_and_is_had_again(
     server: Server, tab: Tab
 ) -> None:
@@ -115,6 +116,7 @@ def test_one_answer_with_an_image_goes_to_several_and_is_had_again(
     expect(text).to_have_value(sent)
 
 
+@pytest.mark.slow
 def test_what_was_typed_is_kept_when_another_tab_is_quicker(server: Server, tab: Tab) -> None:
     session_id = server.session(THREE, tools=["weather_of"])
     form = opened(tab, session_id, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import FrameLocator, Request, expect
 
 from tests.browser.conftest import NewTab
@@ -18,6 +19,7 @@ def state(frame: FrameLocator, word: str, waiting: int = 0) -> None:
     expect(head).to_have_attribute("data-waiting", str(waiting))
 
 
+@pytest.mark.slow
 def test_two_models_live(server: Server, new_tab: NewTab) -> None:
     tab: Tab = new_tab(server).login()
     server.session(tools=["calculator"])  # whose tools the next ones are given

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 
+@pytest.mark.slow
 def test_from_the_menu_to_what_differs(server: Server, tab: Tab) -> None:
     first = server.session("Hello there", tools=[])
     tab.open(first).state("idle")

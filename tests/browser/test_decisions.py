@@ -68,6 +68,7 @@ def test_three_calls_one_by_rule_one_edited_one_denied(server: Server, tab: Tab)
     assert by == ["from the first line", "person", "person"]
 
 
+@pytest.mark.slow
 def test_a_slow_call_is_cancelled_and_the_lanes_show_what_ran_beside_it(
     server: Server, tab: Tab
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_slow_call_is_cancelled_and_the_lanes_show_what_ran_beside_it(
     assert all(one["is_error"] and one["kind"] == "interrupted" for one in results)
 
 
+@pytest.mark.slow
 def test_a_fault_is_staged_and_the_model_recovers(server: Server, tab: Tab) -> None:
     session_id = server.session("What is the weather in Oslo?", tools=["get_weather"])
     tab.open(session_id).waits_for(1)

@@ -72,6 +72,7 @@ def test_a_doubt_is_told_and_marked_while_the_arguments_stream(
     expect(tab.find(".wirerow", has_text="arguments will not fit: /title")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_several_fixes_are_made_with_one_click(server: Server, tab: Tab) -> None:
     tab.open(server.session(PROMPT, tools=[EVENT])).waits_for(1)
     tab.card(0).locator("[data-do=fix]", has_text="fix all").click()

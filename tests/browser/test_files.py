@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.serving import Server
@@ -19,6 +20,7 @@ def edited(tab: Tab, arguments: dict[str, object]) -> None:
     card.locator("button", has_text="Run edited").click()
 
 
+@pytest.mark.slow
 def test_a_command_a_task_and_files(server: Server, tab: Tab) -> None:
     session_id = server.session("Go.", ["run_shell"], tool_choice="run_shell")
     tab.open(session_id)

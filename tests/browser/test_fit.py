@@ -74,18 +74,20 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
 
 @pytest.mark.parametrize(
     ("page", "schemes"),
-    [
-        ("forms", ("light", "dark")),
-        pytest.param("setup", ("dark",), marks=pytest.mark.slow),
-        ("request", ("light", "dark")),
-        pytest.param("welcome", ("light",), marks=pytest.mark.slow),
-        ("tools/get_weather", ("light",)),
-        pytest.param("tools/get_weather", ("dark",), marks=pytest.mark.slow),
-        pytest.param("providers", ("light",), marks=pytest.mark.slow),
-        pytest.param("providers", ("dark",), marks=pytest.mark.slow),
-        ("providers/openai", ("dark",)),
-        pytest.param("agents", ("light", "dark"), marks=pytest.mark.slow),
-    ],
+    rest_slow(
+        [
+            ("forms", ("light", "dark")),
+            pytest.param("setup", ("dark",), marks=pytest.mark.slow),
+            ("request", ("light", "dark")),
+            pytest.param("welcome", ("light",), marks=pytest.mark.slow),
+            ("tools/get_weather", ("light",)),
+            pytest.param("tools/get_weather", ("dark",), marks=pytest.mark.slow),
+            pytest.param("providers", ("light",), marks=pytest.mark.slow),
+            pytest.param("providers", ("dark",), marks=pytest.mark.slow),
+            ("providers/openai", ("dark",)),
+            pytest.param("agents", ("light", "dark"), marks=pytest.mark.slow),
+        ]
+    ),
 )
 def test_axe_finds_nothing_serious(
     server: Server, new_tab: NewTab, waiting: str, page: str, schemes: Any

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 
+@pytest.mark.slow
 def test_a_result_is_changed_in_a_fork_and_the_parent_says_so(server: Server, tab: Tab) -> None:
     rules = [{"tool": "*", "action": "run"}]
     parent = server.session("What is the weather in Lima?", ["get_weather"], rules=rules)

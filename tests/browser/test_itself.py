@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import NewTab
@@ -22,6 +23,7 @@ def enter(button: Locator) -> None:
     button.press("Enter")
 
 
+@pytest.mark.slow
 def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None:
     session_id = server.session(THREE, tools=TOOLS)
     tab.open(session_id).waits_for(3)
@@ -119,6 +121,7 @@ def test_esc_stops_at_once_and_undo_goes_once(server: Server, tab: Tab) -> None:
     expect(toast).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> None:
     session_id = server.session(THREE, tools=TOOLS)
     tab.open(session_id).waits_for(3)

@@ -53,6 +53,7 @@ def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_ta
         expect(tab.find("#pause")).to_be_empty()
 
 
+@pytest.mark.slow
 def test_a_limit_is_reached_and_lifted_and_the_flow_is_followed_to_the_next_pause(
     server: Server, new_tab: NewTab
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_limit_is_reached_and_lifted_and_the_flow_is_followed_to_the_next_paus
     expect(tab.find("#latest")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_lanes_say_what_they_are_and_lead_to_their_calls(
     streaming_server: Server, streaming_tab: Tab
 ) -> None:

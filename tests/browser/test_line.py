@@ -43,6 +43,7 @@ def test_a_reload_in_mid_stream_misses_and_doubles_nothing(
     assert tab.words() == live
 
 
+@pytest.mark.slow
 def test_the_wire_comes_to_who_opens_it_in_mid_stream(
     streaming_server: Server, streaming_tab: Tab
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_page_that_is_left_before_it_has_its_stream_says_nothing_of_it(
     tab.goto("/rules")  # the tab would note an error on the console
 
 
+@pytest.mark.slow
 def test_a_page_that_stays_after_all_takes_its_stream_up_again(server: Server, tab: Tab) -> None:
     session_id = server.session()
     tab.open(session_id).send("What is 17 * 23?")

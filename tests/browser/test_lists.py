@@ -29,6 +29,7 @@ def full(tmp_path_factory: pytest.TempPathFactory, browser: object) -> Iterator[
         yield server
 
 
+@pytest.mark.slow
 def test_what_is_looked_for_is_opened_by_enter_and_empty_groups_go(
     full: Server, new_tab: NewTab
 ) -> None:
@@ -67,6 +68,7 @@ ROWS = """(list) => [...list.querySelectorAll("label:not([hidden])")].map(
     (row) => `${row.innerText} ${row.getBoundingClientRect().y}`)"""
 
 
+@pytest.mark.slow
 def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab) -> None:
     session_id = full.session(tools=["calculator"])
     tab = new_tab(full).login()
@@ -121,6 +123,7 @@ def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab
     assert not tab.scrolls_sideways()
 
 
+@pytest.mark.slow
 def test_a_row_stays_under_the_mouse_when_its_tool_is_chosen(full: Server, new_tab: NewTab) -> None:
     session_id = full.session(tools=[])
     tab = new_tab(full).login()
@@ -136,6 +139,7 @@ def test_a_row_stays_under_the_mouse_when_its_tool_is_chosen(full: Server, new_t
         assert tools.evaluate(ROWS) == before
 
 
+@pytest.mark.slow
 def test_without_script_a_group_is_chosen_by_its_button(full: Server, new_tab: NewTab) -> None:
     session_id = full.session(tools=["calculator"])
     tab = new_tab(full, java_script_enabled=False).login()

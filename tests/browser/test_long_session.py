@@ -45,6 +45,7 @@ def test_a_page_has_its_end_and_the_rest_comes_on_the_way_up(tab: Tab, long: str
     expect(tab.find("#turn-1")).not_to_be_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["call-2-1", "turn-1", "prompt-2"])
 def test_a_link_into_what_is_not_there_brings_it(tab: Tab, long: str, place: str) -> None:
     tab.goto(f"/sessions/{long}#{place}")
@@ -53,6 +54,7 @@ def test_a_link_into_what_is_not_there_brings_it(tab: Tab, long: str, place: str
     expect(tab.find(f"#{place} *").first).to_be_in_viewport()
 
 
+@pytest.mark.slow
 def test_the_keys_go_from_call_to_call_over_what_is_not_there(tab: Tab, long: str) -> None:
     tab.open(long)
     expect(tab.cards).to_have_count(1)
@@ -61,6 +63,7 @@ def test_the_keys_go_from_call_to_call_over_what_is_not_there(tab: Tab, long: st
         expect(tab.find(f"#{call}")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_who_looks_for_a_word_finds_it_in_all_of_the_flow(tab: Tab, long: str) -> None:
     tab.open(long)
     expect(tab.find("#prompt-1")).to_be_empty()
@@ -69,6 +72,7 @@ def test_who_looks_for_a_word_finds_it_in_all_of_the_flow(tab: Tab, long: str) -
     assert tab.page.evaluate("window.find('Tell me of 1.')")
 
 
+@pytest.mark.slow
 def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
     tab.goto(f"/sessions/{long}?tab=setup")
     expect(tab.find("#wire")).to_be_hidden()
@@ -83,6 +87,7 @@ def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
     expect(tab.find("#wirerows-2 .wirerow[data-ui=marked]")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_the_filter_is_over_all_rows(tab: Tab, long: str) -> None:
     tab.open(long)
     tab.find("#wiretools > summary").click()
@@ -105,6 +110,7 @@ def test_what_comes_while_the_page_is_read_stands_in_its_place(
     expect(tab.find("#turn-2")).to_be_empty()
 
 
+@pytest.mark.slow
 def test_a_replay_has_all_of_its_moment(tab: Tab, long: str) -> None:
     tab.open(long)
     expect(tab.find("#turn-1")).to_be_empty()
@@ -119,6 +125,7 @@ def test_a_replay_has_all_of_its_moment(tab: Tab, long: str) -> None:
     expect(tab.find(LATER)).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_without_a_script_a_link_leads_to_all_of_it(
     server: Server, new_tab: NewTab, long: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

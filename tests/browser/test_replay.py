@@ -6,6 +6,7 @@ import re
 from random import Random
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -80,6 +81,7 @@ def test_every_drag_step_and_jump_shows_what_a_fresh_page_shows(
     same_as_fresh(tab)
 
 
+@pytest.mark.slow
 def test_keys_step_event_by_event_while_the_session_goes_on(server: Server, tab: Tab) -> None:
     session_id = rested(server, tab)
     last, press = server.folded(session_id)["seq"], tab.page.keyboard.press
@@ -104,6 +106,7 @@ def test_keys_step_event_by_event_while_the_session_goes_on(server: Server, tab:
     assert "at=" not in tab.page.url
 
 
+@pytest.mark.slow
 def test_a_moment_has_an_address_that_needs_no_script(server: Server, new_tab: NewTab) -> None:
     session_id = rested(server, new_tab(server).login())
     seq = server.get(f"/sessions/{session_id}/replay/reel")["marks"][2][3]

@@ -12,7 +12,6 @@ from playwright.sync_api import expect
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
-from tests.tables import rest_slow
 
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -109,14 +108,12 @@ def test_images_are_pasted_removed_and_sent(server: Server, tab: Tab) -> None:
     expect(tab.find(".prompt .image")).to_have_count(2)
 
 
-@pytest.mark.parametrize("profiles", rest_slow([PROFILES[:3], PROFILES]), ids=len)
-def test_the_provider_is_switched_in_mid_session(
-    server: Server, tab: Tab, profiles: tuple[str, ...]
-) -> None:
+@pytest.mark.slow
+def test_the_provider_is_switched_in_mid_session(server: Server, tab: Tab) -> None:
     session_id = server.session("What is 17*23?", ["calculator"])
     tab.open(session_id).waits_for(1)
     tab.find("#tab-setup").click()
-    for number, profile in enumerate(profiles[1:], 1):
+    for number, profile in enumerate(PROFILES[1:], 1):
         tab.find("[name=profile]").select_option(profile)
         expect(tab.find("#setup label > small").first).to_contain_text("built-in simulator")
         expect(tab.find("[name=profile]")).to_have_value(profile)

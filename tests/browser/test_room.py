@@ -33,6 +33,7 @@ def asked(tab: Tab, turns: int) -> None:
     tab.state("idle")
 
 
+@pytest.mark.slow
 def test_the_wire_follows_the_newest_request(server: Server, new_tab: NewTab) -> None:
     tab = new_tab(server, viewport={"width": 1280, "height": 500}).login()
     tab.goto(f"/sessions/{server.session()}?tab=wire")
@@ -122,6 +123,7 @@ def test_nothing_jumps_when_an_answer_of_many_calls_ends(
     assert tab.page.evaluate("shifted") < 0.05
 
 
+@pytest.mark.slow
 def test_the_dot_of_a_run_stands_where_all_dots_do(server: Server, tab: Tab) -> None:
     tab.open(server.session())
     high = """(state) => {

@@ -103,6 +103,7 @@ def test_the_wire_shows_what_each_row_produced(server: Server, tab: Tab) -> None
     expect(row).to_have_attribute("data-ui", "marked")
 
 
+@pytest.mark.slow
 def test_the_list_is_searched(server: Server, tab: Tab) -> None:
     session_id = server.session(title="A needle in the hay")
     tab.open(server.session(title="Hay alone"))
@@ -148,6 +149,7 @@ def test_long_arguments_are_decided_only_after_they_were_shown(server: Server, t
     tab.state("idle")
 
 
+@pytest.mark.slow
 def test_what_was_opened_of_a_result_stays_open_while_its_card_is_drawn_anew(
     server: Server, tab: Tab
 ) -> None:
@@ -189,6 +191,7 @@ def test_stop_leaves_a_history_that_goes_on(server: Server, tab: Tab) -> None:
     expect(tab.find(".turn").last).to_contain_text("5")
 
 
+@pytest.mark.slow
 def test_a_running_tool_tells_how_far_it_is_and_can_be_cancelled(server: Server, tab: Tab) -> None:
     session_id = server.session("Write a slow report about tides, please.", ("slow_report",))
     tab.open(session_id).waits_for(1)
@@ -256,6 +259,7 @@ def test_rename_and_delete_with_undo(server: Server, tab: Tab) -> None:
     expect(tab.find(f"#row-{session_id}")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_what_is_typed_and_the_theme_survive_a_reload(server: Server, new_tab: NewTab) -> None:
     tab = new_tab(server).login().open(server.session())
     tab.find("#prompt").fill("Not sent yet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -10,6 +11,7 @@ from tests.browser.tab import APP_MODULES, Held, Tab
 from tests.browser.windows import WIDE
 
 
+@pytest.mark.slow
 def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab) -> None:
     session_id = server.session(model="old-model")
     one, two = new_tab(server).login(), new_tab(server).login()
@@ -97,6 +99,7 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     expect(tab.find("[name=stream]")).not_to_be_checked()
 
 
+@pytest.mark.slow
 def test_what_is_ticked_while_a_change_is_on_its_way_counts(server: Server, tab: Tab) -> None:
     session_id = server.session()
     tab.goto(f"/sessions/{session_id}?tab=setup")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from app.core.events import PartEnded
@@ -75,6 +76,7 @@ def test_a_shared_file_plays_from_disk_without_a_request(browser: Browser, tmp_p
     page.context.close()
 
 
+@pytest.mark.slow
 def test_a_file_of_several_sessions_shows_the_one_that_is_chosen(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_button_stays_under_the_mouse(
         assert status == ("done" if call in decided else "waiting"), call
 
 
+@pytest.mark.slow
 def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_tab: NewTab) -> None:
     tab, session_id = waiting(server, new_tab, 1440)
     over(tab, tab.card(CALLS - 2))
@@ -100,6 +101,7 @@ def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_t
     at_end(tab, "#scroll")
 
 
+@pytest.mark.slow
 def test_who_types_follows_the_end(server: Server, new_tab: NewTab) -> None:
     """Though the mouse still lies over a card."""
     tab, session_id = waiting(server, new_tab, 1440)

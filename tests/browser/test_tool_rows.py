@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.serving import Server
@@ -48,6 +49,7 @@ def test_the_focus_is_never_lost(server: Server, tab: Tab) -> None:
         expect(tab.find(f"[id='{there}']")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_refusal_goes_when_what_it_is_about_is_mended(server: Server, tab: Tab) -> None:
     saved(server, "mend_me")
     tab.goto("/tools/mend_me")
@@ -67,6 +69,7 @@ def test_a_refusal_goes_when_what_it_is_about_is_mended(server: Server, tab: Tab
     expect(tab.find("#parameters[aria-invalid]")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_what_is_pressed_fast_is_done_in_turn(server: Server, tab: Tab) -> None:
     rows = {name: {"type": "string"} for name in "abcd"}
     saved(server, "fast", parameters={"type": "object", "properties": rows})

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import Held, Tab
+from tests.tables import rest_slow
 
 FACE = ".face .cm-content"
 MARK = ".face .cm-lintRange-error"
@@ -143,6 +144,7 @@ def test_each_face_shows_what_was_typed_in_another(server: Server, tab: Tab) -> 
     expect(tab.find("[id='2.type']")).to_have_value("integer")
 
 
+@pytest.mark.slow
 def test_a_line_of_python_begins_where_it_belongs(server: Server, tab: Tab) -> None:
     saved(server, "indents")
     tab.goto("/tools/indents?face=python")
@@ -202,6 +204,7 @@ def test_escape_then_tab_leaves_the_editor(server: Server, tab: Tab) -> None:
     expect(editor).not_to_be_focused()
 
 
+@pytest.mark.slow
 def test_layout_keeps_the_digits(server: Server, tab: Tab) -> None:
     saved(server, "lay_out")
     tab.page.set_viewport_size({"width": 1280, "height": 800})
@@ -218,6 +221,7 @@ def test_layout_keeps_the_digits(server: Server, tab: Tab) -> None:
     expect(tab.find(FACE)).to_contain_text("12345678901234567890123")
 
 
+@pytest.mark.slow
 def test_a_deleted_tool_and_an_old_version_come_back(server: Server, tab: Tab) -> None:
     saved(server, "old_one", description="first")
     saved(server, "old_one", description="second")
@@ -235,12 +239,16 @@ def test_a_deleted_tool_and_an_old_version_come_back(server: Server, tab: Tab) -
 
 @pytest.mark.parametrize(
     ("path", "press"),
-    [
-        ("/tools/faces", "#face-form"),
-        pytest.param("/tools/faces", "#format", marks=pytest.mark.slow),
-        pytest.param("/tools/faces", "#lint .fold > button[value=strict]", marks=pytest.mark.slow),
-        ("/tools/lint", ""),
-    ],
+    rest_slow(
+        [
+            ("/tools/faces", "#face-form"),
+            pytest.param("/tools/faces", "#format", marks=pytest.mark.slow),
+            pytest.param(
+                "/tools/faces", "#lint .fold > button[value=strict]", marks=pytest.mark.slow
+            ),
+            ("/tools/lint", ""),
+        ]
+    ),
 )
 def test_what_is_typed_while_the_server_thinks_stays(
     server: Server, tab: Tab, path: str, press: str
@@ -309,6 +317,7 @@ def test_a_refused_save_stays_on_its_page_and_is_not_saved(server: Server, tab: 
     assert server.get("/tools/refuse_me")["timeout_s"] == 5
 
 
+@pytest.mark.slow
 def test_what_is_typed_while_it_is_saved_stays(server: Server, tab: Tab) -> None:
     saved(server, "slow_save")
     tab.goto("/tools/slow_save")
@@ -329,6 +338,7 @@ def test_what_is_typed_while_it_is_saved_stays(server: Server, tab: Tab) -> None
     expect(tab.find("#saved")).to_have_text("v3 · saved")
 
 
+@pytest.mark.slow
 def test_back_shows_what_would_be_saved(server: Server, tab: Tab) -> None:
     saved(server, "go_back")
     tab.goto("/tools/go_back")
@@ -342,6 +352,7 @@ def test_back_shows_what_would_be_saved(server: Server, tab: Tab) -> None:
     expect(tab.find("#saved")).to_have_text("not saved")
 
 
+@pytest.mark.slow
 def test_what_a_button_changed_is_undone_like_what_was_typed(server: Server, tab: Tab) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     saved(server, "undo_me", description="Tells what there is to tell.", parameters=schema)
@@ -379,6 +390,7 @@ def test_two_tabs_do_not_overwrite_each_other(server: Server, tab: Tab) -> None:
     expect(tab.find("#saved")).to_have_text("v3 · saved")
 
 
+@pytest.mark.slow
 def test_a_text_to_be_read_only_is_scrolled_by_keys(server: Server, tab: Tab) -> None:
     odd = {"type": "object", "properties": {"a": {"not": {"type": "null"}}}}
     saved(server, "read_me", parameters=odd)
@@ -386,6 +398,7 @@ def test_a_text_to_be_read_only_is_scrolled_by_keys(server: Server, tab: Tab) ->
     expect(tab.find(".face .cm-scroller")).to_have_attribute("tabindex", "0")
 
 
+@pytest.mark.slow
 def test_the_page_is_no_taller_than_the_window(server: Server, tab: Tab) -> None:
     many = {f"p{n}": {"type": "string"} for n in range(30)}
     saved(server, "tall_form", parameters={"type": "object", "properties": many})
@@ -394,7 +407,7 @@ def test_the_page_is_no_taller_than_the_window(server: Server, tab: Tab) -> None
     assert not tab.page.evaluate(tall)
 
 
-@pytest.mark.parametrize("face", ["form", "python"])
+@pytest.mark.parametrize("face", rest_slow(["form", "python"]))
 def test_faces_and_rows_work_without_script(server: Server, new_tab: NewTab, face: str) -> None:
     name = f"plain_{face}"
     saved(server, name, parameters={"type": "object", "properties": {"a": {"type": "string"}}})

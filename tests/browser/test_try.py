@@ -79,6 +79,7 @@ def test_typed_checked_and_run_by_keyboard(tab: Tab) -> None:
     expect(minutes).to_have_value("7")
 
 
+@pytest.mark.slow
 def test_what_stands_in_the_editor_is_what_is_tried(tab: Tab) -> None:
     tab.goto("/tools/plain_event")
     tab.find("[name='text:/title']").fill("kept")
@@ -88,6 +89,7 @@ def test_what_stands_in_the_editor_is_what_is_tried(tab: Tab) -> None:
     assert tab.server.get("/tools/plain_event")["config"] == PLAIN["config"]
 
 
+@pytest.mark.slow
 def test_form_and_json_are_two_ways_to_write_the_same(tab: Tab) -> None:
     tab.goto("/tools/add_event")
     tab.find("[name='integer:/minutes']").fill("9007199254740993")
@@ -104,6 +106,7 @@ def test_form_and_json_are_two_ways_to_write_the_same(tab: Tab) -> None:
     expect(tab.find("[name='rest:']")).to_have_value('{"more": [1]}')
 
 
+@pytest.mark.slow
 def test_a_run_is_followed_and_cancelled(tab: Tab) -> None:
     tab.goto("/tools/slow_mock")
     tab.find("#try-acts button.primary").click()
@@ -116,6 +119,7 @@ def test_a_run_is_followed_and_cancelled(tab: Tab) -> None:
 APPLY = f"async (html) => (await {APP_MODULES}).stream_js.applyFrame({{ html }})"
 
 
+@pytest.mark.slow
 def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None:
     tab.goto("/tools/plain_event")
     env = environment(TEMPLATES)
@@ -132,6 +136,7 @@ def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None
     assert places.count(places[0]) == len(told), "it stays in its place"
 
 
+@pytest.mark.slow
 def test_a_click_right_after_a_refusal_is_sent(tab: Tab) -> None:
     tab.goto("/tools/add_event")
     tab.forgive("422")

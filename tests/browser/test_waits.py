@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
@@ -28,6 +29,7 @@ def test_a_retry_is_counted_down_made_at_once_and_cancelled(server: Server, tab:
     expect(tab.find(".turnfoot button.primary")).to_have_text("Retry")
 
 
+@pytest.mark.slow
 def test_the_waits_for_an_answer_are_counted(server: Server, new_tab: NewTab) -> None:
     for fault, arrived, words in (
         ("stall-headers", "request", r"^Waiting for the first byte… [1-5]\d s of 60 s$"),

@@ -77,6 +77,7 @@ def test_a_file_that_is_too_large_is_not_even_read(typed: Typed, tmp_path: Path)
     assert "larger than 32 MiB" in error
 
 
+@pytest.mark.slow
 def test_what_the_simulator_answered_names_the_server_that_runs(
     tmp_path: Path, typed: Typed
 ) -> None:

@@ -34,6 +34,7 @@ async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
     raise AssertionError("The stream ended.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lifted", rest_slow([True, False]))
 async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: bool) -> None:
     db = tmp_path / "a.db"

@@ -362,6 +362,7 @@ def interrupted(
     return process.returncode, listed["id"], said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signals", "codes"), ENDS)
 def test_a_run_that_is_ended_says_where_the_session_waits(
     tmp_path: Path, typed: Typed, signals: tuple[signal.Signals, ...], codes: set[int]
@@ -374,6 +375,7 @@ def test_a_run_that_is_ended_says_where_the_session_waits(
     )
 
 
+@pytest.mark.slow
 def test_it_stops_the_run_on_the_server_too(tmp_path: Path, typed: Typed) -> None:
     with served(tmp_path / "run.db", PLAYGROUND_PACE="0") as server:
         ended, session, said = interrupted(tmp_path, typed, "--db", "run.db", signals=(INT,))
@@ -406,6 +408,7 @@ sys.exit(ends.code)
 """A run that is asked to end a second time while it ends."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "out"),
     [

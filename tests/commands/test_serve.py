@@ -179,6 +179,7 @@ def test_without_a_token_on_loopback(tmp_path: Path) -> None:
         assert answer.json() == []
 
 
+@pytest.mark.slow
 def test_on_localhost_with_a_token_of_one_s_own(tmp_path: Path) -> None:
     token = "my-own-token-1"
     with served(tmp_path / "a.db", "--host", "localhost", PLAYGROUND_TOKEN=token) as one:
@@ -241,6 +242,7 @@ def test_a_file_that_is_not_ours_is_left_as_it_is(
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """Root may write anywhere, so that it must be somebody else who tries."""
     folder = tmp_path / "locked"
@@ -266,6 +268,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_damage_within_a_row_is_said(tmp_path: Path, typed: Typed) -> None:
     assert typed("run", "hello", "--db", "a.db")[0] == 0
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:

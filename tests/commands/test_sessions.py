@@ -95,6 +95,7 @@ for words in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path: Path) -> None:
     with TemporaryDirectory() as open_folder, TemporaryDirectory() as shut_folder:
         paths = [Path(folder) / "a.db" for folder in (open_folder, shut_folder)]

@@ -18,6 +18,7 @@ from tests.commands.conftest import Typed
 from tests.served import END_S, NO_TLS, ROOT, command, environment
 
 
+@pytest.mark.slow
 def test_it_answers_and_ends(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command("simulate", "--pace", "0"),

@@ -88,6 +88,7 @@ RUNS: list[tuple[str, Sequence[Rule], bool, Sequence[str], Limits]] = [
 ]
 
 
+@pytest.mark.slow
 @each_row("rules, safe, arguments, limits", [row[1:] for row in RUNS], [row[0] for row in RUNS])
 def test_what_follows_from_an_event_costs_the_same_however_many_calls_there_are(
     rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits: Limits

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,6 +125,7 @@ def place(root: Any, pointer: str) -> tuple[Any, Any]:
     return here, last
 
 
+@pytest.mark.slow
 def test_a_megabyte_is_one_walk() -> None:
     old = [{"n": number} for number in range(20_000)]
     new = [*old[:10_000], {"n": "x"}, *old[10_001:]]

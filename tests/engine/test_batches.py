@@ -88,6 +88,7 @@ async def test_calls_that_run_side_by_side_begin_and_end_together(
         assert len(writes.had) <= 80  # and not one for each
 
 
+@pytest.mark.slow
 async def test_stop_waits_for_one_batch_of_decisions_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,6 +178,7 @@ async def test_calls_that_a_rule_runs_are_few_walks(
         assert found.asked <= 125
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", rest_slow(["stop", "close"]))
 async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
@@ -195,6 +196,7 @@ async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
         assert sum(found.saved) <= 2 * CHECKS_TOGETHER
 
 
+@pytest.mark.slow
 async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
     """They begin side by side, and who stops the run need not wait until all have."""
     turn, begun_in = 0, list[int]()

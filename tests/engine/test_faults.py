@@ -29,6 +29,7 @@ from app.simulator.faults import FAULTS, FaultRow, meaningless
 from tests.clock import loop_clock, on_asyncio
 from tests.engine.boundary import Boundary, Exchange
 from tests.engine.running import begun, rested, running
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 Push = Callable[[float], None]
@@ -385,7 +386,7 @@ def test_each_fault_has_one_row() -> None:
 
 @on_asyncio
 @pytest.mark.parametrize("share", [1, pytest.param(len(CODECS), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("protocol", list(CODECS))
+@pytest.mark.parametrize("protocol", rest_slow(CODECS))
 async def test_each_fault_ends_as_people_expect(
     tmp_path: Path, protocol: str, share: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,6 +38,7 @@ from app.executors.executor import Invocation, Report
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 from tests.served import Served, messages, served
 from tests.served import rested as served_rested
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -86,8 +87,8 @@ async def in_a_list(client: httpx.AsyncClient, path: str, body: Any) -> tuple[bo
     return outcome["ok"], outcome
 
 
-@pytest.mark.parametrize("post", [one_decision, in_a_list])
-@pytest.mark.parametrize("first", WISHES)
+@pytest.mark.parametrize("post", rest_slow([one_decision, in_a_list]))
+@pytest.mark.parametrize("first", rest_slow(WISHES))
 async def test_of_fifty_mixed_decisions_one_wins_and_the_others_hear_of_it(
     clients: list[httpx.AsyncClient], tmp_path: Path, first: str, post: Any
 ) -> None:

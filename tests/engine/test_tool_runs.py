@@ -28,6 +28,7 @@ from app.engine.tool_runs import MOST_BEHIND
 from app.executors.executor import LONGEST_S
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.test_python import alive
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +151,7 @@ async def test_in_the_background_the_run_goes_on_and_the_model_reads_the_end_onc
         assert len(events_of(log, TaskStarted)) == len(events_of(log, TaskEnded)) == 1
 
 
-@pytest.mark.parametrize("how", ["stop", "delete", "stop_task", "close"])
+@pytest.mark.parametrize("how", rest_slow(["stop", "delete", "stop_task", "close"]))
 async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) -> None:
     """Stop, deletion, its own Stop, and the end of the program."""
     async with running(tmp_path) as engine:
@@ -179,11 +180,13 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) 
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [
-        ("stop", "The user stopped the run while this call was running; "),
-        ("delete", "The user stopped the run while this call was running; "),
-        ("cancel", "The user cancelled this call while it was running; "),
-    ],
+    rest_slow(
+        [
+            ("stop", "The user stopped the run while this call was running; "),
+            ("delete", "The user stopped the run while this call was running; "),
+            ("cancel", "The user cancelled this call while it was running; "),
+        ]
+    ),
 )
 async def test_the_model_reads_who_ended_a_call(tmp_path: Path, how: str, said: str) -> None:
     async with running(tmp_path) as engine:

@@ -133,6 +133,7 @@ async def test_after_a_stop_that_is_not_saved_yet_nothing_is_decided(
     assert effects(tmp_path) == 1
 
 
+@pytest.mark.slow
 async def test_what_memory_cannot_hold_is_lost_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

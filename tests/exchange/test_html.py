@@ -25,7 +25,7 @@ from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.session_redaction import omit
 from tests.factories import Log
 from tests.render.logs import STORIES
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 ROOM = 150_000
 """Bytes that the file may be larger than what is kept of its session."""
@@ -77,7 +77,7 @@ def unpressed() -> list[Logged]:
 
 
 @pytest.mark.parametrize(
-    "name", [*STORIES, pytest.param("long", marks=pytest.mark.slow), "unpressed"]
+    "name", rest_slow([*STORIES, pytest.param("long", marks=pytest.mark.slow), "unpressed"], 2)
 )
 def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> None:
     more = {"long": long_story, "unpressed": unpressed}

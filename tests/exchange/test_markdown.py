@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -82,6 +83,7 @@ def test_arguments_keep_their_digits(written: str) -> None:
     assert f"```\n{written}\n```" in write(kind.kept()).data.decode().replace("```json", "```")
 
 
+@pytest.mark.slow
 def test_arguments_nested_deep_stand_as_they_came() -> None:
     for depth in (500, *range(900, 1000, 10), 3000):
         deep = '{"x":' * depth + "1" + "}" * depth

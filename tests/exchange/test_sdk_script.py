@@ -48,7 +48,7 @@ def same(body: Any) -> Any:
 
 
 @pytest.mark.parametrize("stream", rest_slow([True, False]))
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
 def test_each_file_runs_and_asks_the_same(
     protocol: str, stream: bool, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from tests.executors.ending import TAKEN_S
 from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
 from tests.executors.test_python import run as python_run
 from tests.shared_state import as_it_was
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 SCRIPT = Path(__file__).with_name("as_nobody.py")
 NOBODY = 65534
@@ -87,7 +87,7 @@ def run(
     return text, kind, told
 
 
-@pytest.mark.parametrize("function", ["endless", "orphan", "storm", "guard_stopper"])
+@pytest.mark.parametrize("function", rest_slow(["endless", "orphan", "storm", "guard_stopper"], 2))
 def test_it_is_ended_with_all_it_started(folder: Path, function: str) -> None:
     text, kind, told = run(folder, function)
     assert told == ["told ready"], text
@@ -104,7 +104,7 @@ def test_it_cannot_kill_its_guard(folder: Path) -> None:
     assert alive(folder) == []
 
 
-@pytest.mark.parametrize("shown", ["hidden", "open"])
+@pytest.mark.parametrize("shown", rest_slow(["hidden", "open"]))
 def test_no_environment_of_others_is_seen(folder: Path, shown: str) -> None:
     if shown == "open" and not offered_to_nobody():
         pytest.skip("no namespaces here: only what hides itself is not seen")
@@ -123,7 +123,7 @@ def test_its_processes_are_counted(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("function", "kind", "said"),
-    [("memory", "failed", "MemoryError"), ("flood", "too_large", "was stopped")],
+    rest_slow([("memory", "failed", "MemoryError"), ("flood", "too_large", "was stopped")]),
 )
 def test_it_is_told_why(folder: Path, function: str, kind: str, said: str) -> None:
     text, found, _ = run(folder, function, 20.0)

@@ -24,6 +24,7 @@ from app.executors.mcp.process import TAIL
 from app.executors.run_with_limits import Executors
 from tests.bounded import until
 from tests.executors.mcp_servers import alive, by_stdio, lines, served
+from tests.tables import rest_slow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 PATIENCE_S = 600.0
@@ -198,7 +199,7 @@ async def test_an_accepted_tool_is_run_by_rules_and_another_is_not(standing: Wor
     assert "no longer lists" in (await standing.checked("nothing")).problems[0].message
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", rest_slow(WAYS))
 async def test_a_tool_that_changed_after_it_was_accepted_asks_again(way: str) -> None:
     async with over(way) as one:
         await one.accept_all()
@@ -288,14 +289,17 @@ async def test_a_server_that_hangs_in_initialize_is_given_up(
 
 @pytest.mark.parametrize(
     ("word", "words"),
-    [
-        ("stderr", "64 MB without being asked"),
-        ("line", "more than 16 MB"),
-        ("prints", "lines without being asked"),
-        ("notifies", "lines without being asked"),
-        ("nonsense", "not valid MCP"),
-        ("asks", "asks the user for input in the middle of a call (elicitation)"),
-    ],
+    rest_slow(
+        [
+            ("stderr", "64 MB without being asked"),
+            ("line", "more than 16 MB"),
+            ("prints", "lines without being asked"),
+            ("notifies", "lines without being asked"),
+            ("nonsense", "not valid MCP"),
+            ("asks", "asks the user for input in the middle of a call (elicitation)"),
+        ],
+        2,
+    ),
 )
 async def test_a_server_that_floods_or_babbles_is_stopped(
     word: str, words: str, monkeypatch: pytest.MonkeyPatch
@@ -366,6 +370,7 @@ async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -
     assert not alive(child)
 
 
+@pytest.mark.slow
 async def test_a_connection_that_rests_is_closed_and_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

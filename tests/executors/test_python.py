@@ -23,6 +23,7 @@ from app.executors import run_with_limits
 from app.executors.executor import Invocation
 from app.executors.python import executor, runner
 from tests.executors.ending import TAKEN_S, over_once
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
@@ -68,24 +69,27 @@ def alive(folder: Path) -> list[int]:
 
 @pytest.mark.parametrize(
     ("function", "arguments", "text"),
-    [
-        ("fine", '{"city": "Kraków"}', "Kraków in celsius"),
-        ("large", '{"size": 10}', "z" * 10),
-        ("asynchronous", '{"number": 4}', '{"double": 8}'),
-        (
-            "asynchronous",
-            '{"number": 12345678901234567890123}',
-            '{"double": 24691357802469135780246}',
-        ),
-        ("spelled", '{"number": 12345678901234567890.5}', "Decimal 12345678901234567890.5"),
-        ("spelled", '{"number": 12345678901234567890.0}', "int 12345678901234567890"),
-        ("spelled", '{"number": 0.10}', "float 0.1"),
-        ("odd_values", "{}", '{"point": {"x": 1, "tags": ["a", "b"]}, "path": "a/b"}'),
-        ("importer", "{}", "no app"),
-        ("installed", "{}", "nothing of ours"),
-        ("threads", "{}", "did not wait"),
-        ("leaver", "{}", "left one behind"),
-    ],
+    rest_slow(
+        [
+            ("fine", '{"city": "Kraków"}', "Kraków in celsius"),
+            ("large", '{"size": 10}', "z" * 10),
+            ("asynchronous", '{"number": 4}', '{"double": 8}'),
+            (
+                "asynchronous",
+                '{"number": 12345678901234567890123}',
+                '{"double": 24691357802469135780246}',
+            ),
+            ("spelled", '{"number": 12345678901234567890.5}', "Decimal 12345678901234567890.5"),
+            ("spelled", '{"number": 12345678901234567890.0}', "int 12345678901234567890"),
+            ("spelled", '{"number": 0.10}', "float 0.1"),
+            ("odd_values", "{}", '{"point": {"x": 1, "tags": ["a", "b"]}, "path": "a/b"}'),
+            ("importer", "{}", "no app"),
+            ("installed", "{}", "nothing of ours"),
+            ("threads", "{}", "did not wait"),
+            ("leaver", "{}", "left one behind"),
+        ],
+        4,
+    ),
 )
 async def test_result(folder: Path, function: str, arguments: str, text: str) -> None:
     result = await run(invocation(folder, function, arguments))
@@ -95,18 +99,21 @@ async def test_result(folder: Path, function: str, arguments: str, text: str) ->
 
 @pytest.mark.parametrize(
     ("function", "arguments", "said"),
-    [
-        ("raiser", "{}", ["LookupError: nothing", ', in raiser: raise LookupError("']),
-        ("fine", "{}", ["fine() does not take these arguments", "city"]),
-        ("fine", '{"city": "x", "planet": "y"}', ["planet"]),
-        ("absent", "{}", ["has no function absent; it has:", "crashes", "fine"]),
-        ("leaves", "{}", ["SystemExit: I am off"]),
-        ("crashes", "{}", ["without a result (exit code 3)", "about to crash"]),
-        ("segfaults", "{}", ["without a result (Segmentation fault)"]),
-        ("impossible", "{}", ["ValueError", "not JSON compliant"]),
-        ("junk", "{}", ["8 bytes that are not PNG"]),
-        ("memory", "{}", ["MemoryError"]),
-    ],
+    rest_slow(
+        [
+            ("raiser", "{}", ["LookupError: nothing", ', in raiser: raise LookupError("']),
+            ("fine", "{}", ["fine() does not take these arguments", "city"]),
+            ("fine", '{"city": "x", "planet": "y"}', ["planet"]),
+            ("absent", "{}", ["has no function absent; it has:", "crashes", "fine"]),
+            ("leaves", "{}", ["SystemExit: I am off"]),
+            ("crashes", "{}", ["without a result (exit code 3)", "about to crash"]),
+            ("segfaults", "{}", ["without a result (Segmentation fault)"]),
+            ("impossible", "{}", ["ValueError", "not JSON compliant"]),
+            ("junk", "{}", ["8 bytes that are not PNG"]),
+            ("memory", "{}", ["MemoryError"]),
+        ],
+        4,
+    ),
 )
 async def test_failure_is_a_result(
     folder: Path, function: str, arguments: str, said: list[str]
@@ -211,7 +218,9 @@ async def test_a_parameter_of_the_model_called_report(folder: Path) -> None:
     assert result.text == "the model wrote this"
 
 
-@pytest.mark.parametrize("function", ["endless", "orphan", "storm", "sleeper", "guard_stopper"])
+@pytest.mark.parametrize(
+    "function", rest_slow(["endless", "orphan", "storm", "sleeper", "guard_stopper"])
+)
 async def test_time_out_ends_it_with_all_it_started(folder: Path, function: str) -> None:
     told: list[str] = []
     call = invocation(folder, function, timeout_s=TAKEN_S)
@@ -296,7 +305,7 @@ def works(interpreter: str) -> bool:
     return subprocess.run([interpreter, "-c", ""], capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", rest_slow(["3.8", "3.9", "3.10", "3.12", "3.13", "3.14"]))
 async def test_other_interpreters(folder: Path, version: str) -> None:
     found = shutil.which(f"python{version}")
     if found is None or not works(found):

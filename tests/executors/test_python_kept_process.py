@@ -24,6 +24,7 @@ from app.executors.run_with_limits import Executors
 from tests.bounded import until
 from tests.executors.ending import TAKEN_S, over_once
 from tests.executors.test_python import alive
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -253,7 +254,7 @@ async def test_a_file_that_changed_while_it_was_imported_is_not_trusted(session:
     assert (await session.call("add"))[2] == "new"
 
 
-@pytest.mark.parametrize("how", ["die", "close"])
+@pytest.mark.parametrize("how", rest_slow(["die", "close"]))
 async def test_a_call_whose_process_dies_fails_and_is_not_run_again(
     session: Session, how: str
 ) -> None:
@@ -356,7 +357,7 @@ async def test_an_answer_is_that_of_its_own_call(session: Session) -> None:
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [("dumb", "Dumb: (it has no text)"), ("stdout", "stdout"), ("loop", "loop")],
+    rest_slow([("dumb", "Dumb: (it has no text)"), ("stdout", "stdout"), ("loop", "loop")]),
 )
 async def test_what_a_tool_breaks_does_not_end_it(session: Session, how: str, said: str) -> None:
     pid = await session.call("connected")
@@ -395,7 +396,7 @@ async def test_stop_while_it_works_leaves_the_call_to_who_ends_it(session: Sessi
     assert alive(session.folder) == []
 
 
-@pytest.mark.parametrize("how", ["time-out", "cancel"])
+@pytest.mark.parametrize("how", rest_slow(["time-out", "cancel"]))
 async def test_a_call_that_is_ended_ends_it(session: Session, how: str) -> None:
     await session.call("add")
     if how == "time-out":
@@ -421,6 +422,7 @@ async def test_it_ends_after_a_rest(session: Session, monkeypatch: pytest.Monkey
     assert (await session.call("add"))[1] == 1
 
 
+@pytest.mark.slow
 async def test_of_many_the_longest_unused_ends(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

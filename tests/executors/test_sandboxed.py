@@ -17,6 +17,7 @@ from app.core.tools import Tool, ToolResult
 from app.executors import run_with_limits
 from app.executors.executor import Invocation, Report
 from app.executors.python import executor, runner
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +57,7 @@ PNG = base64.b64decode("iVBORw0KGgo=")
 
 @pytest.mark.parametrize(
     ("code", "arguments", "text"),
-    [
+    rest_slow([
         ("def t(city, unit='C'):\n    return city + unit", '{"city": "Kraków"}', "KrakówC"),
         ("def t(**more):\n    return more", '{"a": [1, null, true]}', '{"a": [1, null, true]}'),
         ("def t(n):\n    return n + 1", '{"n": 12345678901234567890123}',
@@ -72,7 +73,7 @@ PNG = base64.b64decode("iVBORw0KGgo=")
         ("def t():\n    pass", "{}", "null"),
         ("import re\ndef t():\n    return re.match('(a+)+$', 'a' * 60 + 'b')", "{}", "null"),
         ("X = []\ndef t():\n    X.append(1)\n    return X", "{}", "[1]"),
-    ],
+    ], 4),
 )  # fmt: skip
 async def test_result(code: str, arguments: str, text: str) -> None:
     result = await run(invocation(code, arguments))
@@ -100,28 +101,34 @@ async def test_an_image() -> None:
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [
-        (
-            "def t():\n    x = 1\n    raise ValueError('bad luck')",
-            ["ValueError: bad luck", "line 3"],
-        ),
-        ("def t():\n    return missing", ["NameError", "line 2, in t: return missing"]),
-        ("def t(:", ["parameter"]),
-        ("def t(city):\n    pass", ["TypeError", "city"]),
-        ("def t():\n    return open('/etc/passwd').read()", ["PermissionError", "line 2"]),
-        ("import os\ndef t():\n    return os.environ['HOME']", ["os.environ"]),
-        ("import socket\ndef t():\n    pass", ["No module named 'socket'", "line 1"]),
-        ("import subprocess\ndef t():\n    pass", ["No module named 'subprocess'"]),
-        ("import pydantic_monty\ndef t():\n    pass", ["No module named"]),
-        ("def t():\n    return t()", ["RecursionError"]),
-        ("def t():\n    return [0] * 10**9", ["MemoryError"]),
-        ("def t():\n    return 9**9**9", ["MemoryError"]),
-        ("def t():\n    x = []\n    while True:\n        x.append('y' * 1000)", ["MemoryError"]),
-        ("def t():\n    return float('nan')", ["not JSON"]),
-        ("def t():\n    return b'bytes'", ["5 bytes", "not PNG"]),
-        ("def t():\n    import sys\n    sys.exit(1)", ["no attribute 'exit'", "line 3, in t"]),
-        ("raise ValueError('at once')\ndef t():\n    pass", ["at once", "line 1"]),
-    ],
+    rest_slow(
+        [
+            (
+                "def t():\n    x = 1\n    raise ValueError('bad luck')",
+                ["ValueError: bad luck", "line 3"],
+            ),
+            ("def t():\n    return missing", ["NameError", "line 2, in t: return missing"]),
+            ("def t(:", ["parameter"]),
+            ("def t(city):\n    pass", ["TypeError", "city"]),
+            ("def t():\n    return open('/etc/passwd').read()", ["PermissionError", "line 2"]),
+            ("import os\ndef t():\n    return os.environ['HOME']", ["os.environ"]),
+            ("import socket\ndef t():\n    pass", ["No module named 'socket'", "line 1"]),
+            ("import subprocess\ndef t():\n    pass", ["No module named 'subprocess'"]),
+            ("import pydantic_monty\ndef t():\n    pass", ["No module named"]),
+            ("def t():\n    return t()", ["RecursionError"]),
+            ("def t():\n    return [0] * 10**9", ["MemoryError"]),
+            ("def t():\n    return 9**9**9", ["MemoryError"]),
+            (
+                "def t():\n    x = []\n    while True:\n        x.append('y' * 1000)",
+                ["MemoryError"],
+            ),
+            ("def t():\n    return float('nan')", ["not JSON"]),
+            ("def t():\n    return b'bytes'", ["5 bytes", "not PNG"]),
+            ("def t():\n    import sys\n    sys.exit(1)", ["no attribute 'exit'", "line 3, in t"]),
+            ("raise ValueError('at once')\ndef t():\n    pass", ["at once", "line 1"]),
+        ],
+        5,
+    ),
 )
 async def test_failure_is_a_result(code: str, said: list[str]) -> None:
     result = await run(invocation(code))
@@ -133,14 +140,17 @@ async def test_failure_is_a_result(code: str, said: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [
-        "def t():\n    while True:\n        pass",
-        "import time\ndef t():\n    time.sleep(600)",
-        pytest.param(
-            "import asyncio\nasync def t():\n    await asyncio.sleep(600)", marks=pytest.mark.slow
-        ),
-        "while True:\n    pass\ndef t():\n    pass",
-    ],
+    rest_slow(
+        [
+            "def t():\n    while True:\n        pass",
+            "import time\ndef t():\n    time.sleep(600)",
+            pytest.param(
+                "import asyncio\nasync def t():\n    await asyncio.sleep(600)",
+                marks=pytest.mark.slow,
+            ),
+            "while True:\n    pass\ndef t():\n    pass",
+        ]
+    ),
 )
 async def test_it_ends_in_time(code: str) -> None:
     result = await run(invocation(code, timeout_s=1.0))
@@ -172,13 +182,15 @@ async def test_prints_are_shown() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [
-        "def t():\n    while True:\n        print('x' * 100)",
-        "def t():\n    return 'x' * 10_000",
-        "def t():\n    print('x' * 200_000_000)",
-        "def t():\n    x = 'a' * 1_000_000\n    return [x] * 20",
-        "def t():\n    raise ValueError('a' * 10_000)",
-    ],
+    rest_slow(
+        [
+            "def t():\n    while True:\n        print('x' * 100)",
+            "def t():\n    return 'x' * 10_000",
+            "def t():\n    print('x' * 200_000_000)",
+            "def t():\n    x = 'a' * 1_000_000\n    return [x] * 20",
+            "def t():\n    raise ValueError('a' * 10_000)",
+        ]
+    ),
 )
 async def test_output_is_capped(code: str) -> None:
     told: list[str] = []
@@ -229,6 +241,7 @@ async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install" in result.text
 
 
+@pytest.mark.slow
 async def test_several_at_once() -> None:
     code = "def t(n):\n    return n * 2"
     calls = [run(invocation(code, f'{{"n": {number}}}')) for number in range(6)]

@@ -19,6 +19,7 @@ from app.executors.mcp.executor import Mcp
 from app.executors.mock import Mock
 from tests.executors import mcp_servers
 from tests.net.tool_server import Reader, Server, Writer, answered, serving
+from tests.tables import rest_slow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 TOOLS = str(Path(__file__).with_name("attack_tools.py"))
@@ -148,7 +149,7 @@ async def test_result(kind: str) -> None:
     assert (result.text, result.is_error, result.kind) == (text, False, "")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", rest_slow(KINDS, 2))
 async def test_time_out(kind: str) -> None:
     result = await run(invocation(kind, SLOW[kind], timeout_s=0.5))
     assert (result.is_error, result.kind) == (True, "timeout")

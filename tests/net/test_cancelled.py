@@ -13,6 +13,7 @@ import pytest
 
 from app.core.settings import Limits
 from app.net.client import HttpClient
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +137,7 @@ async def cancelled(way: str, when: str, rounds: tuple[int, int]) -> int:
 
 
 @pytest.mark.parametrize("way", ["open", "relay"])
-@pytest.mark.parametrize("when", ["starting", "reused", "ending"])
+@pytest.mark.parametrize("when", rest_slow(["reused", "starting", "ending"]))
 async def test_no_connection_stays_open(way: str, when: str) -> None:
     """Neither that of the request, nor those that expired meanwhile, which are closed on its way:
     at once, and not when the garbage is collected."""

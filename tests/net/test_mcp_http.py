@@ -13,6 +13,7 @@ import pytest
 from app.core.errors import BadInput, Refused
 from app.net.mcp_http import McpTransport, streams
 from tests.net.tool_server import answered, serving
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -94,7 +95,7 @@ async def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-@pytest.mark.parametrize("coding", ["gzip", "DEFLATE", "br", "identity, gzip"])
+@pytest.mark.parametrize("coding", rest_slow(["gzip", "DEFLATE", "br", "identity, gzip"]))
 async def test_nothing_compressed_is_unpacked(kind: str, coding: str) -> None:
     bomb = gzip.compress(b"data: " + b" " * 20_000_000)
     headers = (f"Content-Type: {kind}", f"Content-Encoding: {coding}")
@@ -108,7 +109,7 @@ async def test_nothing_compressed_is_unpacked(kind: str, coding: str) -> None:
         assert server.seen[0].lower().count(b"accept-encoding") == 1
 
 
-@pytest.mark.parametrize("headers", [{"x": "a\r\nb: c"}, {"x\n": "a"}, {"ü": "a"}])
+@pytest.mark.parametrize("headers", rest_slow([{"x": "a\r\nb: c"}, {"x\n": "a"}, {"ü": "a"}]))
 async def test_a_header_with_a_line_break_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="odd sign"):
         async with streams("http://127.0.0.1:9/mcp", headers, private=True):

@@ -36,7 +36,7 @@ from tests.protocols.frames import (
     spanned,
     sse,
 )
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 SEEDS: dict[str, list[bytes]] = {
@@ -409,7 +409,7 @@ def test_many_arguments_in_one_document_are_linear(protocol: str) -> None:
     assert texts == ['{"x": 1}'] * 8_000
 
 
-@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize("protocol", rest_slow(CODECS))
 @each_row("deep", ["error", "usage", "choices", "message", "content", "type"])
 def test_depth_is_no_way_in(protocol: str, deep: str) -> None:
     """Whatever was read must also be stored: `to_row` walks every event."""

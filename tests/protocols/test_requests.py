@@ -15,7 +15,7 @@ from app.core.tools import Content, Tool, ToolChoice
 from app.protocols.gemini import limits
 from app.protocols.registry import CODECS, REQUEST_READERS
 from app.protocols.request import AnswerMessage, PromptMessage, RequestNotes, ResultMessage
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 WORDS = (
     *("messages", "role", "content", "type", "text", "tool_calls", "function", "name", "images"),
@@ -33,7 +33,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("protocol", REQUEST_READERS)
+@pytest.mark.parametrize("protocol", rest_slow(REQUEST_READERS))
 @given(body=st.dictionaries(st.sampled_from(WORDS), JSON))
 def test_any_object_is_read(protocol: str, body: dict[str, Any]) -> None:
     reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)

@@ -29,7 +29,7 @@ from app.render.paging import PORTION, upto_from
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, Live, Node, parse
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 SEARCH_RESULTS = {
     "type": "web_search_tool_result",
@@ -180,7 +180,7 @@ def test_a_part_that_grows_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["text", "refusal", "thinking", "other", "server_call", "server_result"]
+    "kind", rest_slow(["text", "refusal", "thinking", "other", "server_call", "server_result"], 2)
 )
 def test_a_very_long_text_is_shown_in_portions(kind: PartKind) -> None:
     first = PORTION if kind in ("text", "refusal", "thinking") else 16_000

@@ -61,7 +61,7 @@ apart = pytest.mark.parametrize("apart", [11, pytest.param(1, marks=pytest.mark.
 
 
 @apart
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", rest_slow(STORIES, 2))
 def test_every_event_alone_makes_the_same_page(name: str, apart: int) -> None:
     events = STORIES[name]
     live = Live(events)
@@ -74,7 +74,7 @@ def test_every_event_alone_makes_the_same_page(name: str, apart: int) -> None:
 
 
 @apart
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", rest_slow(STORIES, 2))
 def test_it_does_so_where_texts_outgrow_what_is_shown(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +125,7 @@ def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> Non
 
 
 @apart
-@pytest.mark.parametrize("name", ["waiting", "interleaved", "side by side"])
+@pytest.mark.parametrize("name", rest_slow(["waiting", "interleaved", "side by side"]))
 def test_it_does_so_where_a_turn_shows_but_its_first_call(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +144,7 @@ def test_it_does_so_where_a_turn_shows_but_its_first_call(
 
 
 @apart
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", rest_slow(STORIES, 2))
 def test_what_a_page_has_not_got_comes_as_it_is_by_then(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,7 +295,7 @@ z
 17*23 and 2*2"""
 
 
-@pytest.mark.parametrize("stride", [1, 4, 50])
+@pytest.mark.parametrize("stride", rest_slow([1, 4, 50]))
 def test_markdown_is_rendered_a_block_at_a_time(
     stride: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

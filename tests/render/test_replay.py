@@ -15,7 +15,7 @@ from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.render.logs import STORIES
 from tests.render.page import ENV, NOW_MS, Live, Page, frame_bytes, parse
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 FIXED = Fixed("s1", "A title", NOW_MS)
 
@@ -98,7 +98,7 @@ def apply(page: Page, step: dict[str, Any]) -> None:
     page.apply(PageFrame(step["html"], [tuple(entry) for entry in step["grow"]]))
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", rest_slow(STORIES, 2))
 def test_each_position_shows_exactly_what_had_come_until_then(name: str) -> None:
     found, chance = layout(name), Random(name)
     player = Player(found, FIXED)

@@ -15,7 +15,7 @@ from app.core.events import Problem
 from app.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_KEYS, IncrementalReader
 from tests.peaks import peak_of
 from tests.schema.pairs import pair, spelled
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 
 class Noted:
@@ -146,13 +146,15 @@ def steps(text: str, size: int) -> int:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        '{"a":"' + "x" * 20_000,
-        '{"a":"' + "\\n" * 10_000,
-        '{"a":1e' + "0" * 20_000,
-        '{"a":[' + "1," * 10_000,
-        '{"a":' + " " * 20_000,
-    ],
+    rest_slow(
+        [
+            '{"a":"' + "x" * 20_000,
+            '{"a":"' + "\\n" * 10_000,
+            '{"a":1e' + "0" * 20_000,
+            '{"a":[' + "1," * 10_000,
+            '{"a":' + " " * 20_000,
+        ]
+    ),
 )
 def test_twice_the_text_is_twice_the_work(text: str) -> None:
     half = steps(text[: len(text) // 2], 8)

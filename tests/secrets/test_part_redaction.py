@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.secrets import redaction
 from app.secrets.redaction import PartRedactor, Redactor, Unescaper
 from tests.peaks import peak_of
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 SECRET = "sk-abcdefghijklmnopqrstuv"
 ESCAPED = SECRET.replace("d", "\\\\u0064").replace("q", "\\u0071")
@@ -103,7 +103,7 @@ def test_escapes_are_undone_alike_quickly_or_not_and_lead_back(odd: str) -> None
     assert [text[places[-3]], places[-1]] == ["\\", len(text)]
 
 
-@pytest.mark.parametrize("text", [r"\u0041" * 2**16, r"\\\"word\\\" \\u0041" * 2**14])
+@pytest.mark.parametrize("text", rest_slow([r"\u0041" * 2**16, r"\\\"word\\\" \\u0041" * 2**14]))
 def test_no_level_of_escapes_is_remembered_of_a_whole_text(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

@@ -33,7 +33,7 @@ from tests.simulator.constructs import (
     tool,
 )
 from tests.simulator.talking import accepted
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 STRICT_MODES = ("anthropic", "openai_chat", "openai_responses")
 
@@ -69,7 +69,7 @@ def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
     assert len({one.about for one in CONSTRUCTS}) == len(CONSTRUCTS)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
 @each_row("one", CONSTRUCTS, ids=[one.about for one in CONSTRUCTS])
 def test_lint_preflight_and_the_strict_end_say_the_same(protocol: str, one: Construct) -> None:
     """Of the tool as it is and, where that is a word of the protocol, of a strict one. What lint

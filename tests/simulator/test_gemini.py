@@ -19,7 +19,7 @@ from app.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock
 from app.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 if TYPE_CHECKING:  # half a second of each worker, also of those that run no test of it
     from google import genai
@@ -83,7 +83,7 @@ def parts_said(
     return [part for event in events for part in event.candidates[0].content.parts or ()]
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", rest_slow([True, False]))
 @pytest.mark.parametrize("model", [THREE, TWO])
 def test_the_google_package_runs_a_whole_loop(
     client: genai.Client, model: str, stream: bool

@@ -117,6 +117,7 @@ async def test_the_beginning_of_a_long_text_is_indexed(tmp_path: Path) -> None:
         assert await indexed(database) == []
 
 
+@pytest.mark.slow
 async def test_a_long_text_of_an_older_file_is_indexed_anew_and_read(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     events = [PartEnded(0, "early " * (INDEXED // 6) + "late"), PartEnded(1, "small late")]

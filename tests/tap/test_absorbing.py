@@ -310,7 +310,7 @@ async def test_an_answer_that_cannot_go_on_is_cut_and_its_retry_goes_on(tmp_path
     assert [call.result and call.result.text for call in session.calls()] == ["Rain in 1.1."]
 
 
-@pytest.mark.parametrize("when", ["decided", "asked", "held"])
+@pytest.mark.parametrize("when", rest_slow(["decided", "asked", "held"]))
 async def test_an_answer_that_goes_on_outlives_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:

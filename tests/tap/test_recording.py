@@ -217,7 +217,7 @@ async def test_deltas_pass_without_a_wait_but_never_past_what_goes_before_them(
 
 
 @pytest.mark.parametrize("protocol", MOST_SLOWLY)
-@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("stream", rest_slow([True, False]), ids=["stream", "whole"])
 async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
     tmp_path: Path, protocol: str, stream: bool
 ) -> None:

@@ -88,6 +88,7 @@ async def test_as_much_as_is_allowed_passes_the_cap_on_a_body() -> None:
     assert sum(len(one["data"]) for one in images) < MAX_BODY * 0.9
 
 
+@pytest.mark.slow
 def test_a_body_with_images_is_read_up_to_the_cap_on_bodies() -> None:
     large = {"text": "x", "images": [said(BIG)] * 4}
     raw = json.dumps(large).encode()

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.tables import rest_slow
+
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534
 SCRIPT = """
@@ -153,7 +155,7 @@ ls -l /proc/self/fd | grep -c ' -> '
 """.replace("$SWITCHES", " ".join("/proc/" + name for name in SWITCHES))
 
 
-@pytest.mark.parametrize("nobody", [True, False])
+@pytest.mark.parametrize("nobody", rest_slow([True, False]))
 def test_nothing_of_the_kernel_can_be_changed(folder: Path, nobody: bool) -> None:
     if not nobody and os.geteuid() == 0:
         os.chown(folder, 0, 0)

@@ -232,6 +232,7 @@ def test_races_to_read(folder: Folder) -> None:
     assert sum(seen.values()) == 2 * ROUNDS
 
 
+@pytest.mark.slow
 def test_races_to_write_and_remove(folder: Folder) -> None:
     with Swapping(folder):
         for place in range(ROUNDS):

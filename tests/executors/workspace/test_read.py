@@ -178,6 +178,7 @@ async def test_pdf(tmp_path: Path) -> None:
     assert "has 3 pages" in (await told(tmp_path, data, "4"))[0]
 
 
+@pytest.mark.slow
 async def test_a_pdf_that_cannot_be_read(tmp_path: Path) -> None:
     for data, said in (
         (pdf("secret", password="x"), "is encrypted"),

@@ -22,7 +22,7 @@ from app.executors.workspace.shell import Output
 from tests.bounded import until
 from tests.executors.ending import over_once
 from tests.executors.workspace.working import TOOLS, Working, alive
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ async def boxed(working: Working, command: str) -> str:
     return result.text.rpartition("[")[0].strip()
 
 
-@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize("opened", rest_slow([True, False]))
 @each_row(
     ("command", "said", "bad"),
     [

@@ -130,6 +130,7 @@ async def test_the_button_decides_what_was_shown_and_nothing_else(served: Served
     assert [one.call_id for one in decided] == [one.id for one in shown[:-1]]
 
 
+@pytest.mark.slow
 async def test_the_replay_shows_as_many(served: Served) -> None:
     at = f"?at={served.session.seq}"
     whole = await served.page(at)
@@ -171,6 +172,7 @@ DRAWN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "path"), DRAWN)
 async def test_nobody_waits_for_the_session_while_its_page_is_drawn(
     name: str, path: str, served: Served, monkeypatch: pytest.MonkeyPatch
@@ -193,6 +195,7 @@ async def test_nobody_waits_for_the_session_while_its_page_is_drawn(
     assert live.session.stopped
 
 
+@pytest.mark.slow
 async def test_a_page_does_not_read_all_bytes_that_came(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ WIDE: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_large_schema_is_not_shown_as_a_form(page: httpx.AsyncClient) -> None:
     text = json.dumps(WIDE)
     drawn = await page.post("/tools/faces", data={**FORM, "parameters": text, "face": "form"})

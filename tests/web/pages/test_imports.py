@@ -408,6 +408,7 @@ async def test_files_that_belong_together_are_read_as_one(
     assert (await script.post("/import", json=beside)).json()["tools"][0]["name"] == "parted"
 
 
+@pytest.mark.slow
 async def test_a_thousand_tools_are_taken_at_once(script: httpx.AsyncClient) -> None:
     """Each with more keys than a call's arguments may have together, by a session and by the
     library, whole."""
@@ -427,6 +428,7 @@ async def test_a_thousand_tools_are_taken_at_once(script: httpx.AsyncClient) -> 
     assert (await script.get("/tools/t999")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_body_beyond_the_bounds_is_told_which(script: httpx.AsyncClient) -> None:
     body = {"tools": [{f"k{number}": 1 for number in range(200_001)}]}
     refused = await script.post("/sessions", json=body)
