@@ -1,11 +1,12 @@
 """Every page in both themes, at five widths and at 200 %: `python bench/walk_pages.py`.
 
 Starts a server with tools of 64 and 128 letters, words written from right to left and without
-spaces, sessions in several states, a batch and a tap, and looks at each page: what axe finds, what
-sticks out or is covered, whether the page scrolls sideways, text that is cut without an ellipsis,
-and the layout shift while it loads. Then sessions stream into an open page at each width, and the
-shift is measured from the prompt until they rest. With --pictures FOLDER each page is kept as a
-picture. Prints what is wrong, and the worst layout shifts; exit code 1 where something is.
+spaces, a batch, taps, and sessions in every state (`bench/session_states.py`), and looks at each
+page and state: what axe finds, what sticks out or is covered, whether the page scrolls sideways,
+text that is cut without an ellipsis, and the layout shift while it loads. A page is loaded once for
+each width and looked at in both themes there. Then sessions stream into an open page at each width,
+and the shift is measured from the prompt until they rest. With --pictures FOLDER each page is kept
+as a picture. Prints what is wrong, and the worst layout shifts; exit code 1 where something is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +25,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Page, sync_playwright
 
 from app.web.batches import EXAMPLE
+from bench.session_states import end_agents, states
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
 from tests.browser.test_long_names import FIND_TROUBLE, LONG, LONGER, a_tool
@@ -57,6 +60,19 @@ CUT = """() => [...document.querySelectorAll("body *")].filter((element) => {
     && !["auto", "scroll"].includes(style.overflowX);
 }).map((element) => element.outerHTML.slice(0, 100))"""
 
+
+STREAMS = """() => {
+  const stream = document.getElementById("stream");
+  return !stream || stream.hasAttribute("data-htmx-powered");
+}"""
+"""The page has its scripts and hears of its session."""
+
+STILL = """async () => {
+  const moving = document.getAnimations().filter((one) => one.effect.getTiming().iterations < 9);
+  await Promise.all(moving.map((one) => one.finished.catch(() => 0)));
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+"""What moves once has come to its end: axe reads the colours that are seen at that instant."""
 
 NOTE_SHIFTS = """() => {
   window.shifted = 0;
@@ -99,8 +115,15 @@ def foreign_words(server: Server) -> str:
     return server.session(asked, tools=["weather_abroad"], title=f"{RIGHT_TO_LEFT} {NO_SPACES}")
 
 
-def prepare(server: Server) -> dict[str, str]:
-    """What there is to see, and the path of each page by its name."""
+def prepare(server: Server, folder: Path) -> dict[str, tuple[str, str]]:
+    """What there is to see: by the name of each page its path, and what is pressed there.
+    The names of states begin with "state-"."""
+    pages = {name: (path, "") for name, path in prepare_pages(server).items()}
+    return pages | {f"state-{name}": row for name, row in states(server, folder).items()}
+
+
+def prepare_pages(server: Server) -> dict[str, str]:
+    """The path of each page by its name."""
     for name in (LONG, LONGER):
         server.post("/tools", a_tool(name))
     waiting = server.session("What is 17*23, and the weather in Paris?", title=LONGER)
@@ -154,53 +177,74 @@ def prepare(server: Server) -> dict[str, str]:
     }
 
 
-def troubles(page: Page, path: str, name: str) -> Iterator[str]:
-    """What is wrong with the page that is open."""
+def troubles(page: Page, name: str, *, colours_alone: bool) -> Iterator[str]:
+    """What is wrong with the page that is open; in a second theme axe looks at colours alone."""
     for found in page.evaluate(FIND_TROUBLE):
         yield f"{name}: {found}"
     for cut in page.evaluate(CUT):
         yield f"{name}: cut without an ellipsis: {cut}"
     options: dict[str, Any] = {"preload": False, "resultTypes": ["violations"]}
+    if colours_alone:
+        options["runOnly"] = ["color-contrast"]
     for violation in Axe().run(page, None, options).response["violations"]:
         nodes = [node["html"][:100] for node in violation["nodes"]]
         yield f"{name}: axe {violation['id']} ({violation['impact']}): {nodes[:3]}"
 
 
+def open_page(page: Page, address: str, pressed: str) -> float:
+    """Open a page, press what is to be pressed, let all movement end; the shift while it loaded."""
+    page.goto(address)
+    page.wait_for_function("document.readyState === 'complete'")
+    if "?at=" not in address and "/sessions/" in address:
+        page.wait_for_function(STREAMS)
+    shift: float = page.evaluate(SHIFTS)
+    if pressed.startswith("."):
+        page.locator(pressed).click()
+    elif pressed:
+        page.keyboard.press(pressed)
+    page.evaluate(STILL)
+    return shift
+
+
 def walk(
     server: Server,
+    folder: Path,
     names: Sequence[str],
     pictures: Path | None,
     widths: Sequence[int],
     schemes: Sequence[Scheme],
 ) -> tuple[list[str], float]:
     """What is wrong in all, and the worst layout shift of a page that loads."""
-    paths = prepare(server)
+    pages = prepare(server, folder)
     wrong: list[str] = []
     worst = 0.0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         # Without bypassing it the page's own policy would refuse the checker's script.
-        page = browser.new_context(bypass_csp=True).new_page()
+        page = browser.new_context(bypass_csp=True, reduced_motion="reduce").new_page()
         page.goto(server.link)
-        for scheme in schemes:
-            page.emulate_media(color_scheme=scheme)
-            for width in widths:
-                page.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
-                for name, path in paths.items():
-                    if names and name not in names:
-                        continue
-                    page.goto(server.base + path)
-                    page.wait_for_function("document.readyState === 'complete'")
-                    shift = page.evaluate(SHIFTS)
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
+            for name, (path, pressed) in pages.items():
+                if names and not any(fnmatch(name, pattern) for pattern in names):
+                    continue
+                page.emulate_media(color_scheme=schemes[0])
+                address = path if path.startswith("file:") else server.base + path
+                shift = open_page(page, address, pressed)
+                found = []
+                if shift > MOST_SHIFT:
+                    found.append(f"{name} {width}: layout shift {shift:.3f}")
+                worst = max(worst, shift)
+                for scheme in schemes:
+                    page.emulate_media(color_scheme=scheme)
                     where = f"{name} {width} {scheme}"
                     if pictures is not None:
                         page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
-                    found = list(troubles(page, path, where))
-                    if shift > MOST_SHIFT:
-                        found.append(f"{where}: layout shift {shift:.3f}")
-                    worst = max(worst, shift)
-                    wrong += found
-                    print(*found, sep="\n", end="\n" if found else "", flush=True)
+                    found += troubles(page, where, colours_alone=scheme != schemes[0])
+                wrong += found
+                print(*found, sep="\n", end="\n" if found else "", flush=True)
+                page.evaluate("sessionStorage.clear()")
+            print(f"{width}: {len(wrong)} findings so far", flush=True)
         browser.close()
     return wrong, worst
 
@@ -235,7 +279,9 @@ def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="pages to look at; all, where none is named")
+    parser.add_argument(
+        "names", nargs="*", help="pages to look at, as patterns (state-*); all, where none is named"
+    )
     parser.add_argument("--pictures", type=Path, metavar="FOLDER")
     parser.add_argument("--widths", type=int, nargs="+", default=(*WIDTHS, ZOOMED))
     parser.add_argument("--schemes", choices=SCHEMES, nargs="+", default=SCHEMES)
@@ -248,8 +294,14 @@ def main() -> int:
     ):
         server = Server(reached.line.partition(" on ")[2].strip())
         wrong, worst = walk(
-            server, arguments.names, arguments.pictures, arguments.widths, arguments.schemes
+            server,
+            Path(folder),
+            arguments.names,
+            arguments.pictures,
+            arguments.widths,
+            arguments.schemes,
         )
+        end_agents(server)
         server.script.close()
     print(f"{len(wrong)} findings; worst layout shift of a page that loads: {worst:.3f}")
     if not arguments.names:

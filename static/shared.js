@@ -259,4 +259,4 @@
   }
   for (const one of document.querySelectorAll("#bar :disabled")) one.disabled = false;
   report();
-})();
+})().finally(() => document.documentElement.classList.remove("unpacking"));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -163,10 +164,13 @@ async def _page(
 def _upstreams(site: Site) -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
     """Where requests can go on to: what is ready, and what is so by what the agent sends."""
     groups: dict[str, list[tuple[str, str]]] = {"Ready": [], OWN_KEY: [], "Simulator": []}
-    for row in rows_of(site.engine):
+    rows = rows_of(site.engine)
+    titles = Counter(row.title.casefold() for row in rows)
+    for row in rows:
         ready, name = row.state == "ready", row.profile.name
         if ready or is_vendors_own(row.profile):
-            choice = (name, f"{row.title} · {name}")
+            alone = titles[row.title.casefold()] == 1
+            choice = (name, row.title if alone else f"{row.title} · {name}")
             groups.setdefault(row.group if ready else OWN_KEY, []).append(choice)
     return [(group, choices) for group, choices in groups.items() if choices]
 

@@ -38,13 +38,16 @@ FIND_TROUBLE = """() => {
   for (const details of closed) details.open = false;
 
   const columns = ".list, .scroll, .page, .inspector > section, .offered";
+  const low = document.querySelector(".shared #bar")?.getBoundingClientRect().top;  // it stays
   const pressed = "button, a, summary, select, textarea, input:not([type=hidden], .unseen)";
-  for (const element of all().filter((element) => element.matches(pressed))) {
+  const dialog = document.querySelector("dialog:modal");  // all around it cannot be pressed
+  const within = (element) => !dialog || dialog.contains(element);
+  for (const element of all().filter((element) => element.matches(pressed) && within(element))) {
     const box = element.getBoundingClientRect();
     const column = element.closest(columns)?.getBoundingClientRect();
     const x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
     if (!box.width || y < (column?.top ?? 0)) continue;
-    if (y > Math.min(column?.bottom ?? Infinity, innerHeight) - 1) continue;
+    if (y > Math.min(column?.bottom ?? Infinity, low ?? innerHeight) - 1) continue;
     const hit = document.elementFromPoint(x, y);
     if (element.contains(hit) || hit?.contains(element)) continue;
     if (element.closest("label")?.contains(hit)) continue;

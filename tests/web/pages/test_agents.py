@@ -261,6 +261,6 @@ async def test_a_ready_provider_stands_first(tmp_path: Path) -> None:
         groups = re.findall(r'<optgroup label="([^"]+)">', page)
         assert groups[:2] == ["Ready", "With the agent&#39;s own key or login"]
         first = page[page.index('<optgroup label="Ready">') :].partition("</optgroup>")[0]
-        assert '<option value="groq"' in first
+        assert '<option value="groq">Groq</option>' in first, "said once"
         assert '<option value="mine"' in page
         assert "gsk-canary" not in page
