@@ -1,9 +1,9 @@
-"""Four walks from the open page, their clicks counted: `python bench/walks.py`.
+"""Walks from the open page, their clicks counted: `python bench/walks.py`.
 
 A first finished call; a pasted mcp.json and a call of one of its tools; the request that broke in
-a session of 60 turns; a file of a session for a teammate. Each is walked in Chromium on a server of
-its own (`tests/browser/test_walks.py`); prints the clicks beside the most that it may take; exit
-code 1 where one takes more.
+a session of 60 turns; a file of a session for a teammate; each demo to its end. Each is walked in
+Chromium on a server of its own (`tests/browser/test_walks.py`); prints the clicks beside the most
+that it may take; exit code 1 where one takes more.
 """
 
 from __future__ import annotations

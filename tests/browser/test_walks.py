@@ -1,4 +1,4 @@
-"""Four walks from the open page to what somebody came for, each click counted.
+"""Walks from the open page to what somebody came for, and each demo to its end, each click counted.
 
 `python bench/walks.py` prints the clicks. Nothing waits for a time, only for what is to be seen.
 """
@@ -122,11 +122,140 @@ def shared_file(walk: Walk, folder: Path) -> None:
     expect(theirs.locator(".card")).to_have_count(1)
 
 
+def to_the_end(walk: Walk) -> None:
+    """The run is over, and the model has answered; no call is left to be decided."""
+    expect(walk.page.locator("#head")).to_have_attribute("data-state", "idle")
+    expect(walk.page.locator(".card.asks")).to_have_count(0)
+
+
+def begun(walk: Walk, title: str) -> None:
+    """A demo, from the first page to its first card."""
+    walk.page.goto(walk.server.base + "/welcome")
+    walk.click(walk.page.locator(".demo", has_text=title).first)
+    expect(walk.page.locator(".card.asks").first).to_be_visible()
+
+
+def run_next(walk: Walk, name: str, label: str = "Run") -> None:
+    """Run the call of this tool, when it asks."""
+    asks = walk.page.locator(".card.asks", has=walk.page.locator("h3", has_text=name))
+    walk.click(asks.get_by_role("button", name=re.compile(f"^{label}")).first)
+
+
+def answer_next(walk: Walk, name: str, words: str) -> None:
+    """Answer the call of this tool by hand, when it asks."""
+    card = walk.page.locator(".card.asks", has=walk.page.locator("h3", has_text=name))
+    walk.click(card.locator("[data-key=h]"))
+    card.locator("textarea[name=text]").fill(words)
+    walk.click(card.locator(".act[open] button.primary"))
+
+
+def two_calls(walk: Walk, _: Path) -> None:
+    """One call run, the other answered by hand."""
+    begun(walk, "Two calls at once")
+    run_next(walk, "calculator")
+    answer_next(walk, "get_weather", "Fog, 3 degrees")
+    to_the_end(walk)
+    expect(walk.page.locator(".turn").last).to_contain_text("391")
+    expect(walk.page.locator(".turn").last).to_contain_text("Fog")
+
+
+def wrong_types(walk: Walk, _: Path) -> None:
+    """Arguments that do not fit, made to fit."""
+    begun(walk, "Arguments that do not fit")
+    walk.button(re.compile("fix as"))
+    walk.click(walk.page.get_by_role("button", name="Run edited"))
+    to_the_end(walk)
+    expect(walk.page.locator(".card[data-status=done]")).to_contain_text("12345")
+
+
+def schema_mistake(walk: Walk, _: Path) -> None:
+    """A tool that no call satisfies, mended and tried."""
+    walk.page.goto(walk.server.base + "/welcome")
+    walk.link(re.compile("A schema mistake"))
+    page = walk.page
+    expect(page.locator("#main")).to_contain_text("No call can be valid")
+    schema = page.locator(".cm-content").first
+    text = schema.inner_text()
+    schema.fill(text.replace('"time"', '"when"').replace('["2", "4", "6"]', "[2, 4, 6]"))
+    expect(page.locator("#main")).not_to_contain_text("No call can be valid")
+    expect(page.locator("#main")).not_to_contain_text("No value of the enum")
+    walk.button("Sample")
+    expect(page.locator("#try")).not_to_contain_text("other members")
+    walk.button("Run it")
+    expect(page.locator("#try-result [role=status]")).to_have_text("ok")
+
+
+def five_protocols(walk: Walk, _: Path) -> None:
+    """The same request on each protocol, then the run to its end."""
+    begun(walk, "One request on five protocols")
+    for title in ("Anthropic", "OpenAI Chat", "Responses", "Gemini", "Ollama"):
+        walk.click(walk.page.locator("#panel-request label", has_text=title).first)
+    run_next(walk, "calculator")
+    run_next(walk, "get_weather")
+    to_the_end(walk)
+
+
+def edited_file(walk: Walk, _: Path) -> None:
+    """A file read, edited, looked at, and as it was again."""
+    begun(walk, "An agent edits a file")
+    run_next(walk, "read_file")
+    run_next(walk, "edit_file")
+    to_the_end(walk)
+    walk.click(walk.page.locator("#more > summary"))
+    walk.click(walk.page.locator("#more a", has_text="Files"))
+    walk.button(re.compile("Undo"))
+    expect(walk.page.locator("main")).to_contain_text("undone")
+
+
+def behind_a_tap(walk: Walk, _: Path) -> None:
+    """Somebody else's agent, let run at each of its calls."""
+    begun(walk, "Somebody else's agent")
+    run_next(walk, "read_file", "Let it run")
+    run_next(walk, "edit_file", "Let it run")
+    to_the_end(walk)
+
+
+def slow_tool(walk: Walk, _: Path) -> None:
+    """A tool that takes its time, cancelled by a click."""
+    begun(walk, "A slow tool")
+    run_next(walk, "slow_report")
+    walk.click(walk.page.locator(".card").get_by_role("button", name=re.compile("Cancel")).first)
+    to_the_end(walk)
+
+
+def failing_tool(walk: Walk, _: Path) -> None:
+    """A tool that raises an error, and the model that goes on."""
+    begun(walk, "A tool that fails")
+    run_next(walk, "flaky_lookup")
+    expect(walk.page.locator(".card")).to_have_count(2)  # the model tries it once more
+    run_next(walk, "flaky_lookup")
+    to_the_end(walk)
+    expect(walk.page.locator(".card .pill.failed")).to_have_count(2)
+
+
+def colleague(walk: Walk, _: Path) -> None:
+    """A call that only the user can answer, beside one that runs."""
+    begun(walk, "You are the tool")
+    answer_next(walk, "ask_colleague", "Yes, ship it.")
+    run_next(walk, "get_weather")
+    to_the_end(walk)
+    expect(walk.page.locator(".turn").last).to_contain_text("ship it")
+
+
 WALKS: dict[str, tuple[Callable[[Walk, Path], None], int]] = {
     "first finished call": (first_finished_call, 2),
     "paste an mcp.json and call one of its tools": (pasted_server, 10),
     "find the request that broke among 60": (broken_request, 5),
     "hand a teammate a file": (shared_file, 3),
+    "demo: two calls at once": (two_calls, 4),
+    "demo: arguments that do not fit": (wrong_types, 3),
+    "demo: a schema mistake": (schema_mistake, 3),
+    "demo: one request on five protocols": (five_protocols, 8),
+    "demo: an agent edits a file": (edited_file, 6),
+    "demo: somebody else's agent": (behind_a_tap, 3),
+    "demo: a slow tool": (slow_tool, 3),
+    "demo: a tool that fails": (failing_tool, 3),
+    "demo: you are the tool": (colleague, 4),
 }
 """By name: the walk, and the most clicks that it takes."""
 
