@@ -18,6 +18,13 @@ from app.net.keys import is_loopback
 
 INSTALLED = find_spec("genai_prices") is not None
 
+_list_read = False
+
+
+def takes_a_moment(profile: Profile) -> bool:
+    """Whether `cost` has to read the list of prices first."""
+    return not (_list_read or not INSTALLED or profile.simulated or is_loopback(profile.base_url))
+
 
 def cost(profile: Profile, model: str, usage: Usage) -> float | None:
     """None where the extra is missing, nothing is paid, or anything of it is not known."""
@@ -27,8 +34,11 @@ def cost(profile: Profile, model: str, usage: Usage) -> float | None:
     import genai_prices
     from genai_prices.data_snapshot import get_snapshot
 
+    global _list_read
     try:
-        provider = get_snapshot().find_provider(None, None, profile.base_url)
+        snapshot = get_snapshot()
+        _list_read = True
+        provider = snapshot.find_provider(None, None, profile.base_url)
         if not _at_a_boundary(provider.api_pattern, profile.base_url):
             return None
         price = genai_prices.calc_price(

@@ -36,7 +36,7 @@ from app.core.messages import model_request
 from app.core.session import Session
 from app.core.settings import Limits, Profile
 from app.core.tools import Tool, ToolChoice
-from app.engine.prices import cost
+from app.engine.prices import cost, takes_a_moment
 from app.engine.redaction import StreamRedactor
 from app.engine.sessions import LiveSession, SessionStore
 from app.net.client import HttpClient, NetworkError
@@ -634,12 +634,14 @@ class ResponseRecorder:
     async def _price(self) -> None:
         """The cost of an answer that came to a good end, where the provider did not say it.
 
-        The list of prices takes a moment to be read for the first time, hence the other thread.
+        The list of prices takes a moment to be read for the first time: in another thread.
         """
         sent, profile = self._prepared.sent, self._prepared.profile
         for place, event in enumerate(self._events):
             if isinstance(event, ResponseEnded) and event.cost is None and profile is not None:
-                dollars = await asyncio.to_thread(cost, profile, sent.model, event.usage)
+                given = (profile, sent.model, event.usage)
+                slow = takes_a_moment(profile)
+                dollars = await asyncio.to_thread(cost, *given) if slow else cost(*given)
                 self._events[place] = replace(event, cost=dollars)
 
     def _add(self, event: Event, at_ms: int, start: int, end: int) -> None:

@@ -140,7 +140,8 @@ class SessionStore:
         self._new_id = new_id
         self.redactor = redactor
         self._live: dict[str, LiveSession] = {}
-        self._looked_through = 0  # how many were left when they were last trimmed
+        self._resting: OrderedDict[str, LiveSession] = OrderedDict()
+        """Those in which nothing ran when they were released, the last one last."""
         self._listening: dict[str, set[Bell]] = {}
         self._list_timer: asyncio.TimerHandle | None = None
         self.epoch = uuid.uuid4().hex[:8]
@@ -256,7 +257,7 @@ class SessionStore:
         if not live.title:
             live.title = next((title_of(e.text) for e in events if isinstance(e, PromptAdded)), "")
         if only_deltas and closed is None and copied is None and self._may_wait(live.id):
-            self.log.append_later(WriteBatch(live.id, logged, chunks))
+            self.log.append_later(live.id, logged, chunks)
             self._show(live, logged, chunks)
             return logged
         # What is folded gets saved, even if the caller has left, before the lock is given up.
@@ -281,7 +282,7 @@ class SessionStore:
         if not self._may_wait(session_id) or not all(isinstance(e, PartDelta) for e in events):
             return False
         logged = _fold_in(live, events, 0, sources, times)
-        self.log.append_later(WriteBatch(session_id, logged, chunks))
+        self.log.append_later(session_id, logged, chunks)
         self._show(live, logged, chunks)
         return True
 
@@ -341,8 +342,7 @@ class SessionStore:
                     events = _upto(log, chunks[-1])
                     await asyncio.to_thread(_follow, wire, events, chunks)  # others go on meanwhile
             _follow(wire, log, ())
-            for batch in self.log.unwritten(live.id):  # of what cannot be saved now
-                _follow(wire, batch.events, batch.chunks)
+            _follow(wire, *self.log.unwritten(live.id))  # of what cannot be saved now
             live.wire = wire
         return live.wire
 
@@ -540,20 +540,18 @@ class SessionStore:
             give_back_free_memory()
 
     def _trim(self, released: LiveSession) -> None:
-        """Drop the oldest sessions that nobody holds and in which nothing runs, down to LIVE. While
-        many run each is released many times: they are looked through for what one more, or one
-        that has come to rest, leaves to drop."""
-        if len(self._live) <= LIVE:
-            self._looked_through = 0
+        """Of the sessions that nobody holds and in which nothing runs, drop all but the LIVE that
+        were released last. While many run each is released many times: no other is looked at."""
+        if not _may_go(released) or self._live.get(released.id) is not released:
+            if self._resting.get(released.id) is released:
+                del self._resting[released.id]
             return
-        if len(self._live) <= self._looked_through and not _may_go(released):
-            return
-        for session_id, live in list(self._live.items()):
-            if _may_go(live):
+        self._resting[released.id] = released
+        self._resting.move_to_end(released.id)
+        while len(self._resting) > LIVE:
+            session_id, live = self._resting.popitem(last=False)
+            if self._live.get(session_id) is live and _may_go(live):
                 del self._live[session_id]
-            if len(self._live) <= LIVE:
-                break
-        self._looked_through = len(self._live)
 
 
 def _fold_in(
@@ -705,7 +703,7 @@ class RecentEvents:
     answer these are hundreds, and with what they are made of the most of its memory."""
 
     def __init__(self, start: int) -> None:
-        self._events: deque[Logged] = deque()
+        self._events: deque[tuple[int, int, Event]] = deque()  # seq, time, event
         self._positions = array("Q")  # those of `_events` are the last ones
         self._start = start  # the position after which all events are there
         self._characters = 0
@@ -715,16 +713,16 @@ class RecentEvents:
 
     def append(self, position: int, logged: Logged) -> None:
         events, positions = self._events, self._positions
-        events.append(Logged(logged.seq, logged.at_ms, logged.event))
+        events.append((logged.seq, logged.at_ms, logged.event))
         positions.append(position)
-        self._characters += _characters(logged)
+        self._characters += _characters(logged.event)
         while len(events) > 1 and (
             len(events) > RECENT
             or self._characters > RECENT_CHARACTERS
-            or (len(events) > FEW and events[0].at_ms < logged.at_ms - RECENT_MS)
+            or (len(events) > FEW and events[0][1] < logged.at_ms - RECENT_MS)
         ):
             self._start = positions[-len(events)]
-            self._characters -= _characters(events.popleft())
+            self._characters -= _characters(events.popleft()[2])
         if len(positions) > 2 * len(events) + FEW:
             del positions[: -len(events)]
 
@@ -737,17 +735,17 @@ class RecentEvents:
 
     def since_seq(self, seq: int) -> list[Logged]:
         """Those after event `seq` of the session that are there."""
-        later = takewhile(lambda logged: logged.seq > seq, reversed(self._events))
+        later = takewhile(lambda event: event[0] > seq, reversed(self._events))
         return self._last(sum(1 for _ in later))
 
     def _last(self, count: int) -> list[Logged]:
-        last = list(islice(reversed(self._events), count))
+        last = [Logged(*event) for event in islice(reversed(self._events), count)]
         last.reverse()
         return last
 
 
-def _characters(logged: Logged) -> int:
-    match logged.event:
+def _characters(event: Event) -> int:
+    match event:
         case PartDelta(text=text) | PartEnded(text=text):
             return len(text)
         case RequestSent(body=body):

@@ -31,8 +31,8 @@ from app.store.writes import (
     Summary,
     WriteBatch,
     chunks_of,
+    delta_statements,
     events_of,
-    joined,
     long_text,
     slices_of,
     statements,
@@ -90,10 +90,17 @@ RETRY_S = 1.0
 
 @dataclass
 class _Waiting:
-    """Batches of a session that wait to be written, and their recorded bytes."""
+    """Deltas of a session and their bytes that wait to be written; `size` counts the bytes."""
 
-    batches: list[WriteBatch] = field(default_factory=list)
+    events: list[Logged] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
     size: int = 0
+
+    def add(self, events: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
+        self.events += events
+        self.chunks += chunks
+        for chunk in chunks:
+            self.size += len(chunk.data)
 
 
 class Log:
@@ -134,18 +141,20 @@ class Log:
         await asyncio.shield(writing)
         return first
 
-    def append_later(self, batch: WriteBatch) -> None:
-        """Write `batch`, which is of deltas and their bytes, within GROUP_S: with those of all
-        sessions, and before anything else of its session."""
-        waiting = self._waiting.setdefault(batch.session, _Waiting())
-        waiting.batches.append(batch)
-        waiting.size += sum(len(chunk.data) for chunk in batch.chunks)
+    def append_later(self, session: str, events: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
+        """Write `events`, which are deltas, and their bytes within GROUP_S: with those of all
+        sessions, and before anything else of `session`."""
+        waiting = self._waiting.get(session)
+        if waiting is None:
+            waiting = self._waiting[session] = _Waiting()
+        waiting.add(events, chunks)
         self._set_timer(GROUP_S)
 
-    def unwritten(self, session: str) -> Sequence[WriteBatch]:
-        """What waits to be written of `session`, and is not being written."""
+    def unwritten(self, session: str) -> tuple[Sequence[Logged], Sequence[Chunk]]:
+        """The events and the bytes that wait to be written of `session`, and are not being
+        written."""
         waiting = self._waiting.get(session)
-        return waiting.batches if waiting is not None else ()
+        return (waiting.events, waiting.chunks) if waiting is not None else ((), ())
 
     def unwritten_size(self, session: str) -> int:
         """Recorded bytes of `session` that wait."""
@@ -191,12 +200,14 @@ class Log:
     def _submit(self, session: str, batch: WriteBatch | None = None) -> asyncio.Future[None]:
         """Begin to write what waits of `session`, and then `batch`."""
         waiting = self._waiting.pop(session, _Waiting())
-        batches = [joined(waiting.batches)] if waiting.batches else []
         rows = list[Statement]()
-        for several in [*batches, *([batch] if batch is not None else [])]:
-            rows += statements(several, self.position, self._memory)
-            copied = several.copied.seq if several.copied is not None else 0
-            self.position += copied + len(several.events)
+        if waiting.events or waiting.chunks:
+            rows += delta_statements(session, waiting.events, waiting.chunks, self.position)
+            self.position += len(waiting.events)
+        if batch is not None:
+            rows += statements(batch, self.position, self._memory)
+            copied = batch.copied.seq if batch.copied is not None else 0
+            self.position += copied + len(batch.events)
         writing = self._db.submit(rows, full=batch is not None and batch.full)
         self._writing[session] = writing
         writing.add_done_callback(partial(self._submitted, session, waiting))
@@ -205,12 +216,12 @@ class Log:
     def _submitted(self, session: str, waiting: _Waiting, writing: asyncio.Future[None]) -> None:
         del self._writing[session]
         error = writing.exception()
-        if error is None or not waiting.batches:
+        if error is None or not (waiting.events or waiting.chunks):
             return
         if isinstance(error, StoreUnwritable):
-            later = self._waiting.get(session, _Waiting())
-            whole = _Waiting(waiting.batches + later.batches, waiting.size + later.size)
-            self._waiting[session] = whole
+            if (later := self._waiting.get(session)) is not None:
+                waiting.add(later.events, later.chunks)
+            self._waiting[session] = waiting
             self._set_timer(RETRY_S)
         elif isinstance(error, StoreError):
             self._waiting.pop(session, None)  # it followed what is lost
@@ -247,7 +258,7 @@ class Log:
         """What the fold needs: all events but the deltas of parts that have ended; also what
         waits to be written."""
         await self._settle(session)
-        waiting = [logged for batch in self.unwritten(session) for logged in batch.events]
+        waiting = list(self.unwritten(session)[0])
         (row,) = await self._db.rows(
             "SELECT coalesce(max(seq), 0) FROM events WHERE session = ? AND kind IN"
             " ('response_ended', 'response_failed')",

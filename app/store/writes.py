@@ -12,7 +12,7 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import accumulate
-from json.encoder import encode_basestring_ascii
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 
 from app.core.errors import BadInput, StoreError
@@ -155,15 +155,6 @@ class WriteBatch:
     tags: Sequence[str] = ()
 
 
-def joined(batches: Sequence[WriteBatch]) -> WriteBatch:
-    """Batches of one session that hold nothing but events and bytes, as one."""
-    if len(batches) == 1:
-        return batches[0]
-    events = [logged for batch in batches for logged in batch.events]
-    chunks = [chunk for batch in batches for chunk in batch.chunks]
-    return WriteBatch(batches[0].session, events, chunks)
-
-
 _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
 """What the view `texts` of the database makes texts of."""
 
@@ -213,11 +204,28 @@ def with_text(event: Event, text: str) -> Event:
     return event
 
 
+def delta_statements(
+    session: str, events: Sequence[Logged], chunks: Sequence[Chunk], base: int
+) -> list[Statement]:
+    """What writes deltas and their bytes, and nothing else, after position `base`."""
+    statements = list[Statement]()
+    if events:
+        statements.append(Statement(_INSERT, _EventRows(session, base + 1, events, None)))
+        statements += _rests(session, events)
+    if chunks:
+        statements.append(Statement(_INSERT_CHUNK, _ChunkRows(session, chunks)))
+    return statements
+
+
+def _rests(session: str, events: Sequence[Logged]) -> list[Statement]:
+    large = [logged for logged in events if _has_rest(logged.event)]
+    return [Statement(_INSERT_REST, _Rests(session, large))] if large else []
+
+
 def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) -> list[Statement]:
     """What writes `batch` after position `base`; `memory` belongs to the database."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
     first = base + 1
-    # Most batches are one delta of an answer, and what else there may be is soon looked for.
     others = [logged for logged in batch.events if not isinstance(logged.event, PartDelta)]
     if batch.copied is not None:
         statements += _copies(batch.session, batch.copied, base)
@@ -227,9 +235,7 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
         statements += slices.statements() if slices is not None else []
         events = _EventRows(batch.session, first, batch.events, slices)
         statements.append(Statement(_INSERT, events))
-    if large := [logged for logged in batch.events if _has_rest(logged.event)]:
-        rests = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
-        statements.append(Statement(rests, _Rests(batch.session, large)))
+        statements += _rests(batch.session, batch.events)
     tools = called_tools(others) | (batch.copied.tools if batch.copied is not None else frozenset())
     if tools:
         names = [(batch.session, tool) for tool in sorted(tools)]
@@ -239,13 +245,7 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
         last = first + len(batch.events) - 1
         statements.append(Statement(_INDEX, [(base + 1, last)]))
     if batch.chunks:
-        statements.append(
-            Statement(
-                "INSERT INTO chunks (session, recording, start, at_ms, bytes, cuts)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                _ChunkRows(batch.session, batch.chunks),
-            )
-        )
+        statements.append(Statement(_INSERT_CHUNK, _ChunkRows(batch.session, batch.chunks)))
     ends = [*batch.ends, *([batch.closed] if batch.closed is not None else [])]
     if ends:
         statements.append(
@@ -357,6 +357,10 @@ _INSERT = (
     "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_INSERT_CHUNK = (
+    "INSERT INTO chunks (session, recording, start, at_ms, bytes, cuts) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_INSERT_REST = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
 _INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos BETWEEN ? AND ?"
 
 
@@ -427,6 +431,8 @@ def _row(logged: Logged, sliced: Event | None) -> tuple[object, ...]:
     if sliced is None and len(text := long_text(event)) > LARGE:
         event = with_text(event, text[:LARGE])
     span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
+    if isinstance(event, PartDelta):  # what `to_row` gives, in a third of the time
+        return (DELTA, f'{{"index":{event.index},"text":{_quoted(event.text)}}}', *span)
     return (*to_row(event), *span)
 
 
@@ -435,7 +441,7 @@ def _shared_row(run: Sequence[Logged]) -> tuple[object, ...]:
     many bytes after the first it begins, `size` how many bytes it has."""
     at_ms, sources = run[-1].at_ms, [logged.source for logged in run if logged.source is not None]
     deltas = [logged.event for logged in run if isinstance(logged.event, PartDelta)]
-    texts = ",".join([encode_basestring_ascii(delta.text) for delta in deltas])
+    texts = ",".join([_quoted(delta.text) for delta in deltas])
     index = _numbers([delta.index for delta in deltas])
     before = _numbers([at_ms - logged.at_ms for logged in run])
     body = f'{{"index":{index},"text":[{texts}],"before":{before}'

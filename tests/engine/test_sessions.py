@@ -634,7 +634,7 @@ async def test_of_many_that_run_none_is_looked_at_for_each_release(
         names = [await sessions.create(settings()) for _ in range(6)]
         for name in names:
             await fill(sessions, name, [*begun()[1:], *opened(1), *part(0)])
-        assert in_memory(sessions) == names
+        assert sorted(in_memory(sessions)) == sorted(names)
         looks.clear()
         for _ in range(3):
             for name in names:
@@ -644,6 +644,21 @@ async def test_of_many_that_run_none_is_looked_at_for_each_release(
         for name in names:
             await fill(sessions, name, [ResponseFailed("http", "No.")])
         assert len(in_memory(sessions)) == 2
+
+
+async def test_many_that_run_take_no_room_from_those_at_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has just ended is asked about again: read anew each time it would cost a log each."""
+    monkeypatch.setattr(stores, "LIVE", 2)
+    async with hub_on(tmp_path / "a.db") as (_, sessions):
+        names = [await sessions.create(settings()) for _ in range(6)]
+        for name in names:
+            await fill(sessions, name, [*begun()[1:], *opened(1), *part(0)])
+        for name in names[:3]:
+            await fill(sessions, name, [ResponseFailed("http", "No.")])
+        assert sorted(in_memory(sessions)) == sorted(names[1:])
+        assert sorted(sessions._resting) == sorted(names[1:3])
 
 
 async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
