@@ -66,6 +66,7 @@ from app.core.events import (
 )
 from app.core.late import dataclass
 from app.core.rules import Rule
+from app.core.session import Prompt, Session
 from app.core.settings import Settings
 from app.core.tools import Content
 from app.engine.decisions import (
@@ -436,8 +437,10 @@ class Runner:
                 await self._send(live, command)
 
     async def _send(self, live: LiveSession, command: SendRequest) -> None:
-        # With images it is megabytes, hence the thread; the session is held meanwhile.
-        prepared = await asyncio.to_thread(self._client.prepare, live.session, command.choice)
+        if _is_short(live.session):
+            prepared = self._client.prepare(live.session, command.choice)
+        else:  # with images it is megabytes; the session is held meanwhile
+            prepared = await asyncio.to_thread(self._client.prepare, live.session, command.choice)
         notes = [Warned("translation", note) for note in prepared.notes]
         if command.note:
             notes.insert(0, Warned("choice_fell_back", command.note))
@@ -597,6 +600,31 @@ def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
         else:
             yield from ([command] for command in alike)
 
+
+def _is_short(session: Session) -> bool:
+    """Whether the next request is written in less time than another thread takes to do so, by the
+    one before it and what came since then."""
+    settings, turn = session.settings, session.turn
+    assert settings is not None
+    if session.tasks or len(settings.tools) > FEW_TOOLS:
+        return False
+    size = len(settings.system)
+    if turn is not None:
+        results = [call.result for call in turn.calls if call.result is not None]
+        size += len(turn.request.body) or SHORT
+        size += sum(part.length for part in turn.parts)
+        size += sum(len(piece.text) + len(piece.data) for r in results for piece in r.content)
+    for item in reversed(session.items):
+        if item is turn or size >= SHORT:
+            break
+        if isinstance(item, Prompt):
+            size += SHORT if item.images or item.form else len(item.text)
+    return size < SHORT
+
+
+SHORT = 32 * 1024
+FEW_TOOLS = 16
+"""A request of fewer characters, with so many tools at most, is written at once."""
 
 TAKEN_BACK = (
     "You took the decision back before the call started. It needs your approval; no rule decides "

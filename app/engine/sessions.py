@@ -261,7 +261,7 @@ class SessionStore:
             self._show(live, logged, chunks)
             return logged
         # What is folded gets saved, even if the caller has left, before the lock is given up.
-        await uncancelled(asyncio.create_task(self._save(live, logged, chunks, closed, copied)))
+        await self._save(live, self._batch(live, logged, chunks, closed, copied))
         return logged
 
     def append_deltas(
@@ -473,38 +473,49 @@ class SessionStore:
         live.batch = summary.batch
         live.lost = None
 
-    async def _save(
+    async def _save(self, live: LiveSession, batch: WriteBatch) -> None:
+        """Also where the caller has left: then that is passed on when it is saved."""
+        if large := any(_is_large(item.event) for item in batch.events):
+            live.large = True
+            give_back_free_memory()  # of its pieces, before it is written
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            writing = self.log.append_now(batch)
+            if writing is None:
+                appending = asyncio.create_task(self.log.append(batch))
+                cancelled = await _ended(appending)
+                appending.result()
+            else:
+                cancelled = await _ended(writing)
+                writing.result()
+        except StoreError:
+            live.folded, live.failed = None, None  # this append raises it now
+            raise
+        else:
+            self._show(live, batch.events, batch.chunks)
+            if batch.summary is not None:
+                self._list_changed()
+            if large:
+                give_back_free_memory()
+        finally:
+            if cancelled is not None:
+                raise cancelled
+
+    def _batch(
         self,
         live: LiveSession,
         logged: Sequence[Logged],
         chunks: Sequence[Chunk],
         closed: Closed | None,
-        copied: Copied | None = None,
-    ) -> None:
+        copied: Copied | None,
+    ) -> WriteBatch:
+        """What is to be saved of `live`, into which `logged` is folded."""
         full = any(isinstance(item.event, FULL) for item in logged)
-        only_deltas = all(isinstance(item.event, PartDelta) for item in logged)
-        summary = (
-            None
-            if only_deltas
-            else summary_of(
-                live.session, live.title, live.created_ms, own=live.own, batch=live.batch
-            )
-        )
-        if large := any(_is_large(item.event) for item in logged):
-            live.large = True
-            give_back_free_memory()  # of its pieces, before it is written
-        try:
-            await self.log.append(
-                WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
-            )
-        except StoreError:
-            live.folded, live.failed = None, None  # this append raises it now
-            raise
-        self._show(live, logged, chunks)
-        if summary is not None:
-            self._list_changed()
-        if large:
-            give_back_free_memory()
+        summary = None
+        if not all(isinstance(item.event, PartDelta) for item in logged):
+            session, title, created_ms = live.session, live.title, live.created_ms
+            summary = summary_of(session, title, created_ms, own=live.own, batch=live.batch)
+        return WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
 
     def _show(self, live: LiveSession, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
         """Show what is folded on the pages that look at the session."""
@@ -610,16 +621,21 @@ def _fold_log(session_id: str, log: Sequence[Logged]) -> Session:
 
 async def uncancelled(task: asyncio.Task[T]) -> T:
     """The result of `task`, which runs to its end; a cancellation is passed on only then."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
+    if (cancelled := await _ended(task)) is not None:
         task.exception()  # looked at: nobody else will
         raise cancelled
     return task.result()
+
+
+async def _ended(work: asyncio.Future[T]) -> asyncio.CancelledError | None:
+    """As soon as `work` is done; the last cancellation that came until then, to be passed on."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return cancelled
 
 
 def _follow(wire: WireRows, logged: Iterable[Logged], chunks: Sequence[Chunk]) -> None:

@@ -25,7 +25,14 @@ from app.core.errors import BadInput, PlaygroundError
 from app.core.events import FailKind
 from app.core.late import Late
 from app.core.settings import Limits
-from app.net.connections import Arrived, Connections, close_response, next_piece, start_listening
+from app.net.connections import (
+    Arrived,
+    Connections,
+    PoolTurn,
+    close_response,
+    next_piece,
+    start_listening,
+)
 from app.net.keys import DEFAULT_PORTS, is_loopback, origin
 
 if TYPE_CHECKING:
@@ -327,6 +334,7 @@ class HttpClient:
     def __init__(self) -> None:
         self._clients: dict[str, httpx.AsyncClient] = {}
         self._passages: dict[str, httpx.AsyncHTTPTransport] = {}
+        self._turn = PoolTurn()
 
     @asynccontextmanager
     async def open(
@@ -440,10 +448,14 @@ class HttpClient:
         connections = Connections()
         try:
             # A connection through a proxy is two; each of its steps has its own time as well.
-            async with asyncio.timeout(2 * limits.connect_s) as waiting:
+            async with (
+                asyncio.timeout(2 * limits.connect_s) as waiting,
+                self._turn.take() as end_turn,
+            ):
 
                 async def traced(name: str, info: Mapping[str, Any]) -> None:
                     nonlocal stage, first_by
+                    end_turn()
                     await connections.trace(name, info)
                     match name:
                         case "http11.send_request_headers.started":

@@ -11,7 +11,9 @@ ends a request before its time closes the connections that it used.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import select
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -35,6 +37,7 @@ class Connections:
             listen(connection)
             note_use(connection)
             close_without_pause(connection)
+            keep_socket(connection)
             self._used.append(connection)
 
     @asynccontextmanager
@@ -108,6 +111,53 @@ def close_without_pause(connection: Any) -> None:
         closing.close()
 
     connection.aclose = close_at_once
+
+
+def keep_socket(connection: Any) -> None:
+    """Let `connection` of httpcore tell from its socket whether something has come. Each idle one
+    is asked that whenever a request begins or ends; anyio looks up all that it could say of it,
+    addresses among them, each time."""
+    tell, sock = connection.get_extra_info, connection.get_extra_info("socket")
+
+    def tell_at_once(info: str) -> Any:
+        return _is_readable(sock) if info == "is_readable" and sock is not None else tell(info)
+
+    connection.get_extra_info = tell_at_once
+
+
+def _is_readable(sock: Any) -> bool:
+    """Whether there is something to be read, the end among it; also where it is closed."""
+    if sock.fileno() < 0:
+        return True
+    looking = select.poll()
+    looking.register(sock.fileno(), select.POLLIN)
+    return bool(looking.poll(0))
+
+
+class PoolTurn:
+    """Of requests that begin together, one at a time takes its connection: httpcore gives an idle
+    one to all of them, of which all but the first have to look through the whole pool again. A
+    turn ends with the first step that the trace of its request tells, or with the request."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[Callable[[], None]]:
+        """What ends the turn before the block does."""
+        await self._lock.acquire()
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            if not ended:
+                ended = True
+                self._lock.release()
+
+        try:
+            yield end
+        finally:
+            end()
 
 
 # Whether any byte of an answer has come ---------------------------------------------------------

@@ -141,6 +141,13 @@ class Log:
         await asyncio.shield(writing)
         return first
 
+    def append_now(self, batch: WriteBatch) -> asyncio.Future[None] | None:
+        """`append` without a wait: what is done when it is written; None where it has to wait for
+        something before it, and nothing is done."""
+        if batch.copied is not None or batch.session in self._writing:
+            return None
+        return self._submit(batch.session, batch)
+
     def append_later(self, session: str, events: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
         """Write `events`, which are deltas, and their bytes within GROUP_S: with those of all
         sessions, and before anything else of `session`."""

@@ -242,6 +242,7 @@ def failing(
         return await append(batch)
 
     monkeypatch.setattr(engine.log, "append", fails)
+    monkeypatch.setattr(engine.log, "append_now", lambda batch: None)
     monkeypatch.setattr(runner_module, "FIRST_SETTLE_S", 0.01)
     return lambda: left[0]
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
+import httpcore
 import pytest
 
 from app.core.settings import Limits
@@ -173,6 +174,42 @@ async def test_no_cookie_is_kept() -> None:
                 assert [data async for data in answer.chunks()] == []
         await net.aclose()
         assert b"cookie" not in server.seen[1].lower()
+
+
+async def test_requests_that_begin_together_take_a_connection_each_at_their_first_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kept ones, and none waits for another's answer."""
+    together, asked, came, tries = 4, 0, asyncio.Event(), 0
+    first_try = httpcore.AsyncHTTP11Connection.handle_async_request
+
+    async def counted(connection: Any, request: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        return await first_try(connection, request)
+
+    async def say_when_all_have_asked(reader: Reader, writer: Writer) -> None:
+        nonlocal asked
+        while True:
+            asked += 1
+            if asked % together == 0:
+                came.set()
+            await came.wait()
+            writer.write(HEAD + b"Content-Length: 2\r\n\r\nok")
+            await reader.readuntil(b"\r\n\r\n{}")
+
+    async def ask(net: HttpClient, url: str) -> None:
+        async with net.open("POST", url, {}, b"{}", LIMITS) as answer:
+            assert [data async for data in answer.chunks()] == [b"ok"]
+
+    monkeypatch.setattr(httpcore.AsyncHTTP11Connection, "handle_async_request", counted)
+    async with serving(say_when_all_have_asked) as server, closing_net() as net:
+        for _ in range(3):
+            came.clear()
+            async with asyncio.timeout(30):
+                await asyncio.gather(*(ask(net, server.url) for _ in range(together)))
+        assert len(server.seen) == together  # connections
+    assert (asked, tries) == (3 * together, 3 * together)
 
 
 def free_port() -> int:
