@@ -6,15 +6,18 @@ page and state: what axe finds, what sticks out or is covered, whether the page 
 text that is cut without an ellipsis, and the layout shift while it loads. A page is loaded once for
 each width and looked at in both themes there. Then sessions stream into an open page at each width,
 and the shift is measured from the prompt until they rest. With --pictures FOLDER each page is kept
-as a picture. Prints what is wrong, and the worst layout shifts; exit code 1 where something is.
+as a picture; with --jobs N so many widths are walked at a time, each by a process with a server of
+its own. Prints what is wrong, and the worst layout shifts; exit code 1 where something is.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
@@ -277,6 +280,24 @@ def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
     return wrong, worst
 
 
+def side_by_side(arguments: argparse.Namespace) -> int:
+    """Walk each width in a process of its own, `jobs` of them at the same time."""
+    more = ["--schemes", *arguments.schemes]
+    if arguments.pictures is not None:
+        more += ["--pictures", str(arguments.pictures)]
+
+    def one(width: int) -> int:
+        words = [sys.executable, __file__, *arguments.names, "--widths", str(width), *more]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        print(f"{width} px:", done.stdout.decode(), sep="\n", end="", flush=True)
+        return done.returncode
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        codes = list(pool.map(one, arguments.widths))
+    print("nothing found" if not any(codes) else "see above for what was found")
+    return 1 if any(codes) else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -285,9 +306,12 @@ def main() -> int:
     parser.add_argument("--pictures", type=Path, metavar="FOLDER")
     parser.add_argument("--widths", type=int, nargs="+", default=(*WIDTHS, ZOOMED))
     parser.add_argument("--schemes", choices=SCHEMES, nargs="+", default=SCHEMES)
+    parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.pictures is not None:
         arguments.pictures.mkdir(parents=True, exist_ok=True)
+    if arguments.jobs > 1:
+        return side_by_side(arguments)
     with (
         tempfile.TemporaryDirectory() as folder,
         served_here(Path(folder) / "walk.db") as reached,
