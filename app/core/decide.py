@@ -543,13 +543,15 @@ def gone_events(session: Session) -> list[Event]:
 
 def void_events(session: Session) -> list[Event]:
     """Voids what waits for the user where the agent that waited has gone: it never had that
-    answer, or the results of its calls never came. A later request is judged by itself."""
+    answer, or the results of its calls never came, or came on the side alone. A later request is
+    judged by itself."""
     turn = session.turn
     if session.tapped is None or not session.waits or turn is None:
         return []
-    if session.received is not None:
-        held = session.standing.of("held") if session.received_gone else ()
-        return [CallInterrupted(call.id) for call in held]
+    held = session.standing.of("held")
+    if session.received is not None or held:
+        still_waits = session.received is not None and not session.received_gone
+        return [CallInterrupted(call.id) for call in held if not still_waits]
     if not (turn.holds and turn.client_gone):
         return []
     turns = reversed(session.continued(turn))

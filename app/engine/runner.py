@@ -20,7 +20,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from app.core.decide import (
 from app.core.errors import (
     Conflict,
     IllegalEvent,
+    NotFound,
     PlaygroundError,
     Refused,
     StoreError,
@@ -306,9 +307,10 @@ class Runner:
         self.void_waits.end(session_id)
 
     async def _void(self, session_id: str) -> None:
-        async with self._sessions.holding(session_id) as live:
-            if (events := void_events(live.session)) and live.own:
-                await self._sessions.append(live, events)
+        with suppress(NotFound):  # deleted for good meanwhile
+            async with self._sessions.holding(session_id) as live:
+                if (events := void_events(live.session)) and live.own:
+                    await self._sessions.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
         """End one call that runs: the model reads that it was cancelled. The decision to run one

@@ -51,6 +51,7 @@ from app.protocols.request import (
     RequestSetup,
     ResultMessage,
     dicts,
+    is_empty,
 )
 from app.secrets.names import may_name_secret
 
@@ -168,7 +169,7 @@ def _request(
     end = _path_end(path, protocol)
     named = end.groupdict() if end else {}
     reader, unread = REQUEST_READERS[protocol], RequestNotes(protocol)
-    items = [item for item in reader.items(value, unread) if not _is_empty(item)][:MOST_ITEMS]
+    items = [item for item in reader.items(value, unread) if not is_empty(item)][:MOST_ITEMS]
     if not items:
         raise Unreadable("This request has no messages.")
     if not any(isinstance(item, AnswerMessage) for item in items) and not base_url:
@@ -178,10 +179,6 @@ def _request(
         setup = replace(setup, model=model, stream=named["method"].startswith("stream"))
     request = ImportedRequest(protocol, setup, items, base_url, path, text)
     return ImportedRequests((request,), (*all_notes, *unread.sentences))
-
-
-def _is_empty(item: RequestItem) -> bool:
-    return isinstance(item, PromptMessage) and item.is_empty
 
 
 def protocol_of(url: str, body: Mapping[str, Any] | None) -> Protocol | None:

@@ -74,6 +74,11 @@ class ResultMessage:
 RequestItem = PromptMessage | AnswerMessage | ResultMessage
 
 
+def is_empty(item: RequestItem) -> bool:
+    """Whether it is a prompt that says nothing."""
+    return isinstance(item, PromptMessage) and item.is_empty
+
+
 @dataclass(frozen=True)
 class RequestSetup:
     """How the request was set up. `tools` are in the protocol's own form; `extra` is what has no

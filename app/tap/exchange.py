@@ -109,11 +109,13 @@ class AgentExchange:
         return begun.head
 
     async def _until_results_decided(self) -> None:
-        """Until the user has decided all that wait, or stopped the session."""
-        sessions = self._sessions.engine.sessions
+        """Until the user has decided all that wait, stopped the session, or revoked the tap."""
+        sessions, taps = self._sessions.engine.sessions, self._sessions.taps
         with sessions.listen(self.behind or self.session_id) as bell:
             while True:
                 bell.clear()
+                if (await taps.get(self.request.tap.id)).revoked_ms is not None:
+                    return
                 async with sessions.holding(self.behind or self.session_id) as live:
                     if live.session.stopped or not live.session.standing.count("held"):
                         return

@@ -18,7 +18,7 @@ from app.core.events import PartEnded, PartStarted
 from app.core.late import dataclass
 from app.core.messages import MessagePart
 from app.core.serialization import to_data
-from app.core.session import Session, Turn
+from app.core.session import Call, Session, Turn
 from app.protocols.registry import REQUEST_READERS
 from app.protocols.request import (
     AnswerMessage,
@@ -27,6 +27,7 @@ from app.protocols.request import (
     RequestNotes,
     RequestSetup,
     ResultMessage,
+    is_empty,
 )
 from app.store.writes import title_of
 
@@ -91,14 +92,10 @@ def read_body(protocol: str, body: Any, model: str = "", *, stream: bool = False
     setup = reader.setup(value, notes)
     if model:
         setup = replace(setup, model=model, stream=stream)
-    items = [item for item in reader.items(value, notes) if not _is_empty(item)]
+    items = [item for item in reader.items(value, notes) if not is_empty(item)]
     follows = value.get("previous_response_id") if protocol == "openai_responses" else None
     digests = [_digest(item) for item in items]
     return AgentBody(setup, items, digests, follows if isinstance(follows, str) else "")
-
-
-def _is_empty(item: RequestItem) -> bool:
-    return isinstance(item, PromptMessage) and item.is_empty
 
 
 def _digest(item: RequestItem) -> str:
@@ -267,8 +264,10 @@ def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | No
 
 def _first_of_answer(turn: Turn | None, items: Sequence[RequestItem], last: int) -> int:
     """Where the answer of `turn` begins, which ends at `last`: some agents write each of its calls
-    with the result behind it. Ids may come again in each answer, so each call counts once."""
-    left = Counter(call.provider_id for call in turn.calls) if turn is not None else Counter[str]()
+    with the result behind it. Ids may come again in each answer, so each call that it got counts
+    once."""
+    calls = turn.calls if turn is not None else ()
+    left = Counter(call.provider_id for call in calls if is_agents(call))
     first = last
     for place in range(last, -1, -1):
         item = items[place]
@@ -280,6 +279,11 @@ def _first_of_answer(turn: Turn | None, items: Sequence[RequestItem], last: int)
         elif not isinstance(item, ResultMessage):
             break
     return first
+
+
+def is_agents(call: Call) -> bool:
+    """Whether the agent got the call, or gets it yet."""
+    return call.decided is None or call.decided.decision == "run"
 
 
 def _results_first(tail: Sequence[RequestItem]) -> list[RequestItem]:

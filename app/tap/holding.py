@@ -64,6 +64,7 @@ from app.tap.history import (
     fingerprint_of_answers,
     fingerprint_of_parts,
     id_of_answer,
+    is_agents,
 )
 from app.tap.relay import STOPPED
 
@@ -393,7 +394,7 @@ def _copy_at(
 ) -> tuple[int, Sequence[int]]:
     """The agent's copy of an answer that begins at `first`: what is behind it, and where in the
     body it is. Some agents write each of its calls with the result behind it."""
-    left = Counter(call.provider_id for call in turns[-1].calls if _ran(call))
+    left = Counter(call.provider_id for call in turns[-1].calls if is_agents(call))
     at: list[int] = []
     behind = first
     for place in range(first, len(items)):
@@ -467,7 +468,7 @@ def paired(
     calls that share it in their order. A call that never went to the agent has none."""
     calls: dict[tuple[str, str], deque[Call]] = {}
     for call in session.current_calls:
-        if call.decided is None or call.decided.decision == "run":
+        if is_agents(call):
             calls.setdefault(("id", call.provider_id), deque()).append(call)
             calls.setdefault(("name", call.name), deque()).append(call)
     used: set[str] = set()
@@ -562,16 +563,11 @@ def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
         for turn in session.turns
         if not turn.dropped
         for call in turn.calls
-        if (call.provider_id if put_back and is_put_back(turn) else _ran(call))
+        if (call.provider_id if put_back and is_put_back(turn) else is_agents(call))
     ]
     counted = Counter(call.provider_id for call in calls if call.provider_id)
     known = KnownResults(by_key, calls, {id_ for id_, count in counted.items() if count > 1})
     return known if any(map(known.first_key, by_key)) else KnownResults(by_key)
-
-
-def _ran(call: Call) -> bool:
-    """Whether the agent got it, or gets it yet."""
-    return call.decided is None or call.decided.decision == "run"
 
 
 def known_in(

@@ -134,6 +134,7 @@ class AgentSessions:
         self._open: dict[str, OpenExchange] = {}
         self._waiting: OrderedDict[str, HeldAnswer] = OrderedDict()
         self._placing = asyncio.Lock()
+        taps.revoked = engine.sessions.ring_list
 
     async def begin(self, exchange: OpenExchange) -> Begun | None:
         """Log the request and what it says that is new; None where it is no conversation. One whose
@@ -183,7 +184,9 @@ class AgentSessions:
     async def leave(self, exchange: OpenExchange) -> None:
         """The client of a request that `waits` has gone, or was refused."""
         if exchange.waits is None:
-            return  # on the card of another session, or no more
+            if exchange.behind:  # whose card may be for nobody but this client
+                self.engine.runner.has_left(exchange.behind)
+            return
         try:
             async with self.engine.sessions.holding(exchange.session_id) as live:
                 if live.session.received is not None:

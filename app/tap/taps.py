@@ -99,6 +99,8 @@ class Taps:
         self._loaded = False
         self._by_hash: dict[str, Tap] = {}
         self._activity: dict[str, Activity] = {}
+        self.revoked: Callable[[], object] = lambda: None
+        """Called when a tap was revoked: requests of its agent may wait."""
 
     async def create(
         self,
@@ -165,6 +167,7 @@ class Taps:
             hashed, tap = await self._entry(tap_id)
             if tap.revoked_ms is None:
                 tap = self._by_hash[hashed] = replace(tap, revoked_ms=self._clock())
+                self.revoked()
             await self._save(hashed, tap)
         return tap
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.core.events import CallDecided
 from app.protocols.request import ResultMessage
 from app.tap.history import read_body, tail_of
 from app.tap.holding import leading_results
@@ -68,6 +69,22 @@ def test_results_are_those_of_the_answer_wherever_the_agent_wrote_them() -> None
         tail = tail_of(own, digests, read_body("openai_responses", {"input": [*known, *history]}))
         results = [item.content[0].text for item in leading_results(tail.items)]
         assert (results, tail.changed) == (["A", "B"], "")
+
+
+def test_a_denied_call_is_no_part_of_the_answer_that_its_agent_has() -> None:
+    """An earlier answer with the same id, right before it, is another one."""
+    calls = [call(n, "read", "{}", provider_id=id_) for n, id_ in enumerate(("a", "b"))]
+    own = session(*begun(), *turn(1, *calls))
+    own.call("1.1").decided = CallDecided("1.1", "deny")
+    asked = {"type": "function_call", "name": "read", "arguments": "{}"}
+    came = {"type": "function_call_output"}
+    prompt = {"role": "user", "content": "Go."}
+    known = [prompt, {**asked, "call_id": "b"}, {**came, "call_id": "b", "output": "old"}]
+    history = [{**asked, "call_id": "a"}, {**came, "call_id": "a", "output": "A"}]
+    digests = read_body("openai_responses", {"input": known}).digests
+    tail = tail_of(own, digests, read_body("openai_responses", {"input": [*known, *history]}))
+    results = [item.content[0].text for item in leading_results(tail.items)]
+    assert (results, tail.changed) == (["A"], "")
 
 
 def test_a_mark_of_the_cache_that_moved_on_is_no_change() -> None:

@@ -418,7 +418,6 @@ async def test_a_tap_that_is_revoked_lets_nothing_pass_that_waits(tmp_path: Path
         while not aside.behind:
             await asyncio.sleep(0)
         await taps.revoke(agent.tap.id)
-        await engine.runner.leave(session.id)
         outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
         assert [type(outcome) for outcome in outcomes] == [Refused, Refused]
         assert len(session.turns) == 1
@@ -588,6 +587,31 @@ async def test_a_result_whose_agent_stays_away_is_void_and_held_again_when_it_co
         await let_pass(engine, session, "1.0")
         await asyncio.wait_for(again, 20)
         assert not session.marks
+
+
+async def test_a_card_of_a_request_on_the_side_that_stays_away_is_void(tmp_path: Path) -> None:
+    """No request of the card's own session has brought the result yet."""
+    async with stopping(tmp_path, "results") as (engine, agent):
+        gate = Gate(engine)
+        gate.over.set()
+        agent.ids = {"x-claude-code-session-id": "s-1"}
+        await called(agent, BASH)
+        agent.messages.append({"role": "user", "content": [agent.result("Bash", "a.txt")]})
+        system, tools = agent.system, agent.tools
+        agent.system, agent.tools = "You sum up.", ()
+        side = agent.exchange()
+        task = asyncio.create_task(side.begin())
+        session = await waiting(engine, agent, 1)
+        assert session.received is None
+        await leaves(task, side)
+        await becomes(engine, session, "interrupted")
+        assert (session.waits, set(gate.slept)) == (0, {900.0})
+        agent.system, agent.tools = system, tools
+        main = asyncio.create_task(agent.exchange().begin())
+        await waiting(engine, agent, 1)
+        await let_pass(engine, session, "1.0", "b.txt")
+        await asyncio.wait_for(main, 20)
+        assert sent_results(session, 1) == ["b.txt"]
 
 
 async def test_calls_whose_agent_stays_away_are_void_and_asked_for_again(tmp_path: Path) -> None:
