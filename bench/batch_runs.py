@@ -9,15 +9,21 @@ on a core of its own, counts who asks, and calls each answer a cent. Printed are
     kill    `kill -9` after a third of the runs, then `--resume`: how many runs are unknown, and how
             often each was asked for at the simulator, over both processes
     money   `--max-cost`: what was spent beyond it, in runs
+    page    the same SPEC by `playground serve`, once to its end and once until Stop is clicked in
+            its middle: a client asks as the open page does, once a second; how often there was
+            something new, the longest time without that, how long an answer took, bytes of the page
+            early and at the end, and how long the click on Stop took
 
 Exit 1 where a run is made twice, more are unknown than were under way, memory grows by more than a
-third from a fifth of the runs on, or more is spent beyond the limit than was under way.
+third from a fifth of the runs on, more is spent beyond the limit than was under way, or the page
+shows nothing new for STILL_S, or takes STOP_S to answer a click on Stop.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import html
 import json
 import re
 import subprocess
@@ -28,6 +34,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +49,20 @@ from app.core.settings import Profile
 from app.engine.engine import Engine
 from app.simulator.app import simulator_app
 from bench.measured_processes import cores, cpu_s, end_script, pin, resident_kb, start_script
-from tests.served import command, environment
+from tests.served import Served, command, environment, start
 
 RUNS = 1_000
 CENT = 0.01
 COUNTS = "/counts"
 KEY = "BENCH_API_KEY"
 MOST_GROWTH = 4 / 3
+STILL_S = 5.0
+STOP_S = 1.0
+PAGE_S = 1.0
+"""The page of a batch that runs asks so often for what is new."""
+WATCH_S = 600.0
+OF_RUNS = re.compile(r"([\d,]+) of [\d,]+ runs")
+AGAIN = re.compile(r'hx-get="(/batches/[^"]+/report[^"]*)"')
 CASE = re.compile(rb"\(case (\d+)\)")
 
 TOOL = {
@@ -259,17 +273,89 @@ def money(runs: int) -> list[str]:
         return ["more was spent than was under way"] if beyond > AT_ONCE else []
 
 
+@dataclass
+class Watched:
+    """What the page of a batch brought while it ran."""
+
+    shown: list[tuple[float, int]] = field(default_factory=list)  # when, runs that have ended
+    answered_s: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    stop_s: float = 0.0
+
+    @property
+    def still_s(self) -> float:
+        """The longest time between two looks at which there was something new."""
+        times = [at for at, _ in self.shown]
+        return max((later - at for at, later in pairwise(times)), default=0.0)
+
+
+async def watch(page: httpx.AsyncClient, batch_id: str, stop_at: int) -> Watched:
+    """Look at the page until nothing more will come; Stop is clicked after `stop_at` runs."""
+    watched, asked = Watched(), f"/batches/{batch_id}"
+    async with asyncio.timeout(WATCH_S):
+        while asked:
+            began = time.monotonic()
+            answer = (await page.get(asked)).raise_for_status()
+            watched.answered_s.append(time.monotonic() - began)
+            if answer.status_code == 200:
+                done = OF_RUNS.search(answer.text)
+                assert done is not None, "the page says how many runs have ended"
+                watched.shown.append((time.monotonic(), int(done[1].replace(",", ""))))
+                watched.sizes.append(len(answer.content))
+                again = AGAIN.search(answer.text)
+                asked = html.unescape(again[1]) if again else ""
+                if stop_at and watched.shown[-1][1] >= stop_at and not watched.stop_s:
+                    began = time.monotonic()
+                    clicked = await page.post(f"/batches/{batch_id}/stop")
+                    assert clicked.is_redirect, clicked.text
+                    watched.stop_s = time.monotonic() - began
+            await asyncio.sleep(max(0.0, PAGE_S - (time.monotonic() - began)))
+    return watched
+
+
+async def _paged(at: Place, one: Served, stop_at: int) -> Watched:
+    spec = json.loads((at.folder / "spec.json").read_text())
+    async with one.client() as script, one.page() as page:
+        started = (await script.post("/batches", json=spec)).raise_for_status()
+        return await watch(page, started.json()["id"], stop_at)
+
+
+def page(runs: int) -> list[str]:
+    with place(runs) as (at, _):
+        with pin(at.core):
+            one = start(at.folder / "bench.db", **{KEY: "any"})
+        try:
+            whole = asyncio.run(_paged(at, one, 0))
+            stopped = asyncio.run(_paged(at, one, runs // 2))
+        finally:
+            one.kill()
+        answers = sorted(whole.answered_s)
+        done, ended = whole.shown[-1][1], stopped.shown[-1][1]
+        print(
+            f"page   {done} runs in {whole.shown[-1][0] - whole.shown[0][0]:.0f} s: something new"
+            f" {len(whole.shown)} times, {whole.still_s:.1f} s without at most; an answer took"
+            f" {1000 * answers[len(answers) // 2]:.0f} ms, {1000 * answers[-1]:.0f} ms at most;"
+            f" {whole.sizes[min(2, len(whole.sizes) - 1)] / 1024:.0f} kB early,"
+            f" {whole.sizes[-1] / 1024:.0f} kB at the end; Stop was answered after"
+            f" {1000 * stopped.stop_s:.0f} ms, {ended} runs had ended then"
+        )
+        wrong = [] if done == runs else [f"the page showed {done} runs at the end"]
+        wrong += ["the page stood still"] if max(whole.still_s, stopped.still_s) > STILL_S else []
+        wrong += ["Stop took too long"] if not 0 < stopped.stop_s < STOP_S else []
+        return wrong + ([] if ended < runs else ["Stop stopped nothing"])
+
+
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--only", choices=("rate", "kill", "money"))
+    parser.add_argument("--only", choices=("rate", "kill", "money", "page"))
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
     if arguments.serve:
         run_loop(serve_counting())
         return 0
     wrong: list[str] = []
-    for measure in (rate, kill, money):
+    for measure in (rate, kill, money, page):
         if arguments.only in (None, measure.__name__):
             wrong += measure(arguments.runs)
     for sentence in wrong:
