@@ -140,7 +140,9 @@ class OpenRequest:
     def stop(self, failure: ResponseFailed) -> None:
         self.stopped = self.stopped or failure
         if self.reader is not None:
-            self.reader.cancel()
+            # Soon, not now: a task that is cancelled before its first step never takes it, and
+            # nobody would put in that it has ended.
+            self.reader.get_loop().call_soon(self.reader.cancel)
 
 
 class ProviderClient:
@@ -219,7 +221,7 @@ class ProviderClient:
         """Send it and log what comes back, to the one event that ends the turn."""
         answering.reader = asyncio.create_task(self._read(prepared, answering))
         if answering.stopped is not None:
-            answering.reader.cancel()
+            answering.stop(answering.stopped)
         try:
             await self.record(session_id, prepared, answering, ended)
         finally:

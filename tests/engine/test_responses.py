@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import pytest
 
 from app.commands.sockets import bind_socket, port_of
@@ -33,6 +34,7 @@ from app.engine.responses import (
     TOGETHER_BYTES,
     OpenRequest,
     PreparedRequest,
+    ProviderClient,
     Received,
     ResponseRecorder,
     StreamingValidation,
@@ -295,6 +297,33 @@ async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
         assert session.state == "interrupted"
         assert session.turns[-1].text
         assert session_data(session)["text"] == session.turns[-1].text
+
+
+@pytest.mark.parametrize("began", [False, True], ids=["before it begins", "as it begins"])
+async def test_an_answer_that_is_stopped_before_its_reader_ran_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, began: bool
+) -> None:
+    read = ProviderClient._read
+
+    def stop_and_read(
+        client: ProviderClient, prepared: PreparedRequest, answering: OpenRequest
+    ) -> Coroutine[Any, Any, None]:
+        failure = ResponseFailed("stopped", "Stopped.")
+        if began:
+            asyncio.get_running_loop().call_soon(answering.stop, failure)
+        else:
+            answering.stop(failure)
+        return read(client, prepared, answering)
+
+    async with running(tmp_path) as engine:
+        monkeypatch.setattr(ProviderClient, "_read", stop_and_read)
+        session_id = await begun(engine, ["calculator"])
+        await engine.runner.prompt(session_id, "What is 17 * 23?")
+        with anyio.fail_after(20):
+            session = await rested(engine, session_id)
+        failure = session.turns[-1].failure
+        assert failure is not None
+        assert failure.failure == "stopped"
 
 
 def test_no_header_is_sent_twice() -> None:
