@@ -38,6 +38,15 @@ COMMANDS = {
 """Each module has `main(arguments) -> exit code`."""
 
 
+REAPED = "Unknown child process pid"  # asyncio's; it gives it no other mark
+
+
+def _is_no_race(record: logging.LogRecord) -> bool:
+    """A signal to a child that is just ending makes Popen look whether it has gone, and asyncio
+    then warns that somebody else did: that child was being ended, and its exit code is not used."""
+    return not str(record.msg).startswith(REAPED)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = sys.argv[1:] if argv is None else argv
@@ -45,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = "--json" in words
     umask = config.set_umask()
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("asyncio").addFilter(_is_no_race)
     try:
         try:
             arguments = parser().parse_args(words)
