@@ -15,15 +15,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from _pytest.outcomes import OutcomeException
+
 AGAIN_S = 5.0
 LOOK_S = 0.01
 
 
-class NotDone(BaseException):
+class NotDone(OutcomeException):
     """Work that did not end.
 
-    No `Exception`: the program under test must not take it for one of its own, and `hypothesis`
-    must not look for a smaller input that hangs as well.
+    No `Exception`: the program under test must not take it for one of its own. An outcome of a
+    test, for pytest and anyio then still take down what the test had set up; and not
+    `pytest.fail.Exception`, for which `hypothesis` would look for a smaller input that hangs.
     """
 
 
@@ -41,6 +44,7 @@ def within(seconds: float) -> Iterator[None]:
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
+        _print_the_tasks()
         _raise_in_the_test(NotDone(f"not done within {seconds:g} s"))
 
     outer_ring = signal.signal(signal.SIGALRM, ring)
@@ -64,6 +68,16 @@ async def until(there: Callable[[], bool], seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
         while not there():
             await asyncio.sleep(LOOK_S)
+
+
+def _print_the_tasks() -> None:
+    """Where each task of the loop stands: what nobody can see any more when the test has failed."""
+    try:
+        tasks = asyncio.all_tasks()
+    except RuntimeError:  # no loop runs here
+        return
+    for task in tasks:
+        task.print_stack()
 
 
 def _raise_in_the_test(problem: NotDone) -> None:

@@ -84,6 +84,8 @@ class Controller:
     def run(self) -> None:
         self.files = [place_of(item.nodeid) for item in self.session.items]
         self.left.extend(sorted(range(len(self.files)), key=lambda index: self.files[index][0]))
+        config: Any = self.config
+        config._tmp_path_factory.getbasetemp()  # made once: what is there is cleared away
         gc.freeze()  # a worker that collects garbage does not touch, and so copy, what they share
         try:
             for number in range(self.count):

@@ -125,6 +125,7 @@ class Runner:
         self._deciding = GroupedWrites(self._decide, CHECKS_TOGETHER)
         self._in_line: set[str] = set()
         self._settling: dict[str, asyncio.Task[None]] = {}
+        self._performing = UnderWay()
         self._closing: asyncio.Task[None] | None = None
         self.waits = RetryWaits()
         self.void_waits = RetryWaits()
@@ -390,7 +391,8 @@ class Runner:
                         return
                     if self._policy.of(live.id) != rules:
                         break  # they changed meanwhile: what was due may not be due any more
-                    await self._perform(live, alike, fresh)
+                    with self._performing:
+                        await self._perform(live, alike, fresh)
         except Exception:  # a write that failed, or a bug: a session is never left as if it ran
             self._settle_later(live.id)
             raise
@@ -575,13 +577,19 @@ class Runner:
         self._sessions.health.end()
         for task in self._settling.values():
             task.cancel()
-        await self.waits.close()
-        await self.void_waits.close()
+        await self._end_all()
+        # What was being written down as begun when the first look was taken begins all the same.
+        await self._deciding.close()
+        await self._performing.over()
+        await self._end_all()
+        await self._executors.close()
+
+    async def _end_all(self) -> None:
         failure = ResponseFailed("interrupted", "The program was stopped.")
         sessions = {*self._answers, *self._running.sessions, *self.checks.sessions}
         await asyncio.gather(*(self._end_tasks(session, failure) for session in sessions))
-        await self._deciding.close()
-        await self._executors.close()
+        await self.waits.close()
+        await self.void_waits.close()
 
     async def _end_tasks(self, session_id: str, failure: ResponseFailed) -> None:
         tasks = [*self._running.end(session_id), *self.checks.end(session_id)]
@@ -707,6 +715,28 @@ class RetryWaits:
     def _forget(self, session_id: str, done: asyncio.Task[None]) -> None:
         if self._tasks.get(session_id) is done:
             del self._tasks[session_id]
+
+
+class UnderWay:
+    """Counts the blocks that were entered and not left."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __enter__(self) -> None:
+        self._count += 1
+        self._none.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
+        if not self._count:
+            self._none.set()
+
+    async def over(self) -> None:
+        """As soon as no block is under way."""
+        await self._none.wait()
 
 
 logger = logging.getLogger("playground")

@@ -215,6 +215,7 @@ class Database:
         self.health = Health()
         self._queue: asyncio.Queue[_Write | None] = asyncio.Queue()
         self._probing: asyncio.Task[None] | None = None
+        self._closed = False
         self._file, self._wal = _identity(path), _wal_of(path)
         self._open = asyncio.Event()
         self._open.set()
@@ -268,9 +269,13 @@ class Database:
         self, statements: Sequence[Statement], *, full: bool = False
     ) -> asyncio.Future[None]:
         """Queue a write; what is returned is done when it is committed, with all that was queued
-        meanwhile."""
+        meanwhile. After `close` nothing is: StoreError."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait(_Write(statements, full, done))
+        if self._closed:
+            problem = f"{self.path} is closed, for the program ends; this was not written."
+            done.set_exception(StoreError(problem))
+        else:
+            self._queue.put_nowait(_Write(statements, full, done))
         return done
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
@@ -296,6 +301,7 @@ class Database:
             raise store_error(error, self.path) from error
 
     async def close(self) -> None:
+        self._closed = True
         for task in (self._probing, self._looking):
             if task is not None:
                 task.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,22 @@ from typing import Any
 import pytest
 
 from app.core.errors import Conflict, PlaygroundError, Refused, StoreError
-from app.core.events import CallEnded, CallProgressed, CallStarted, PartDelta, RunPaused
+from app.core.events import (
+    CallEnded,
+    CallInterrupted,
+    CallProgressed,
+    CallStarted,
+    Event,
+    Logged,
+    PartDelta,
+    RunPaused,
+)
 from app.core.session import Session
 from app.core.tools import Tool
 from app.engine import runner as runner_module
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
+from app.engine.sessions import LiveSession
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 
 pytestmark = pytest.mark.anyio
@@ -197,6 +207,33 @@ async def test_the_end_of_the_program_interrupts_what_runs(tmp_path: Path) -> No
         )
         assert (await rested(engine, session_id)).state == "idle"
     assert effects(tmp_path) == 1
+
+
+async def test_what_begins_as_the_program_ends_is_ended_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its beginning was being saved when all that ran was looked for."""
+    ends: list[asyncio.Task[None]] = []
+    async with running(tmp_path) as engine:
+        append = engine.sessions.append
+
+        async def ending(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
+            if any(isinstance(event, CallStarted) for event in events):
+                ends.append(asyncio.create_task(engine.runner.close()))
+                for _ in range(20):
+                    await asyncio.sleep(0)
+            return await append(live, events, **more)
+
+        monkeypatch.setattr(engine.sessions, "append", ending)
+        session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
+        await engine.runner.prompt(session_id, "Use note")
+        async with asyncio.timeout(20):
+            while not ends:
+                await asyncio.sleep(0.01)
+            await ends[0]
+        assert not engine.runner.working
+        log = await engine.log.events(session_id)
+        assert len(events_of(log, CallStarted)) == len(events_of(log, CallInterrupted)) == 1
 
 
 async def test_a_broken_executor_is_a_result(tmp_path: Path) -> None:

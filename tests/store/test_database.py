@@ -119,6 +119,13 @@ async def test_a_cancelled_caller_does_not_undo_what_it_queued(tmp_path: Path) -
         assert await names(database) == ["a", "b"]
 
 
+async def test_who_comes_after_the_end_is_refused_and_does_not_wait(tmp_path: Path) -> None:
+    async with opened(tmp_path / "a.db") as database:
+        pass
+    with pytest.raises(StoreError, match="closed"):
+        await database.write([Statement(TOOL, [("a", "{}")])])
+
+
 async def test_a_file_locked_by_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
