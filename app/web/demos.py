@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import URL
 
-from app.core.errors import Conflict, NotFound, PlaygroundError
+from app.core.errors import Conflict, NotFound, PlaygroundError, StoreError
 from app.core.events import PartEnded, PartStarted
 from app.core.late import Late, dataclass
 from app.core.serialization import to_data
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from app.tap import agents as tap_agents
 else:
     tap_agents = Late("app.tap.agents")
+
+log = logging.getLogger("playground")
 
 
 @dataclass(frozen=True)
@@ -235,7 +238,10 @@ async def _start_agent(site: Site, title: str, base: str) -> str:
         try:
             await agent.run(EDIT_NOTES)
         finally:
-            await site.taps.revoke(tap.id)
+            try:
+                await site.taps.revoke(tap.id)
+            except StoreError as error:
+                log.warning("A demo's tap stays open; revoke it on the page Agents: %s", error)
 
     task = asyncio.create_task(run())
     site.demos.add(task)

@@ -160,6 +160,7 @@ class Site:
         engine = self.engine
         clock, profile = engine.sessions.clock, engine.profile
         self.taps = Taps(engine.library, engine.keys, profile, clock, new_id)
+        engine.ends.append(self._end_demos)
 
     def store_now(self) -> Store:
         """Whether anything can be saved, and what is kept meanwhile."""
@@ -193,11 +194,15 @@ class Site:
         return batches
 
     def close(self) -> None:
-        """Let the streams end, and the agents of demos."""
+        """Let the streams end."""
         self.closing = True
+        self.engine.sessions.ring_list()
+
+    async def _end_demos(self) -> None:
+        """Each agent revokes its tap, for which the database has to be open."""
         for agent in self.demos:
             agent.cancel()
-        self.engine.sessions.ring_list()
+        await asyncio.gather(*self.demos, return_exceptions=True)
 
     async def view(
         self,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,5 +57,9 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
             for name in ("workspace", "tap"):
                 session = await run_calls(client, started[name])
                 assert [call["name"] for call in session["calls"]][-1] == "edit_file"
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        taps = [json.loads(body) for (body,) in database.execute("SELECT body FROM taps")]
+    assert len(taps) == MOST_AGENTS
+    assert all(tap["revoked_ms"] for tap in taps)  # also of the agents that ended with the server
     written, _ = Folder(tmp_path / "a-files" / started["workspace"]).read("notes.txt", 1000)
     assert written.decode() == NOTES["notes.txt"].replace("draft", "final")
