@@ -12,6 +12,7 @@ from tests.browser.tab import Tab
 POLL_MS = 2_000
 
 
+@pytest.mark.slow
 def test_a_tap_is_made_seen_and_revoked(own_server: Server, new_tab: NewTab) -> None:
     tab = new_tab(own_server, own=True).login()
     tab.page.clock.install()

@@ -159,6 +159,7 @@ def test_a_typed_answer_is_filled_by_a_draft_and_told_at_its_fields(
     assert '"why": "by hand"' in contents(server, session_id)[0][0]["text"]
 
 
+@pytest.mark.slow
 def test_without_a_script_the_answer_is_a_plain_form(server: Server, new_tab: NewTab) -> None:
     tab = new_tab(server, java_script_enabled=False).login()
     session_id = server.session("The weather in Oslo?", tools=["weather_of"])

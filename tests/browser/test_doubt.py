@@ -48,6 +48,7 @@ SEEN_TWICE = """() => {
 """The text goes on while the doubt stands and is marked."""
 
 
+@pytest.mark.slow
 def test_a_doubt_is_told_and_marked_while_the_arguments_stream(
     streaming_server: Server, streaming_tab: Tab, dawdling: Event
 ) -> None:

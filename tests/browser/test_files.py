@@ -59,6 +59,7 @@ def test_a_command_a_task_and_files(server: Server, tab: Tab) -> None:
     expect(tab.find("#main")).to_contain_text("Nothing yet.")
 
 
+@pytest.mark.slow
 def test_the_sandbox_is_lifted_by_a_second_click(server: Server, tab: Tab) -> None:
     tab.open(server.session("Go.", ["run_shell"], tool_choice="run_shell"))
     tab.waits_for(1)

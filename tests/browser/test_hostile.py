@@ -72,6 +72,7 @@ def test_a_payload_is_text_everywhere(server: Server, tab: Tab, name: str) -> No
     assert call["result"]["content"][0]["text"] == "Result: " + payload
 
 
+@pytest.mark.slow
 def test_an_answer_of_html_is_text(server: Server, tab: Tab) -> None:
     session_id = server.session()
     tab.open(session_id)

@@ -74,6 +74,7 @@ def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None
     expect(tab.find("#rule-add > summary")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_refused_rule_says_so_in_sight_and_an_edit_begins_at_its_first_field(
     server: Server, tab: Tab
 ) -> None:
@@ -158,6 +159,7 @@ def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> 
     expect(kept.locator("textarea")).to_have_value("my long work")
 
 
+@pytest.mark.slow
 def test_jump_to_latest_covers_no_button_of_an_open_form(
     own_server: Server, new_tab: NewTab
 ) -> None:

@@ -67,6 +67,7 @@ def test_keys_move_from_call_to_call_and_decide_only_the_focused_one_that_was_re
     waiting.waits_for(1)
 
 
+@pytest.mark.slow
 def test_shift_a_runs_only_what_was_read(server: Server, new_tab: NewTab) -> None:
     tab = new_tab(server, viewport={"width": 1000, "height": 600}).login()
     session_id = server.session("[[fault:parallel-3]] What is the weather in Paris?")

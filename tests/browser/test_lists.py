@@ -163,6 +163,7 @@ def settings_of(server: Server, session_id: str) -> Any:
     return [json.loads(line) for line in lines if "settings_changed" in line][-1]["settings"]
 
 
+@pytest.mark.slow
 def test_the_menu_of_exports_stays_on_a_narrow_page(full: Server, new_tab: NewTab) -> None:
     tab = new_tab(full).login()
     tab.page.set_viewport_size({"width": 390, "height": 844})

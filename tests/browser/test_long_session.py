@@ -95,6 +95,7 @@ def test_the_filter_is_over_all_rows(tab: Tab, long: str) -> None:
     expect(tab.find(".wirerow:visible")).to_have_count(2)
 
 
+@pytest.mark.slow
 def test_what_comes_while_the_page_is_read_stands_in_its_place(
     server: Server, tab: Tab, long: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.tab import Tab
@@ -28,6 +29,7 @@ def test_a_provider_is_tested_listed_and_used(tab: Tab) -> None:
     assert '"name": "simulator-openai"' in lines
 
 
+@pytest.mark.slow
 def test_the_list_is_searched_and_a_profile_of_one_s_own_added(tab: Tab) -> None:
     tab.goto("/providers")
     tab.find("#search").fill("mistral")

@@ -75,6 +75,7 @@ def test_the_request_follows_the_draft_the_settings_and_the_wire(server: Server,
     assert sent["body"] == shown
 
 
+@pytest.mark.slow
 def test_images_are_pasted_removed_and_sent(server: Server, tab: Tab) -> None:
     tab.open(server.session())
     tab.page.evaluate(PASTE, base64.b64encode(DOT).decode())

@@ -68,6 +68,7 @@ TOPS = """(selector) => [...document.querySelectorAll(selector)].map(
   (button) => Math.round(button.getBoundingClientRect().top))"""
 
 
+@pytest.mark.slow
 def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) -> None:
     first = DEMOS[0]
     session_id = server.session(first.prompt, first.tools, title=first.title + ", to be read whole")

@@ -50,6 +50,7 @@ def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab)
     assert "Half typed." in changes[-1]
 
 
+@pytest.mark.slow
 def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     server: Server, tab: Tab
 ) -> None:

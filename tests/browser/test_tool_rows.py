@@ -20,6 +20,7 @@ def names(tab: Tab) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_change_of_type_is_undone_with_all_that_was_in_it(server: Server, tab: Tab) -> None:
     saved(server, "retype", parameters={"type": "object", "properties": {"o": INNER}})
     tab.goto("/tools/retype?face=form")

@@ -279,6 +279,7 @@ def test_what_is_typed_while_the_server_thinks_stays(
     tab.forgive("beforeunload")
 
 
+@pytest.mark.slow
 def test_rows_that_move_keep_what_was_typed_in_them(server: Server, tab: Tab) -> None:
     two = {"a": {"type": "string"}, "b": {"type": "string"}}
     saved(server, "moving", parameters={"type": "object", "properties": two})

@@ -150,6 +150,7 @@ def test_a_click_right_after_a_refusal_is_sent(tab: Tab) -> None:
         expect(tab.find("#try-verdict")).to_contain_text("or run it anyway")
 
 
+@pytest.mark.slow
 def test_a_call_of_a_person_s_tool_is_answered_by_its_form(tab: Tab, server: Server) -> None:
     session_id = server.session("ask", tools=["ask_me"], tool_choice="required")
     tab.open(session_id)

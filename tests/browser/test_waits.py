@@ -12,6 +12,7 @@ from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 
+@pytest.mark.slow
 def test_a_retry_is_counted_down_made_at_once_and_cancelled(server: Server, tab: Tab) -> None:
     tab.open(server.session("[[fault:http-429-retry-30]] hello"))
     expect(tab.find(".retrying")).to_contain_text("(1 of 2): 429")

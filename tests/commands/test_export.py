@@ -22,6 +22,7 @@ def lines(text: str) -> list[Any]:
     return [{**first, "session": {**first["session"], "id": ""}}, *rest]
 
 
+@pytest.mark.slow
 def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / ".env").write_text(f"HOUSE_MOTTO={MOTTO}\n")
     (tmp_path / ".env").chmod(0o600)

@@ -44,6 +44,7 @@ def put(folder: Path, name: str, value: Any, indent: int | None = 2) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_lines_and_exit_codes_of_the_real_program(tmp_path: Path) -> None:
     put(tmp_path, "sound.json", SOUND)
     put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})

@@ -204,6 +204,7 @@ def test_tools_of_a_file(tmp_path: Path, typed: Typed) -> None:
         assert of(events, "call_ended")[0]["result"]["content"][0]["text"] == "hello"
 
 
+@pytest.mark.slow
 def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed) -> None:
     here = told(typed, tmp_path, "--tools", "examples", "--allow", "all")
     with served(tmp_path / "run.db", PLAYGROUND_PACE="0"):

@@ -126,6 +126,7 @@ def test_with_nothing_to_do_it_ends(tmp_path: Path) -> None:
     assert (tmp_path / "server.log").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_second_server_refuses_and_names_the_first(tmp_path: Path, typed: Typed) -> None:
     with served(tmp_path / "a.db") as one:
         done = ran("serve", "--port", "0", "--db", "a.db", cwd=tmp_path)

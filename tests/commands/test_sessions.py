@@ -131,6 +131,7 @@ def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path, typed: Typ
     assert json.loads(out).keys() == {"error", "code"}
 
 
+@pytest.mark.slow
 def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path, typed: Typed) -> None:
     """SQLite needs to write beside a file, also to read it."""
     with TemporaryDirectory() as folder:

@@ -62,6 +62,7 @@ def test_a_scenario_may_be_one_of_the_simulators_own(
     assert isinstance(load_scenario("coding-agent"), Scenario)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_documentation_plays_as_it_says(
     tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

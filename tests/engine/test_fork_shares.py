@@ -140,6 +140,7 @@ async def check_each_event(engine: Engine, parent: Session, sent: Sequence[str])
     assert asks > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", rest_slow(PROTOCOLS))
 async def test_whatever_the_place_the_bytes_go_on_and_the_parent_stays(
     tmp_path: Path, profile: str

@@ -39,6 +39,7 @@ def marks(shown: ShownServer) -> dict[str, str]:
     return {one.name: one.mark for one in shown.offered}
 
 
+@pytest.mark.slow
 async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
     server = by_stdio("turncoat")
     async with running(tmp_path) as engine:

@@ -47,6 +47,7 @@ from app.store.database import Database, Statement
 from app.store.log import Log
 from app.store.writes import Chunk, Closed
 from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +125,7 @@ async def test_a_kill_after_any_event_leaves_the_same_session(tmp_path: Path) ->
                     assert [t.text for t in again.turns] == [t.text for t in now.turns]
 
 
-@pytest.mark.parametrize("cut", range(len(life()) + 1))
+@pytest.mark.parametrize("cut", rest_slow(range(len(life()) + 1), 4))
 async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None:
     """Whatever was under way is over after a restart, and nothing goes on by itself."""
     async with hub_on(tmp_path / "a.db") as (_, sessions):

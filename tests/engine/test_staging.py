@@ -17,6 +17,7 @@ from app.core.tools import Tool
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from tests.engine.running import KEY, asked, begun, events_of, rested, running, until
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ async def ended(engine: Engine, session_id: str) -> Call:
 QUICK = [one for one in FAULTS if one.name not in ("slow", "stale")]
 
 
-@pytest.mark.parametrize("one", QUICK, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", rest_slow(QUICK, 3), ids=lambda one: one.name)
 async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault) -> None:
     async with running(tmp_path) as engine:
         session_id = await staging(engine, weather(tmp_path), one.name, decision=one.decision)

@@ -281,6 +281,7 @@ async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path) -> None
         assert body.count("stopped with the run. It has no result") == 1
 
 
+@pytest.mark.slow
 async def test_there_is_an_end_to_the_background(tmp_path: Path) -> None:
     """Of the places for calls half stay free for those that are waited for."""
     async with running(tmp_path) as engine:

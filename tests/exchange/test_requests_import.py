@@ -14,7 +14,7 @@ from app.core.tools import ToolChoice
 from app.exchange.requests_import import ImportedRequest, read_requests, session_from_request
 from app.protocols.registry import CODECS
 from tests.exchange.hostile import HOSTILE
-from tests.tables import each_row
+from tests.tables import each_row, rest_slow
 
 TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -206,7 +206,7 @@ def test_odd_blocks_are_taken_along() -> None:
     assert sent["messages"][2]["content"][0]["content"].startswith("The tool failed")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", rest_slow(HOSTILE, 6))
 def test_hostile_texts_end_in_a_sentence(name: str) -> None:
     brought = read_requests(HOSTILE[name][0])
     assert brought.problem

@@ -47,6 +47,7 @@ def same(body: Any) -> Any:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", rest_slow([True, False]))
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
 def test_each_file_runs_and_asks_the_same(

@@ -360,6 +360,7 @@ async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused(standi
     assert exact.text == "123456789012345678901234567891"
 
 
+@pytest.mark.slow
 async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -> None:
     file = tmp_path / "child"
     async with world(by_stdio("fine")) as one:

@@ -289,6 +289,7 @@ async def test_output_is_capped(folder: Path, function: str, arguments: str) -> 
     assert alive(folder) == []
 
 
+@pytest.mark.slow
 async def test_forks_are_limited(folder: Path) -> None:
     result = await run(invocation(folder, "fork_until_refused"))
     assert 0 < int(result.text) < 5_000

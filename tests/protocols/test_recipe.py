@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.served import ROOT, START_S, environment
 
 LAST_LINE = '    "ollama",\n]\n'
@@ -68,6 +70,7 @@ def copy_with(folder: Path, name: str, into: Path) -> None:
     table.write_text(text.replace(LAST_LINE, f'    "ollama",\n    "{name}",\n]\n'))
 
 
+@pytest.mark.slow
 def test_a_protocol_is_one_folder_and_one_line(tmp_path: Path) -> None:
     copy_with(Path(__file__).parent / "say", "say", tmp_path)
     done = subprocess.run(

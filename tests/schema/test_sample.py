@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -205,6 +206,7 @@ class Counting(_Sampler):
         return super().merged(schema, depth)
 
 
+@pytest.mark.slow
 @given(st.recursive(st.just(AGAIN), fanning, max_leaves=12))
 @settings(deadline=None, derandomize=True)
 @example({"allOf": [AGAIN] * 100})

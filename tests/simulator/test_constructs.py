@@ -179,6 +179,7 @@ LOOSE = {**closed(**{f"p{n}": S for n in range(5)}), "required": []}
 UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
 
 
+@pytest.mark.slow
 @each_row(
     ("tools", "refused"),
     [

@@ -7,6 +7,8 @@ nobody answered, a dropped turn, and a turn that was cut by length.
 
 from __future__ import annotations
 
+import pytest
+
 from app.core.messages import Message, MessagePart
 from app.core.tools import Content, ToolResult, text_result
 from app.protocols.registry import CODECS
@@ -48,6 +50,7 @@ def calls_of(messages: tuple[Message, ...]) -> list[MessagePart]:
     return [part for message in messages for part in message.parts if part.kind == "call"]
 
 
+@pytest.mark.slow
 @each_row(("one", "other"), PAIRS)
 def test_a_history_moves_and_goes_on(one: str, other: str) -> None:
     talk = behind(one)

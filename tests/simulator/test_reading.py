@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from app.core.faults import FAULTS, scene, staged
 from app.core.messages import MessagePart
 from app.core.tools import Content, Tool, ToolResult, text_result
@@ -52,6 +54,7 @@ def spoken(talk: Talk) -> ModelReply:
     return answer
 
 
+@pytest.mark.slow
 @each_row("protocol", list(CODECS))
 @each_row("one", FAULTS, ids=lambda one: one.name)
 def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, one: Any) -> None:

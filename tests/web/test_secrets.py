@@ -58,6 +58,7 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
         assert CANARY.encode() not in file.read_bytes(), file.name
 
 
+@pytest.mark.slow
 async def test_a_key_that_comes_in_pieces_is_seen_by_nobody(tmp_path: Path) -> None:
     """Not even while it comes: the page, the events, the bytes and the stream are looked at."""
     kinds = ("content", "reasoning", "refusal", "arguments")

@@ -95,6 +95,7 @@ def processes(mark: str) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_a_user_without_rights_has_a_sandbox(folder: Path) -> None:
     outside = folder.with_name(folder.name + ".outside")
     outside.write_text("not for the command")

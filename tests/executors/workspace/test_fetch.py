@@ -13,6 +13,7 @@ import pytest
 from app.executors.workspace import fetch, files
 from app.executors.workspace.fetch import KEPT_S, Pages
 from tests.executors.workspace.working import Working
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +82,7 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("path", TOLD)
+@pytest.mark.parametrize("path", rest_slow(TOLD, 2))
 async def test_pages_as_text(tmp_path: Path, path: str) -> None:
     async with site() as (_, url):
         text = await Working(tmp_path).text("fetch_url", url=url + path)

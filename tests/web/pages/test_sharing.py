@@ -173,6 +173,7 @@ async def test_a_new_session_is_not_like_a_foreign_one(script: httpx.AsyncClient
     assert "EVIL" not in (await script.get(f"{child}/events")).text
 
 
+@pytest.mark.slow
 async def test_the_page_of_an_agents_request_says_who_spoke_and_what_stays_behind(
     script: httpx.AsyncClient,
 ) -> None:

@@ -130,6 +130,7 @@ async def test_a_tool_that_is_switched_off_asks_first(
     assert "switch it on" in answer.json()["error"]
 
 
+@pytest.mark.slow
 async def test_a_page_that_is_looked_at_starts_no_server(
     script: httpx.AsyncClient, page: httpx.AsyncClient, tmp_path: Path
 ) -> None:
