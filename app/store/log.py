@@ -81,7 +81,7 @@ GAP = 64
 """Slices that are read without need rather than by a query more."""
 
 
-GROUP_S = 0.04
+GROUP_S = 0.03
 """How long deltas wait at most, in seconds, until those of all sessions are written together."""
 
 RETRY_S = 1.0
@@ -116,6 +116,7 @@ class Log:
         self._memory = SliceMemory()
         self._waiting: dict[str, _Waiting] = {}
         self._writing: dict[str, asyncio.Future[None]] = {}
+        self._overdue: set[str] = set()  # written as soon as what is being written is
         self._timer: asyncio.TimerHandle | None = None
         self.lost: Callable[[str, StoreError], None] = lambda session, error: None
         """Called with a session of which batches that waited cannot be written, now or later."""
@@ -222,7 +223,10 @@ class Log:
 
     def _submitted(self, session: str, waiting: _Waiting, writing: asyncio.Future[None]) -> None:
         del self._writing[session]
-        error = writing.exception()
+        error, overdue = writing.exception(), session in self._overdue
+        self._overdue.discard(session)
+        if error is None and overdue and session in self._waiting:
+            self._submit(session)
         if error is None or not (waiting.events or waiting.chunks):
             return
         if isinstance(error, StoreUnwritable):
@@ -242,7 +246,7 @@ class Log:
         self._timer = None
         for session in list(self._waiting):
             if session in self._writing:
-                self._set_timer(GROUP_S)
+                self._overdue.add(session)
             else:
                 self._submit(session)
 

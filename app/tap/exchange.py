@@ -152,7 +152,7 @@ class AgentExchange:
         return [pair for pair in headers if pair[0].lower() not in own]
 
     async def pass_on(self, data: bytes) -> bytes:
-        """What is passed on is in the log, deltas but for the last 40 ms. Of an answer that is no
+        """What is passed on is in the log, deltas but for the last 30 ms. Of an answer that is no
         stream the newest bytes are kept until it is known that they are the last: a call in it is
         in the log before the agent has it, too."""
         if self._followed is None:

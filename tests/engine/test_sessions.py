@@ -46,6 +46,7 @@ from app.engine.sessions import SessionStore
 from app.store.database import Database, Statement
 from app.store.log import Log
 from app.store.writes import Chunk, Closed
+from tests.bounded import until
 from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
 from tests.tables import rest_slow
 
@@ -416,6 +417,34 @@ async def test_deltas_of_all_sessions_are_written_together(
         while sum(transactions) < len(session_ids):
             await asyncio.sleep(0)
         assert transactions == [5]
+
+
+async def test_deltas_that_came_during_a_slow_write_are_written_right_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.log.GROUP_S", 0.0)
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        commit, slow, writes = database._commit, asyncio.Event(), 0
+
+        async def late(queued: Sequence[Any]) -> None:
+            nonlocal writes
+            writes += 1
+            await slow.wait()
+            await commit(queued)
+
+        monkeypatch.setattr(database, "_commit", late)
+        for _ in range(2):
+            await fill(sessions, session_id, DELTAS)
+            for _ in range(20):
+                await asyncio.sleep(0)
+        assert writes == 1
+        monkeypatch.setattr("app.store.log.GROUP_S", 3600.0)
+        slow.set()
+        await until(lambda: writes == 2)
+        await sessions.log.flush(session_id)
+        log = await sessions.log.events(session_id)
+        assert [logged.event for logged in log[-2 * len(DELTAS) :]] == [*DELTAS, *DELTAS]
 
 
 async def test_deltas_that_cannot_be_saved_yet_are_kept(
