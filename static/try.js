@@ -74,7 +74,10 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.id === "try-form") {
     event.preventDefault();
-    put(event.submitter?.value ?? "run").finally(() => delete form.dataset.ui);
+    const what = event.submitter?.value ?? "run";
+    if (what === "past") form.dataset.changed = "yes";
+    if (what === "sample") delete form.dataset.changed;
+    put(what).finally(() => delete form.dataset.ui);
   } else if (form.closest("#try-result")) {
     event.preventDefault();
     ask(form.getAttribute("action"), { method: "POST" }).finally(() => delete form.dataset.ui);
@@ -91,16 +94,23 @@ document.addEventListener("keydown", (event) => {
   $("try-acts")?.querySelector("button.primary:not([disabled])")?.click();
 });
 
+// Another tool in the editor: a sample that was not changed is made anew from its schema.
+function laterTool() {
+  if ($("try")) later($("try-form").dataset.changed ? "look" : "sample", TOOL_MS);
+}
+
 function changed(event) {
   const target = event.target;
   if (!target.name || !$("try")) return;
   if (target.closest("#try-form")) {
-    if (!["try_past", "try_lift", "try_error"].includes(target.name)) later("check", CHECK_MS);
-  } else if (target.form?.id === "tool") later("look", TOOL_MS);
+    if (["try_past", "try_lift", "try_error"].includes(target.name)) return;
+    $("try-form").dataset.changed = "yes";
+    later("check", CHECK_MS);
+  } else if (target.form?.id === "tool") laterTool();
 }
 
 document.addEventListener("input", changed);
 document.addEventListener("change", changed);
 // The editor may have been changed by a button: a face, a fix, a row.
-document.addEventListener("playground:tool", () => $("try") && later("look", TOOL_MS));
+document.addEventListener("playground:tool", laterTool);
 follow();

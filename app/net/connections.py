@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -184,13 +184,22 @@ def start_listening() -> Arrived:
 
 
 def listen(connection: Any) -> None:
-    """Note whatever `connection` of httpcore brings."""
+    """Note whatever `connection` of httpcore brings. Without a time limit, and none of our reads
+    has one, a read is of the stream beneath: the two context managers that httpcore puts around
+    each take as long as all else that a short piece needs."""
     read = connection.read
+    receive = getattr(getattr(connection, "_stream", None), "receive", None)
 
-    async def read_and_note(*args: Any, **named: Any) -> bytes:
-        data: bytes = await read(*args, **named)
-        if data:
-            _ARRIVED.get(Arrived()).anything = True
+    async def read_and_note(max_bytes: int, timeout: float | None = None) -> bytes:
+        data = b""
+        if timeout is None and receive is not None:
+            # The end and an error come again below, and httpcore words them.
+            with suppress(Exception):
+                data = await receive(max_bytes)
+        if not data:
+            data = await read(max_bytes, timeout)
+        if data and (arrived := _ARRIVED.get(None)) is not None:
+            arrived.anything = True
         return data
 
     connection.read = read_and_note

@@ -15,6 +15,8 @@ from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import APP_MODULES, Tab
 
+FACE = ".face .cm-content"
+
 TEMPLATES = Path(__file__).parents[2] / "templates"
 EVENT: dict[str, Any] = {
     "name": "add_event",
@@ -47,6 +49,11 @@ ASK = {
 }
 PLAIN = {**EVENT, "name": "plain_event", "config": {"result": "saved"}}
 SLOW = {"name": "slow_mock", "config": {"result": "late", "delay_s": 600}}
+
+
+DAYS = '{"type": "object", "properties": {"days": {"type": "integer", "minimum": LEAST}},' + (
+    ' "required": ["days"]}'
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -87,6 +94,18 @@ def test_what_stands_in_the_editor_is_what_is_tried(tab: Tab) -> None:
     tab.find("#try-acts button.primary").click()
     expect(tab.find(".tryresult")).to_contain_text("not saved: kept")
     assert tab.server.get("/tools/plain_event")["config"] == PLAIN["config"]
+
+
+def test_a_sample_follows_the_schema_until_it_is_changed(tab: Tab) -> None:
+    tab.goto("/tools/add_event?face=json")
+    schema, days = tab.find(FACE), tab.find("[name='integer:/days']")
+    for least in (5, 6):
+        schema.fill(DAYS.replace("LEAST", str(least)))
+        expect(days).to_have_value(str(least))
+    days.fill("8")
+    schema.fill(DAYS.replace("LEAST", "9"))
+    expect(tab.find("#try-verdict .pill")).to_have_text("1 problem")
+    expect(days).to_have_value("8")
 
 
 @pytest.mark.slow

@@ -220,6 +220,15 @@ def test_the_user_s_own_files_stay(tmp_path: Path, typed: Typed, stub: Stub) -> 
     assert (own / "tmp" / "chat").read_text() == "said", "its sessions are kept where it keeps them"
 
 
+@pytest.fixture
+def heeds_hangups() -> Iterator[None]:
+    """Also where the tests run under nohup, whose children ignore them."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heeds_hangups")
 @each_row(
     "does, code",
     [

@@ -15,7 +15,7 @@ class Stream:
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = list(pieces)
 
-    async def read(self, most: int) -> bytes:
+    async def read(self, most: int, timeout: float | None = None) -> bytes:
         return self.pieces.pop(0)[:most]
 
 
