@@ -209,9 +209,12 @@ function following(scroll, { isHeld = () => false, told = () => {} } = {}) {
   let ours; // where we put it last
   const end = {
     pinned: true,
+    // How much of it there was no room for.
     shift(by) {
+      const before = scroll.scrollTop;
       scroll.scrollTop += by;
       top = ours = scroll.scrollTop;
+      return by - (top - before);
     },
     follow() {
       if (end.pinned && !isHeld()) scroll.scrollTop = scroll.scrollHeight;
@@ -272,16 +275,34 @@ function take(kept = new Map()) {
   const before = held.length;
   held = under().map((element) => [element, kept.get(element) ?? element.getBoundingClientRect().top]);
   heldAt = $("scroll").scrollTop;
-  if (before && !held.length) flow.follow();
+  if (before && !held.length) {
+    settle();
+    flow.follow();
+  }
 }
+
+// Where the flow cannot be scrolled so far, all of it is moved instead, until nothing is held or
+// somebody scrolls.
+let lifted = 0;
+
+function lift(by) {
+  lifted += by;
+  $("scroll").firstElementChild.style.translate = lifted ? `0 ${-lifted}px` : "";
+}
+
+const settle = () => lift(-lifted);
 
 const isScrolled = () => Math.abs($("scroll").scrollTop - heldAt) >= 1; // by somebody else
 
 function hold() {
   const [element, top] = held.find(([one]) => one.isConnected && one.getClientRects().length) ?? [];
+  if (isScrolled()) settle();
   if (!element || isScrolled()) return take();
   const moved = element.getBoundingClientRect().top - top;
-  if (Math.abs(moved) >= 1) flow.shift(moved);
+  if (Math.abs(moved) >= 1) {
+    const missing = flow.shift(moved);
+    if (Math.abs(missing) >= 1) lift(missing);
+  }
   take(new Map([[element, top]]));
 }
 
@@ -295,9 +316,9 @@ document.addEventListener("keydown", (event) => pointer && !["Alt", "Control", "
 for (const name of ["pointermove", "pointerdown"]) document.addEventListener(name, point, { passive: true });
 document.documentElement.addEventListener("pointerleave", () => point(null));
 // A finger is nowhere once it is lifted, after the click.
-const lifted = (event) => event.pointerType !== "mouse" && setTimeout(point, 0, null);
-for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, lifted);
-$("scroll")?.addEventListener("scroll", () => isScrolled() && take(), { passive: true });
+const liftFinger = (event) => event.pointerType !== "mouse" && setTimeout(point, 0, null);
+for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, liftFinger);
+$("scroll")?.addEventListener("scroll", () => isScrolled() && (settle(), take()), { passive: true });
 document.addEventListener("htmx:after:swap", () => held.length && hold());
 
 // A form that is open keeps its last button in sight: when its content comes, and when what stands

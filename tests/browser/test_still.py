@@ -90,6 +90,25 @@ def test_a_button_stays_under_the_mouse(
         assert status == ("done" if call in decided else "waiting"), call
 
 
+def test_a_button_stays_where_nothing_can_be_scrolled(server: Server, new_tab: NewTab) -> None:
+    """What is above it gets shorter, and then longer than it was; the window is taller than all."""
+    tab = new_tab(server, viewport={"width": 1440, "height": 4000}).login()
+    session_id = server.session(f"Look up. [[fault:parallel-{CALLS}]]", tools=[LONG], max_repeats=0)
+    tab.open(session_id).waits_for(CALLS)
+    button = tab.card(1).locator("[data-key=a]")
+    tab.card(0).evaluate("(card) => { card.style.paddingBottom = '90px'; }")
+    over(tab, tab.card(1))
+    before = button.bounding_box()
+    tab.card(0).evaluate("(card) => { card.style.paddingBottom = ''; }")
+    run_elsewhere(server, tab, session_id, 3)  # below it, so this changes nothing but what is drawn
+    assert button.bounding_box() == before
+    run_elsewhere(server, tab, session_id, 0)
+    assert button.bounding_box() == before
+    tab.find("#prompt").hover()
+    moved = "(column) => getComputedStyle(column).translate"
+    assert tab.find("#scroll .column").evaluate(moved) == "none"
+
+
 @pytest.mark.slow
 def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_tab: NewTab) -> None:
     tab, session_id = waiting(server, new_tab, 1440)
