@@ -1,10 +1,22 @@
-// Files dropped on the page are put into its form; a box with data-all ticks every one it names
+// Files dropped on the page are put into its form, and those that were chosen are named; a box with data-all ticks every one it names
 // that is in sight; what is chosen is counted. Without it all works too.
 
 const door = document.querySelector("[data-door]");
 if (door) {
   const files = door.querySelector("input[type=file]:not([webkitdirectory])");
   door.querySelector("[data-drop-hint]").hidden = false;
+  for (const drop of door.querySelectorAll(".drop")) {
+    const input = drop.querySelector("input");
+    const picked = drop.querySelector("[data-picked]");
+    const say = () => {
+      const [first, ...rest] = input.files;
+      picked.textContent = first ? first.name + (rest.length ? ` and ${rest.length} more` : "") : "";
+    };
+    picked.parentElement.hidden = false;
+    input.className = "unseen";
+    input.addEventListener("change", say);
+    addEventListener("pageshow", say);
+  }
   addEventListener("dragover", (event) => {
     if (![...event.dataTransfer.types].includes("Files")) return;
     event.preventDefault();

@@ -77,7 +77,7 @@ EXAMPLES: tuple[Tool, ...] = (
         name="slow_report",
         description=(
             "Write a short report on a topic. This takes several seconds; progress is shown "
-            "meanwhile. Call it only when the person asks for a report."
+            "meanwhile. Call it only when the user asks for a report."
         ),
         parameters=_object(
             ("topic",),

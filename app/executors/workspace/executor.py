@@ -472,7 +472,7 @@ WORKSPACE: tuple[Tool, ...] = (
                 "maximum": 600,
             },
             "background": _flag("Run on in the background. False if left out."),
-            "description": _text("What it is for, in a few words, for the person who decides."),
+            "description": _text("What it is for, in a few words, for the user who decides."),
         },
         "command",
         timeout_s=620.0,
