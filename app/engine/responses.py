@@ -260,7 +260,8 @@ class ProviderClient:
                     answering.put(Received(clock(), data))
                     await self._wait_for_writer(answering)
         except NetworkError as trouble:
-            last.trouble = trouble
+            # Its frames hold all that was read, in a circle with `last`.
+            last.trouble = trouble.with_traceback(None)
         except asyncio.CancelledError:
             last.trouble = NetworkError("interrupted", "The connection was given up.")
         finally:

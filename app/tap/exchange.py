@@ -277,7 +277,7 @@ class AgentExchange:
                     held.add(plain)
                     await self._log(Received(self._clock(), plain))
         except NetworkError as error:
-            trouble = error
+            trouble = error.with_traceback(None)  # as in ProviderClient._read
         except ValueError:
             trouble = NetworkError("interrupted", _UNPACKABLE, began=True)
         except asyncio.CancelledError:

@@ -360,7 +360,7 @@ class _Passage:
                 if data and self.started:
                     await self.send({"type": "http.response.body", "body": data, "more_body": True})
         except NetworkError as cut:
-            trouble = cut
+            trouble = cut.with_traceback(None)
         if trouble is None:
             self.over = True
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from app.core.events import PartEnded
 from app.core.settings import Profile
 from app.engine.decisions import DecisionRequest
+from app.engine.responses import ResponseRecorder
 from app.engine.verify import Difference, verify
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running, until
 from tests.net.test_client import HEAD, serving
@@ -53,6 +55,22 @@ async def test_no_rule_runs_it_and_a_person_can(tmp_path: Path, sent: bytes, why
         found: list[Difference] = []
         await verify(engine.database, found.append)
     assert found == []
+
+
+async def test_nothing_of_a_broken_answer_stays_until_the_garbage_is_collected(
+    tmp_path: Path,
+) -> None:
+    """All that was read of it, up to 64 MiB."""
+    async with running(tmp_path) as engine, serving(answer(SUM, whole=False)) as it:
+        profile = Profile("raw", "gemini", it.url, "", "m")
+        gc.collect()
+        gc.disable()
+        try:
+            await asked(engine, "17 * 23?", "calculator", profile=profile)
+            left = [one for one in gc.get_objects() if isinstance(one, ResponseRecorder)]
+            assert not left
+        finally:
+            gc.enable()
 
 
 async def test_a_sound_answer_runs_by_the_rule(tmp_path: Path) -> None:
