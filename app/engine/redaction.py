@@ -206,7 +206,7 @@ honest ones have a few."""
 class ShownText:
     """A text that grows: of it `mask` knows what is secret, from place `base` of the mask on, for
     several may be read as one. `last` ends as it does, as it came; `head` and `tail` are the first
-    characters and the last texts that were shown, in stars where they were, and `shown` all that
+    characters and the ends of the last texts that were shown, in stars where they were, and `shown` all that
     was, text by text, of what is cited and of tokens."""
 
     mask: PartRedactor
@@ -228,7 +228,7 @@ class ShownText:
         if len(self.head) < SHORTEST - 1:
             self.head = (self.head + text)[: SHORTEST - 1]
         if text:
-            self.tail.append(text)
+            self.tail.append(text[1 - SHORTEST :])
 
     def masked(self, text: str) -> str:
         """The whole text, which is `text`, with stars. Of a secret that it has a few characters
