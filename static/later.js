@@ -16,7 +16,7 @@ const laterIn = (root) => [...document.querySelectorAll(`${root} ${LATER}`)];
 // What a block stands in, as far as it may be missing.
 function around(id) {
   const [name, number] = id.split("-");
-  return name.startsWith("wire") ? [`wire-${number}`, "wire"] : [`turn-${number}`];
+  return name.startsWith("wire") ? [`wirerows-${number}`, `wire-${number}`, "wire"] : [`turn-${number}`];
 }
 
 // The element of a block, or the one in whose place it comes.
@@ -68,8 +68,9 @@ async function load(elements) {
 
 // The element of a block once it is there; null where the page has none.
 export async function reach(id) {
-  const place = placeOf(id);
-  if (isLater(place)) await load([place]);
+  let place;
+  // What a block stands in may come without it.
+  for (let next = placeOf(id); isLater(next) && next !== place; next = placeOf(id)) await load([(place = next)]);
   return $(id);
 }
 
@@ -86,16 +87,16 @@ export async function loadBetween(first, last, nearFirst) {
 
 // Nearly in sight -----------------------------------------------------------------------------
 
-const AHEAD = "800px 0px";
+// Lines are many and small, turns are tall.
 
 function nearing(entries) {
   load(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target));
 }
 
 const watched = [
-  ["#flow", $("scroll")],
-  ["#panel-wire", $("panel-wire")],
-].map(([selector, root]) => [selector, root && new IntersectionObserver(nearing, { root, rootMargin: AHEAD })]);
+  ["#flow", $("scroll"), "800px 0px"],
+  ["#panel-wire", $("panel-wire"), "200px 0px"],
+].map(([selector, root, rootMargin]) => [selector, root && new IntersectionObserver(nearing, { root, rootMargin })]);
 
 function watch(again = false) {
   for (const [selector, observer] of watched) {
@@ -152,9 +153,15 @@ document.addEventListener(
   true,
 );
 
+async function loadRows() {
+  const sections = laterIn("#panel-wire");
+  await load(sections);
+  await load(laterIn("#panel-wire").filter((one) => !sections.includes(one)));
+}
+
 // The rows of the wire are filtered where they stand.
 for (const asked of ["focusin", "change"]) {
   document.addEventListener(asked, (event) => {
-    if (event.target.matches?.("#wirefilter, [name=wirekind]")) load(laterIn("#panel-wire"));
+    if (event.target.matches?.("#wirefilter, [name=wirekind]")) loadRows();
   });
 }

@@ -88,6 +88,7 @@ def drawn(view: View, block_id: str) -> Drawn:
                 return f"{template}.html", {
                     "section": section,
                     "turn": view.session.turns[number - 1],
+                    "first": first_section(view),
                 }
             case "wirerow", [number, place]:
                 section = _nth(view.wire.sections, number - 1)

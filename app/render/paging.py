@@ -320,7 +320,7 @@ TURNS = 30
 """Turns of the flow, with their prompts, that a page has at first."""
 
 SECTIONS = 2
-"""Sections of the wire that a page has at first."""
+"""Sections of the wire that a page has at first; of each other the rows come when it is opened."""
 
 
 def first_seq(view: View) -> int:

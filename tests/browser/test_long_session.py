@@ -88,6 +88,16 @@ def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
 
 
 @pytest.mark.slow
+def test_the_rows_of_an_older_request_come_when_it_is_opened(tab: Tab, long: str) -> None:
+    tab.goto(f"/sessions/{long}?tab=wire")
+    expect(tab.find("#wirehead-3")).to_be_attached()
+    expect(tab.find("#wirerows-3")).to_be_empty()
+    tab.find("#wirefold-3 > summary").click()
+    expect(tab.find("#wirerows-3 .wirerow").last).to_contain_text("message_stop")
+    expect(tab.find("#wirerows-4")).to_be_empty()
+
+
+@pytest.mark.slow
 def test_the_filter_is_over_all_rows(tab: Tab, long: str) -> None:
     tab.open(long)
     tab.find("#wiretools > summary").click()
