@@ -206,8 +206,8 @@ honest ones have a few."""
 class ShownText:
     """A text that grows: of it `mask` knows what is secret, from place `base` of the mask on, for
     several may be read as one. `last` ends as it does, as it came; `head` and `tail` are the first
-    characters and the ends of the last texts that were shown, in stars where they were, and `shown` all that
-    was, text by text, of what is cited and of tokens."""
+    characters and the ends of the last texts that were shown, in stars where they were, and `shown`
+    all that was, text by text, of what is cited and of tokens."""
 
     mask: PartRedactor
     base: int = 0
