@@ -1,8 +1,8 @@
-"""Decides calls: the check of each before it is decided, and a user's decision on it.
+"""Decides calls: the check of each call before its decision, and the user's decision.
 
-A call is checked by its executor, against its schema and by the rules before anybody decides, and
-once more before it begins where it was held. A decision is compared with the table "when a call may
-run" and with the digest of the card it was made on.
+The executor, the schema and the rules check a call before it is decided. A call that was held is
+checked again before it begins. A decision is compared with the table "When a call may run" and with
+the digest of the card it was made on.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from app.schema.validate import check_call
 
 @dataclass(frozen=True)
 class DecisionRequest:
-    """What a user (or a script in a user's name) wants. `arguments` is JSON text or None.
+    """A decision by a user, or by a script on a user's behalf. `arguments` is JSON text or None.
 
-    `seen` is how many characters of the model's arguments the page showed; a script has read all.
-    `lift` lifts the sandbox of a workspace tool for this call. `images` are part of an answer.
-    `fault` is one to stage (faults.py): it says itself whether the tool runs, so `decision` may be
-    left out then. `model_reads`: of an agent's call that is denied, the model reads the reason as
-    its result; otherwise the agent reads it in the answer, which goes without the call.
+    `seen` is how many characters of the model's arguments the page showed; None from a script,
+    which has all. `lift` lifts the sandbox of a workspace tool for this call. `images` belong to an
+    answer. `fault` is a fault to stage (faults.py); it determines whether the tool runs, so
+    `decision` may be empty. `model_reads`, for a denied call of an agent: the model gets the reason
+    as the tool result; otherwise the agent gets it in the answer, from which the call is removed.
     """
 
     decision: str
@@ -66,10 +66,10 @@ class DecisionRequest:
 
 
 def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> CallDecided:
-    """The event that `asked` makes.
+    """Converts the request `asked` into an event.
 
-    NotFound: no such call. Conflict: too late, or the card is stale; it carries what was decided
-    instead. Refused: the table forbids it. BadInput: no decision at all.
+    NotFound: no such call. Conflict: too late, or the card is stale; carries the actual decision.
+    Refused: the table forbids it. BadInput: the request is not a valid decision.
     """
     call = session.call(call_id)
     decision = _decision(asked)
@@ -110,7 +110,7 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
 
 
 def _check_agents(turn: Turn, decision: Decision, asked: DecisionRequest) -> None:
-    """Refused where a call of an agent cannot be decided so."""
+    """Raises Refused if a call of an agent cannot be decided this way."""
     if asked.fault or asked.lift:
         raise Refused(
             "An agent makes this call: let it run, edit its arguments, answer or deny it."
@@ -123,8 +123,8 @@ def _check_agents(turn: Turn, decision: Decision, asked: DecisionRequest) -> Non
 
 @dataclass(frozen=True)
 class ResultDecision:
-    """What a user wants of a result that is held for an agent: `text` in its place, None for the
-    result as it is. `digest` is that of the card."""
+    """A user's decision on a result that is held for an agent. `text` replaces it; None passes it
+    on unchanged. `digest` is that of the card."""
 
     digest: str
     text: str | None = None
@@ -132,8 +132,8 @@ class ResultDecision:
 
 
 def result_event(session: Session, call_id: str, asked: ResultDecision) -> CallEnded:
-    """The event that `asked` makes. NotFound: no such call. Conflict: too late, or the card is
-    stale. Refused: no result of it is held. BadInput: no digest."""
+    """Converts the request `asked` into an event. NotFound: no such call. Conflict: too late, or
+    the card is stale. Refused: no result of the call is held. BadInput: no digest."""
     call = session.call(call_id)
     if call.at_agent and call.status == "done":
         raise Conflict("The result of this call was decided already.", outcome(call))
@@ -153,13 +153,13 @@ def result_event(session: Session, call_id: str, asked: ResultDecision) -> CallE
 
 
 def check_digest(call: Call, digest: str) -> None:
-    """Conflict, with what became of the call, where the card that showed `digest` is stale."""
+    """Raises Conflict, with the state of the call, if the card with `digest` is stale."""
     if digest != call.digest:
         raise Conflict("This card is out of date; look at the call again.", outcome(call))
 
 
 def outcome(call: Call) -> dict[str, Any]:
-    """What the loser of a race gets: what was decided instead."""
+    """The state of the call, for a request that lost a race: what was decided instead."""
     decided = call.decided
     return {
         "call": call.id,
@@ -218,8 +218,8 @@ def _check_time(session: Session, call: Call) -> None:
 def _check_run(
     session: Session, call: Call, edited: tuple[Problem, ...] | None, *, anyway: bool
 ) -> bool:
-    """Whether it runs although the schema is not satisfied; Refused where it does not run. `edited`
-    is what is wrong with edited arguments, None where it is to run as the card asks."""
+    """Whether it runs although the arguments violate the schema. Raises Refused if it must not run.
+    `edited` are the problems of edited arguments; None: run the arguments on the card."""
     if session.tapped is None and call.tool is None:
         raise Refused(f"There is no tool {call.name!r} to run; answer by hand or deny.")
     if session.tapped is None and call.tool is not None and call.tool.answered_by == "person":
@@ -246,21 +246,21 @@ def _check_run(
     return unsatisfied
 
 
-# Checks of calls, outside of the session's lock, side by side: an executor may have to ask a slow
-# server, and nobody who stops or reads the session waits for that.
+# Calls are checked concurrently, without the session lock: an executor may have to wait for a slow
+# server, and this must not block stopping or reading the session.
 
 log = logging.getLogger(__name__)
 
 
 class Cancellable(Protocol):
-    """What can be asked to end."""
+    """Something that can be cancelled."""
 
     def cancel(self) -> object: ...
 
 
 @dataclass(frozen=True)
 class OpenCheck:
-    """A look under way: `work` can be cancelled, `task` writes down what it found."""
+    """A check in progress: `work` can be cancelled, `task` writes the result to the log."""
 
     task: asyncio.Future[None]
     work: Cancellable
@@ -268,8 +268,8 @@ class OpenCheck:
 
 @dataclass(eq=False)
 class CheckBatch:
-    """Checks that began together, of the calls `left`, which are not written down yet; `works` are
-    those of them that have begun, by call id; of `pending` it is not known yet how they ended."""
+    """Checks that started together. `left`: calls whose check is not written yet; `works`: the
+    running checks by call id; `pending`: how many checks have no result yet."""
 
     left: dict[str, Call]
     pending: int
@@ -283,13 +283,13 @@ class CheckBatch:
 
 
 CHECKS_TOGETHER = 100
-"""How many checks are written down in one hold of the session, and how many begin before others
-get their turn: who stops it is next in line."""
+"""Maximum number of checks that are written, or started, before other tasks get a turn, so that
+Stop does not wait for all of them."""
 
 
 @dataclass(frozen=True)
 class HeldCall:
-    """A call that is about to begin, as it was when the look at it began."""
+    """A call that is about to begin, as it was when its check started."""
 
     id: str
     tool: Tool
@@ -298,15 +298,15 @@ class HeldCall:
 
 
 Follow = Callable[[LiveSession, Collection[str]], Awaitable[None]]
-"""(session, looked): do what follows; the calls `looked` were looked at again just now."""
+"""(session, checked): does what follows; the calls `checked` were checked a moment ago."""
 
 SOON_S = 2.0
-"""How long it may take to look again at what answers a call that is about to begin."""
+"""Time limit for checking a call again before it begins."""
 
 
 class CallChecks:
-    """`follow` does what follows from a check, in one hold with it: nobody sees a call wait for a
-    user that a rule decides."""
+    """`follow` does what follows from a check while the session is still locked, so a call that a
+    rule decides is never shown as waiting for the user."""
 
     def __init__(
         self,
@@ -325,14 +325,14 @@ class CallChecks:
         self._batches: dict[str, list[CheckBatch]] = {}
 
     def start(self, live: LiveSession, call_ids: Sequence[str]) -> None:
-        """Check calls that are proposed, side by side."""
+        """Starts concurrent checks of proposed calls."""
         calls = {call_id: live.session.call(call_id) for call_id in call_ids}
         batch = CheckBatch(calls, len(calls))
         batches = self._batches.setdefault(live.id, [])
         batches.append(batch)
 
         def forget() -> None:
-            """Where writing broke off, the rest of the checks is of no use."""
+            """Cancels the remaining checks: if writing failed, their results are not needed."""
             batch.cancel()
             batches.remove(batch)
             if not batches:
@@ -345,13 +345,14 @@ class CallChecks:
         self._open.update({(live.id, call_id): checking for call_id in call_ids})
 
     async def check(self, session_id: str, call: Call) -> CallCheck:
-        """What the executor says of a call; nobody need hold the session."""
+        """The executor's check of a call; needs no session lock."""
         return await self._executors.checked(session_id, call.tool, call.arguments)
 
     async def refuse_changed(self, live: LiveSession, call_id: str, checked: CallCheck) -> None:
-        """Conflict, and a card with a new digest, where what would answer is not what was seen.
+        """Raises Conflict, with a new digest, if the call's executor differs from the one shown.
 
-        What follows from the new look is done at once: a rule may decide the call as it is now."""
+        First does what follows from the new check: a rule may decide the changed call.
+        """
         call = live.session.call(call_id)
         if checked.code != call.code:
             await self._sessions.append(
@@ -365,9 +366,9 @@ class CallChecks:
             )
 
     def look(self, live: LiveSession, call_ids: Sequence[str]) -> set[str]:
-        """Look again at those of the calls, which are about to begin, that a rule decided: they
-        may have been held behind others, and what answers them may be another by now. Those that
-        are looked at are returned; what follows, follows from the look."""
+        """Checks again those of the calls about to begin that a rule decided: they may have waited
+        behind others, and their executor may have changed since. Returns the calls that are being
+        checked; each continues after its check."""
         calls = [live.session.call(call_id) for call_id in call_ids]
         seen = [
             HeldCall(call.id, call.tool, call.arguments, call.decided)
@@ -392,8 +393,8 @@ class CallChecks:
         self._open.update(dict.fromkeys(keys, OpenCheck(task, work)))
 
     async def _known(self, session_id: str, seen: HeldCall) -> CallCheck | None:
-        """What answers the call now. None where that cannot be known at once: the executor looks,
-        and fails rather than run another."""
+        """The current executor of the call. None if it is not known in time: then the executor
+        checks when it runs the call, and fails rather than run something else."""
         try:
             async with asyncio.timeout(SOON_S):
                 return await self._executors.known(session_id, seen.tool, seen.arguments)
@@ -406,7 +407,7 @@ class CallChecks:
         seen: Sequence[HeldCall],
         work: asyncio.Future[list[CallCheck | None]],
     ) -> None:
-        """Take back what was decided on something else, before any of them begins."""
+        """Revokes decisions made for a different executor, before any of the calls begins."""
         await asyncio.wait([work])
         if work.cancelled():
             return
@@ -428,8 +429,8 @@ class CallChecks:
         )
 
     async def again(self, session_id: str, rule_id: str) -> None:
-        """Look again at the calls that wait only because what answers them is not what the rule is
-        bound to: by now it may be. What follows from that is done."""
+        """Checks again the calls that wait only because their executor is not the one the rule is
+        bound to; it may match by now. Then does what follows."""
         async with self._sessions.holding(session_id) as live:
             rules = self._policy.of(session_id)
             calls = [
@@ -459,8 +460,8 @@ class CallChecks:
         return sum(batch.pending for batch in self._batches.get(session_id, ()))
 
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
-        """Begin to end the session's looks; what is returned is done when they are over. Their
-        calls stay as they are: who goes on looks at them again."""
+        """Cancels the session's checks. The returned futures complete when the checks have ended.
+        The calls keep their status; they are checked again when the run continues."""
         open_ = {check for (session, _), check in self._open.items() if session == session_id}
         for check in open_:
             check.work.cancel()
@@ -471,8 +472,8 @@ class CallChecks:
         return {session for session, _ in self._open}
 
     async def _follow(self, session_id: str, batch: CheckBatch) -> None:
-        """Write the checks down as they come, those that have come in one batch of at most
-        TOGETHER: a look that takes its time holds up no other call."""
+        """Writes results of checks as they arrive, in batches of at most CHECKS_TOGETHER: a slow
+        check does not delay other calls."""
         came: asyncio.Queue[str] = asyncio.Queue()
         for number, call in enumerate(batch.left.values(), 1):
             if batch.ended:
@@ -518,7 +519,7 @@ def _put(came: asyncio.Queue[str], call_id: str, _: asyncio.Future[CallCheck]) -
 
 
 def _result_of(call_id: str, work: asyncio.Future[CallCheck]) -> CallCheck:
-    """What the check came to; one that broke is a bug, and only a user runs the call then."""
+    """The result of the check. If it raised, which is a bug, only a user can run the call."""
     if (error := work.exception()) is None:
         return work.result()
     log.error("The check of call %s broke.", call_id, exc_info=error)
@@ -526,7 +527,7 @@ def _result_of(call_id: str, work: asyncio.Future[CallCheck]) -> CallCheck:
 
 
 def checked_event(session: Session, call: Call, checked: CallCheck, policy: Policy) -> CallChecked:
-    """All that is to be said of the call, by its schema, executor, session and the rules."""
+    """The event with everything known about the call: schema, executor, session and rules."""
     unsaid = call.part.meta.get("empty") and call.judged == call.written
     raw = "" if unsaid else call.judged
     problems = (*check_call(call.tool, call.name, raw), *checked.problems)

@@ -1,4 +1,4 @@
-"""The parts put together, for anyone who runs sessions: the server, or a command without one."""
+"""Builds all parts needed to run sessions, for the server and for commands without a server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from app.store.log import Log
 
 @dataclass
 class Engine:
-    """Everything that runs sessions on one database. Made by `open`, ended by `close`."""
+    """Everything that runs sessions on one database. Create it with `open`, end it with `close`."""
 
     lock: OwnerLock
     database: Database
@@ -58,16 +58,16 @@ class Engine:
     rules: RuleStore
     policy: Policy
     files: Path
-    """Holds the sessions' scratch folders."""
+    """The folder for the sessions' scratch folders."""
     environment: Mapping[str, str]
     own: dict[str, Profile] = field(default_factory=dict)
-    """The user's own profiles by name, as the library has them."""
+    """The user's own profiles by name, as stored in the library."""
     private: Mapping[str, str] = field(default_factory=dict)
-    """The variables of the .env file that was found: their values never leave."""
+    """The variables of the .env file; their values must never leave the process."""
     ends: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """What else ends before it does: called by `close`, the last one first."""
+    """Further callbacks for `close`, called last one first."""
     purging: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while sessions are deleted for good: the heir of a recording cannot go meanwhile."""
+    """Held while sessions are purged: one whose recording is used must not go meanwhile."""
 
     @classmethod
     async def open(
@@ -80,14 +80,14 @@ class Engine:
         environment: Mapping[str, str] | None = None,
         notify: Callable[[str], None] | None = None,
     ) -> Engine:
-        """Take the database at `path` for this process, and recover what was cut. `notify` gets a
-        sentence where that takes long.
+        """Opens the database at `path` for this process and recovers interrupted runs. `notify` is
+        called with a sentence if that takes long.
 
-        StoreBusy where another process owns it, StoreError where it cannot be used.
+        StoreBusy: another process has the database open. StoreError: it cannot be used.
         """
         environment = os.environ if environment is None else environment
         path = database_path(path)
-        async with AsyncExitStack() as opened:  # undone, whatever breaks before the engine stands
+        async with AsyncExitStack() as opened:  # undoes everything if a step fails
             lock = OwnerLock(path)
             lock.take()
             opened.callback(lock.release)
@@ -120,19 +120,19 @@ class Engine:
         return engine
 
     async def write_anew(self) -> None:
-        """The whole database where its file was deleted. Conflict where it is not gone."""
+        """Rewrites the whole database after its file was deleted. Conflict if it still exists."""
         self.lock.renew()
         await self.database.write_anew()
 
     async def end_runs(self) -> None:
-        """End what is under way; first who makes runs, or these would count as broken off."""
+        """Ends running work; first whatever starts runs, or it would count its runs as failed."""
         for end in reversed(self.ends):
             await end()
         await self.runner.close()
 
     async def close(self) -> None:
-        """End what is under way and let the database go."""
-        async with AsyncExitStack() as ends:  # from the last to the first, whatever breaks
+        """Ends running work and closes the database."""
+        async with AsyncExitStack() as ends:  # runs all, last one first, even if one raises
             ends.callback(self.lock.release)
             ends.push_async_callback(self.database.close)
             ends.push_async_callback(self.log.close)
@@ -143,33 +143,33 @@ class Engine:
                 ends.push_async_callback(end)
 
     def profiles(self) -> tuple[Profile, ...]:
-        """The shipped profiles, each as the user changed it, then those of the user alone."""
+        """The built-in profiles with the user's changes, then the user's own profiles."""
         own = {name: with_account(profile, self.environment) for name, profile in self.own.items()}
         shipped = [own.pop(profile.name, profile) for profile in profiles(self.environment)]
         return (*shipped, *own.values())
 
     def profile(self, name: str) -> Profile:
-        """NotFound names those there are."""
+        """NotFound lists the known names."""
         return profile_named(name, self.profiles())
 
     def bare(self, name: str) -> Profile:
-        """The profile of that name as a user edits it: the environment's own headers are not
-        part of it. NotFound names those there are."""
+        """The profile as a user edits it: without the headers set by the environment. NotFound
+        lists the known names."""
         nobody = {k: v for k, v in self.environment.items() if k not in ACCOUNT}
         return self.own.get(name) or profile_named(name, profiles(nobody))
 
     async def save_profile(self, profile: Profile) -> None:
-        """Keep the user's own `profile`, which was checked; a shipped one of its name is hidden.
+        """Saves the user's `profile`, already checked; it hides a built-in one of that name.
 
-        No key goes anywhere by this: for a new address it is confirmed by itself.
+        This permits no key to be sent: for a new address that is confirmed separately.
         """
         await self.library.save_profile(profile, self.sessions.clock())
         self.own = dict(sorted({**self.own, profile.name: profile}.items()))
 
     async def delete_profile(self, name: str) -> None:
-        """Delete the user's own profile; a shipped one that it hid is back.
+        """Deletes the user's own profile; a built-in profile that it hid becomes visible again.
 
-        NotFound where there is none of the user's own.
+        NotFound if the user has no profile of that name.
         """
         if name not in self.own:
             shipped = " It is shipped and cannot be deleted." if name in SHIPPED else ""
@@ -178,9 +178,9 @@ class Engine:
         self.own = {other: profile for other, profile in self.own.items() if other != name}
 
     async def confirm_keys_of(self, tool: Tool) -> list[str]:
-        """The user saved or switched on `tool`: its keys may go to its address from now on.
+        """Permits sending the keys of `tool`, which the user saved or switched on, to its address.
 
-        Returns a sentence for each that could not before. A provider's key stays its own.
+        Returns a sentence for each newly permitted key. A provider's key is never permitted here.
         """
         confirmed = []
         for name, place in keys_of(tool):
@@ -191,6 +191,6 @@ class Engine:
         return confirmed
 
     async def confirm(self, key_name: str, base_url: str) -> None:
-        """The key may go to the origin of `base_url`, now and after the next start."""
+        """Permits sending the key to the origin of `base_url`, also after a restart."""
         self.keys.confirm(key_name, base_url)
         await self.library.confirm(key_name, origin(base_url))

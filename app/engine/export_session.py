@@ -1,4 +1,4 @@
-"""What leaves of a session: read whole, masked once more, then written by its form."""
+"""Exports a session: reads all of it, redacts it again, and writes it in the requested format."""
 
 from __future__ import annotations
 
@@ -30,28 +30,27 @@ from app.store.log import Log
 from app.store.writes import Closed
 
 if TYPE_CHECKING:
-    from app.engine.engine import Engine  # not for `playground export`, which starts none
+    from app.engine.engine import Engine  # `playground export` needs no engine
 
 
 async def read_bundle(
     engine: Engine, session_id: str, base_url: str = DEFAULT_BASE, form: str = ""
 ) -> SessionBundle:
-    """All that is kept of a session; NotFound where there is none. `base_url` is where this server
-    listens, `form` the one that it is for."""
+    """Reads everything stored of a session. NotFound if it does not exist. `base_url` is this
+    server's address, `form` the export format."""
     async with engine.sessions.holding(session_id):
         return await read_bundle_from(engine.log, session_id, base_url, form)
 
 
 WITH_BESIDE = ("html",)
-"""The forms that have room for what an agent did beside a session."""
+"""Formats that can include the sessions below this one (further ones of its agent)."""
 
 
 async def read_bundle_from(
     log: Log, session_id: str, base_url: str = DEFAULT_BASE, form: str = ""
 ) -> SessionBundle:
-    """The same by the database alone; `base_url` is where its server listens. What is written
-    meanwhile breaks nothing: the ends of the recordings are read before their bytes, and those
-    before the events."""
+    """Same, from the database alone; `base_url` is the server's address. Safe while the session is
+    written: reads the ends of recordings before their bytes, and those before the events."""
     summary = await log.summary(session_id)
     if summary is None:
         raise NotFound(f"There is no session {session_id[:80]!r}.")
@@ -86,7 +85,7 @@ async def read_bundle_from(
 
 
 async def _expected(log: Log, session_id: str) -> Sequence[Mapping[str, Any]]:
-    """What the batch expected of the case that `session_id` is a run of."""
+    """The expectation of the batch for the case that `session_id` is a run of."""
     asked = await case_of_session(log.database, session_id)
     if asked is None:
         return ()
@@ -100,8 +99,8 @@ def redact_bundle(
     private: Mapping[str, str],
     left_out: Collection[str],
 ) -> RedactedBundle:
-    """What leaves of `whole`: without what is `left_out`, then without `secrets`, the values of the
-    variables `private` and all that looks like a secret. Takes seconds for a large session."""
+    """Removes the parts `left_out` from `whole` and redacts `secrets`, the values of the variables
+    `private`, and everything that looks like a secret. Takes seconds for a large session."""
     everything = [whole, *whole.beside]
     hidden = {
         value
@@ -109,7 +108,7 @@ def redact_bundle(
         if any(is_private(name, value, each.session) for each in everything)
     }
     names = frozenset(left_out)
-    # What is a secret by its place in one of the sessions is one in the others.
+    # A value that is a secret by its position in one session is a secret in all of them.
     shapes = [secret_values(each) for each in everything] if whole.beside else []
     known = frozenset({*secrets, *hidden}.union(*shapes))
     seq = whole.session.seq
@@ -134,7 +133,7 @@ def redact_bundle(
 
 @dataclass(frozen=True)
 class _RedactionRequest:
-    """What was asked to leave. Two are the same where all that leaves is the same."""
+    """The parameters of a redaction. Two are equal if they yield the same export."""
 
     session_id: str
     seq: int
@@ -153,14 +152,14 @@ class _RedactionRequest:
 
 @lru_cache(maxsize=1)
 def _redact_cached(asked: _RedactionRequest) -> RedactedBundle:
-    """The last one is kept: a page is looked at in one form, then in another, then saved."""
+    """Caches the last result: a page is usually viewed in one format, then another, then saved."""
     return redact_session(omit(asked.whole, asked.left_out), asked.known)
 
 
 def is_private(name: str, value: str, session: Session) -> bool:
-    """Whether the value of a variable of a .env file must not leave. Plain words, numbers and
-    addresses that hold nothing else are everybody's, and so is what the session's settings name,
-    unless the variable is called like a secret."""
+    """Whether the value of a .env variable must not be exported. Plain words, numbers and addresses
+    without credentials may be, and so may values in the session's settings, unless the variable's
+    name is that of a secret."""
     if len(value) < SHORTEST or _PLAIN.fullmatch(value):
         return False
     if may_name_secret(name):
@@ -182,7 +181,7 @@ STYLES = ("base", "frame", "flow", "bar", "wire")
 
 @lru_cache(maxsize=1)
 def look() -> PageAssets:
-    """What a page in a file is drawn with: the templates, and the page's own styles in one text."""
+    """The templates and the styles (one text) for a page that is exported to a file."""
     folder = config.resource("static")
     styles = join_styles(folder, STYLES)
     script = (folder / "shared.js").read_text("utf-8")

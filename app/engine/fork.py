@@ -1,13 +1,13 @@
-"""Forks: a new session from the beginning of another, with what a user changed. What is taken
-over is for core/reducer to say; what comes of it goes through the runner's own doors.
+"""Forks: a new session from the beginning of another, with the user's changes. core/reducer decides
+what a fork copies; the fork then runs through the runner like any session.
 
-A fork of an agent's session begins with the agent's last request as it was sent. Its tools ran at
-the agent, and are not here: those whose results are recorded become mocks of these, the others are
-answered by the user, until the user says otherwise. Where the agent rewrote its history, what its
-last request had is what the fork goes on from (`history_of_request`).
+A fork of an agent's session begins with the agent's last request as it was sent. The agent's tools
+are not available here: tools with recorded results become mocks of these, the user answers the
+others, unless the user changes that. If the agent rewrote its history, the fork continues from the
+history of its last request (`history_of_request`).
 
-The same prompt goes to several models at once by a session for each, alike but for what its row
-names: new ones, or forks of one place of a session, which stays as it is.
+The same prompt can go to several models: one session for each, with the changes named by its row.
+They are new sessions, or forks of one place of a session, which stays unchanged.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ from app.store.log import Log
 from app.store.writes import WriteBatch, title_of
 
 LOOK_S = 10.0
-"""How long a call that is open again may take until it can be decided."""
+"""Seconds to wait until a reopened call can be decided."""
 
 MOST_TITLE = 200
 
 Change = Callable[[Settings], Mapping[str, Any]]
-"""What of the settings at a place is to be another, in the words of docs/contract.md."""
+"""The changes to the settings at a place, as JSON members of docs/contract.md."""
 
 
 @dataclass(frozen=True)
 class ForkPlace:
-    """Where to fork: before a `prompt` or the request of a `turn` (their numbers), at a `call` (its
-    id), which is open again then, or after event `seq`; nothing named: at the end."""
+    """Where to fork: before a `prompt` or the request of a `turn` (numbers), at a `call` (id),
+    which the fork reopens, or after event `seq`; by default at the end."""
 
     prompt: int = 0
     turn: int = 0
@@ -94,13 +94,12 @@ async def fork(
     title: str = "",
     go: bool = True,
 ) -> str:
-    """The id of the fork. `settings` are its own from there on, or what `change` makes of those at
-    the place; `text` is the prompt it goes on with, `asked` becomes of the call of the place (its
-    digest is the fork's own). Without `go` nothing is sent or run: it waits for Continue.
+    """Creates a fork; returns its id. `settings` are the fork's own; `change` instead changes those
+    at the place. `text` is its next prompt. `asked` decides the call of the place (the digest is
+    set here). Without `go` the fork sends and runs nothing until Continue.
 
-    Of a session from somebody else the tools are off in its fork, and its address is the user's
-    own (`harmless`), unless others are asked for. What is refused makes no fork: NotFound, Refused,
-    BadInput, Conflict.
+    A fork of an imported session has its tools off and the user's own address (`harmless`), unless
+    other settings are given. On NotFound, Refused, BadInput or Conflict no fork is created.
     """
     wish = _Wish(place, settings, change, text, asked, title, go)
     async with engine.sessions.holding(session_id) as live:
@@ -120,7 +119,7 @@ async def fork(
 async def _write_whole(
     engine: Engine, history: RequestHistory, fork_cut: Cut, events: Sequence[Event], title: str
 ) -> str:
-    """A session that begins with what an agent's last request said."""
+    """Creates a session that begins with the content of an agent's last request."""
     child, now_ms = new_id(), engine.sessions.clock()
     masked = [redact_event(event, engine.keys.redactor()) for event in events]
     added = as_logged(masked, fork_cut.seq, now_ms)
@@ -132,7 +131,7 @@ async def _write_whole(
 
 @dataclass(frozen=True)
 class _Wish:
-    """What `fork` was asked for."""
+    """The parameters of `fork`."""
 
     place: ForkPlace
     settings: Settings | None = None
@@ -146,8 +145,8 @@ class _Wish:
 async def _checked(
     engine: Engine, live: LiveSession, wish: _Wish, history: RequestHistory | None = None
 ) -> tuple[Cut, Sequence[Event]]:
-    """What the fork takes over, of `history` where that is another one, and goes on with. What is
-    refused is refused here."""
+    """What the fork copies (from `history`, if given) and the events it adds. Raises all errors of
+    a refused fork."""
     place, text, settings = wish.place, wish.text, wish.settings
     if text is not None and (place.turn or place.call):
         raise Refused("A text goes with a prompt, or at the end; a turn or a call takes none.")
@@ -186,9 +185,9 @@ async def _begin(engine: Engine, child: str, wish: _Wish, fork_cut: Cut) -> None
 
 @dataclass(frozen=True)
 class ForkStanding:
-    """A session at a place, as its fork would begin: `session` with the `settings` it would have,
-    and the `prompt` that stands there, where the place is one. `anew`: it
-    begins with what an agent's last request said; `notes` are sentences on its settings."""
+    """A session at a place, as a fork there would begin: `session` with the `settings` of the fork,
+    and the `prompt` at that place, if any. `anew`: it begins with the content of an agent's last
+    request. `notes` are sentences on the settings."""
 
     session: Session
     settings: Settings
@@ -200,7 +199,7 @@ class ForkStanding:
 
 
 async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> ForkStanding:
-    """How `session_id` stands at `place`; nothing is made. Refused as `fork` refuses it."""
+    """The state of `session_id` at `place`; creates nothing. Same errors as `fork`."""
     async with engine.sessions.holding(session_id) as live:
         fork_cut, _ = await _cut(engine, live, place)
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
@@ -222,8 +221,8 @@ async def what_if(
     title: str = "",
     go: bool = True,
 ) -> list[str]:
-    """A fork for each of `answers` to one call, in their order; the rest as `fork` takes it. Where
-    one is refused there is none."""
+    """A fork for each of `answers` to one call, in order; other parameters as for `fork`. If one is
+    refused, none is left."""
     place = ForkPlace(call=call)
     wishes = [_Wish(place, None, change, None, asked, title, go) for asked in answers]
     children: list[str] = []
@@ -245,7 +244,7 @@ async def what_if(
 def _settings_there(
     engine: Engine, live: LiveSession, there: Session, *, foreign: bool
 ) -> tuple[Settings, Sequence[str]]:
-    """What a fork there begins with where nothing else is asked for, and sentences on that."""
+    """The default settings of a fork at that place, and sentences on them."""
     assert there.settings is not None
     if foreign:
         return harmless(engine, there.settings), ()
@@ -255,7 +254,7 @@ def _settings_there(
 async def _cut(
     engine: Engine, live: LiveSession, place: ForkPlace, history: RequestHistory | None = None
 ) -> tuple[Cut, Sequence[Logged]]:
-    """What a fork there takes over of the log, and the log, or of `history`."""
+    """What a fork there copies, and the log it is copied from: the session's or `history`."""
     if live.deleted:
         raise Conflict("This session is deleted; restore it first, then fork it.")
     if history is not None:
@@ -282,7 +281,7 @@ def _title(text: str) -> str:
 
 
 def _seq(session: Session, place: ForkPlace) -> int:
-    """NotFound where the session has no such place."""
+    """The event number of the place. NotFound if the session has no such place."""
     if place.prompt:
         return before_prompt(session, place.prompt)
     if place.turn:
@@ -295,8 +294,8 @@ def _seq(session: Session, place: ForkPlace) -> int:
 
 
 def _prompt(text: str, was: Prompt | None, fork_cut: Cut) -> PromptAdded:
-    """What is said there now, by whom it was said: with the images of what stood there, and in its
-    form where the text is the same."""
+    """The new prompt: with the role and images of the prompt that it replaces, and with its wire
+    form if the text is unchanged."""
     images = was.images if was is not None else ()
     if fork_cut.reopened:
         raise Refused("Calls are open there; fork without a text and decide them in the fork.")
@@ -311,14 +310,14 @@ def _prompt(text: str, was: Prompt | None, fork_cut: Cut) -> PromptAdded:
 
 
 def _prompt_at(session: Session, place: ForkPlace) -> Prompt | None:
-    """The prompt that is rewritten."""
+    """The prompt that is replaced, if any."""
     prompts = (item for item in session.items if isinstance(item, Prompt))
     return next((item for item in prompts if item.number == place.prompt), None)
 
 
 def _check_decision(session: Session, call_id: str, asked: DecisionRequest) -> None:
-    """What the fork would refuse is refused before there is one. Who answers the tool is asked
-    only in the fork, and keeps nothing back that a user decides."""
+    """Raises the errors of the decision before the fork is created. The executor is checked only in
+    the fork; that check prevents no decision of a user."""
     call = session.call(call_id)
     problems = check_call(call.tool, call.name, call.judged)
     checked = CallChecked(call_id, problems, digest=_ANY)
@@ -329,8 +328,8 @@ def _check_decision(session: Session, call_id: str, asked: DecisionRequest) -> N
 async def _decide(
     engine: Engine, child: str, call_id: str, asked: DecisionRequest | None, *, go: bool
 ) -> None:
-    """Once the calls that are open again wait for a user: what `asked` says of the one. What
-    goes wrong by then takes the fork with it."""
+    """When the reopened calls wait for the user, makes the decision `asked`. On an error the fork
+    is deleted."""
     try:
         await _looked(engine, child)
         if not go:
@@ -347,7 +346,7 @@ async def _decide(
 
 
 async def _looked(engine: Engine, session_id: str) -> None:
-    """Until none of its calls is only proposed; Conflict where that takes too long."""
+    """Waits until none of its calls is still being checked; Conflict after LOOK_S."""
     sessions = engine.sessions
     try:
         async with asyncio.timeout(LOOK_S):
@@ -372,17 +371,17 @@ _ANY = "not seen by anybody"
 # A fork of an agent's session ---------------------------------------------------------------------
 
 BETAS = ("anthropic-beta", "openai-beta")
-"""Headers without which members of a body are refused."""
+"""Headers without which the provider refuses members of the request body."""
 
 REWRITTEN = ("history_changed", "history_left_out")
-"""Codes of what says that the agent's history is not the one that its session tells."""
+"""Warning codes: the agent's history differs from that of its session."""
 
 MOST_CASES, LONGEST_CASE, LARGEST_MOCKS = 20, 8_000, 256_000
-"""Results that one mock has, the characters of one, and those of all mocks together."""
+"""Most results of one mock, characters of one result, and characters of all mocks together."""
 
 
 def is_rewritten(session: Session) -> bool:
-    """Whether the agent's last request has another history than its session tells."""
+    """Whether the history in the agent's last request differs from that of its session."""
     tapped = session.tapped is not None and bool(session.turns)
     return tapped and any(mark.warning.code in REWRITTEN for mark in session.marks)
 
@@ -390,8 +389,8 @@ def is_rewritten(session: Session) -> bool:
 def settings_of_agent(
     session: Session, settings: Settings, before: int
 ) -> tuple[Settings, Sequence[str]]:
-    """What a fork of an agent's session, with `before` turns of it, asks with, and sentences on
-    what is otherwise than the agent had it."""
+    """The settings of a fork of an agent's session that copies `before` turns, and sentences on the
+    differences from the agent's own settings."""
     if session.tapped is None or not session.turns:
         return settings, ()
     turn, extra = session.turns[min(before, len(session.turns) - 1)], dict(settings.extra)
@@ -411,7 +410,7 @@ def settings_of_agent(
 
 
 def _with_betas(profile: Profile, turn: Turn, agent: str) -> Profile:
-    """A profile of the session's own, where the agent's requests bear such headers."""
+    """A profile of its own for the session if the agent's requests have such headers."""
     sent = turn.request.headers
     betas = {name: sent[name] for name in BETAS if name in sent}
     if not betas:
@@ -429,7 +428,7 @@ def _body(turn: Turn) -> Mapping[str, Any]:
 
 
 def _with_mocks(tools: Sequence[Tool], calls: Iterable[Call]) -> tuple[tuple[Tool, ...], list[str]]:
-    """The tools, those with recorded results as mocks of these."""
+    """The tools, where those with recorded results become mocks."""
     by_name: dict[str, list[Call]] = {}
     for call in calls:
         by_name.setdefault(call.name, []).append(call)
@@ -446,20 +445,20 @@ def _with_mocks(tools: Sequence[Tool], calls: Iterable[Call]) -> tuple[tuple[Too
 
 
 def _cases(calls: Sequence[Call], room: int) -> list[Mapping[str, Any]]:
-    """A mock's cases, one for the arguments of each call, the newest result first."""
+    """The cases of a mock, one for each arguments value, the newest result first."""
     cases = dict[str, Mapping[str, Any]]()
     for call in reversed(calls):
         result, arguments = call.result, _arguments(call)
         if result is None or result.staged or arguments is None or len(cases) == MOST_CASES:
             continue
         text, key = result.text, json.dumps(arguments, sort_keys=True)
-        # A text that has the form of a place for an argument would be filled in.
+        # A text that looks like a placeholder for an argument would be substituted.
         if not text or len(text) > min(LONGEST_CASE, room) or PLACE.search(text) or key in cases:
             continue
         room -= len(text)
         when = {f"/{pointer_step(name)}": {"equals": value} for name, value in arguments.items()}
         cases[key] = {"when": when, "result": text, "is_error": result.is_error}
-    # Of two that fit, the one that names more arguments is meant.
+    # If two cases match, the one that names more arguments is meant.
     return sorted(cases.values(), key=lambda case: -len(case["when"]))
 
 
@@ -471,13 +470,12 @@ def _arguments(call: Call) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-# The history that the agent's last request had ---------------------------------------------------
+# The history in the agent's last request ----------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RequestHistory:
-    """The log of a session that says what the agent's last request said, and the answer that came,
-    with its bytes."""
+    """The session log made from an agent's last request and its answer, with the recorded bytes."""
 
     log: Sequence[Logged]
     recordings: Mapping[int, Recording]
@@ -485,14 +483,14 @@ class RequestHistory:
     def batch(
         self, session_id: str, title: str, events: Sequence[Logged], folded: Session
     ) -> WriteBatch:
-        """The whole of a session that begins so and goes on with `events`."""
+        """A batch that writes the session: this log followed by `events`."""
         log = [*self.log, *events]
         bundle = SessionBundle(folded, title, log, self.recordings, created_ms=log[-1].at_ms)
         return batch_of(replace(bundle, session=replace(folded, id=session_id)), own=True)
 
 
 async def history_of_request(log: Log, session: Session, now_ms: int) -> RequestHistory:
-    """What the last request of an agent's session said. Refused where that cannot be read."""
+    """Reads the last request of an agent's session. Refused if it cannot be read."""
     turn = session.turns[-1]
     body, protocol = _body(turn), turn.settings.profile.protocol
     reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
@@ -526,21 +524,21 @@ async def history_of_request(log: Log, session: Session, now_ms: int) -> Request
 
 
 def as_logged(events: Sequence[Event], seq: int, at_ms: int) -> list[Logged]:
-    """`events` behind event `seq`."""
+    """`events` numbered after event `seq`."""
     return [Logged(seq + nth, at_ms, event) for nth, event in enumerate(events, 1)]
 
 
 # The same prompt to several models ----------------------------------------------------------------
 
 Row = Mapping[str, Any]
-"""What of the settings is another for one of the sessions, in the words of docs/contract.md."""
+"""The changes to the settings for one of the sessions, as JSON members of docs/contract.md."""
 
 
 async def ask_in_new_sessions(
     engine: Engine, text: str, rows: Sequence[Row], base: Settings
 ) -> list[str]:
-    """A new session for each of `rows`, on the settings of `base`, and `text` to all at once; their
-    ids. What is refused makes none: BadInput, Refused."""
+    """Creates a session for each of `rows`, applied to the settings `base`, and sends `text` to all
+    at once; their ids. On BadInput or Refused none is created."""
     if not text.strip():
         raise Refused("A prompt needs some text; write what all of them are asked.")
     wanted = await _settings(engine, rows, base)
@@ -555,9 +553,9 @@ async def ask_in_new_sessions(
 async def ask_in_forks(
     engine: Engine, session_id: str, place: ForkPlace, text: str, rows: Sequence[Row]
 ) -> list[str]:
-    """A fork at `place` for each of `rows`, each with `text` as its next prompt; their ids.
+    """Creates a fork at `place` for each of `rows`, each with `text` as next prompt; their ids.
 
-    What is refused makes none: NotFound, BadInput, Refused, Conflict.
+    On NotFound, BadInput, Refused or Conflict none is left.
     """
     async with engine.sessions.holding(session_id) as live:
         base = settings_at(live.session, place)
@@ -587,8 +585,8 @@ async def ask_in_forks(
 
 
 async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
-    """One tag on all of them, by which the list finds them together."""
-    title = engine.keys.redactor().redact_text(title_of(text))  # masked first, and cut after
+    """Gives all of them one tag, so that the list finds them together."""
+    title = engine.keys.redactor().redact_text(title_of(text))  # redacted before it is cut
     printable = "".join(character for character in title if character.isprintable())
     for session_id in ids if len(ids) > 1 else ():
         await manage_sessions.tag(
@@ -598,7 +596,7 @@ async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
 
 
 def settings_at(session: Session, place: ForkPlace) -> Settings:
-    """Those that held where `place` is."""
+    """The settings in force at `place`."""
     seq = before_prompt(session, place.prompt) if place.prompt else session.seq
     held = [settings for at, settings in session.settings_at if at <= seq]
     if not held:
@@ -607,7 +605,7 @@ def settings_at(session: Session, place: ForkPlace) -> Settings:
 
 
 async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list[Settings]:
-    """Each row's, on `base`; BadInput names the row that is wrong."""
+    """The settings of each row, applied to `base`; BadInput names the invalid row."""
     all_settings = []
     for number, row in enumerate(rows, 1):
         try:
@@ -618,7 +616,6 @@ async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list
 
 
 def titles_for(all_settings: Sequence[Settings], text: str) -> list[str]:
-    """Which model each is, or by which profile it is asked where that is what tells it from the
-    others, and what it was asked."""
+    """A title each: the model, or the profile if only that differs, and the prompt."""
     called = model_names([(model_of(settings), settings.profile.name) for settings in all_settings])
     return [f"{name[:80]}: {title_of(text)}" for name in called]

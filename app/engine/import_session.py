@@ -1,6 +1,7 @@
-"""A session that somebody imports: read, checked and kept to be looked at, and nothing else.
+"""Imports a session: reads, checks and stores it for viewing.
 
-No address of it is asked, no tool runs and no rule of it holds. Threat 14 of docs/safety.md.
+None of its addresses is requested, no tool runs, none of its rules holds. Threat 14 of
+docs/safety.md.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "
     "Anthropic, Gemini or Ollama, a curl command, or an HTTP archive (HAR)"
 )
-"""What can be imported."""
+"""What can be imported, for messages."""
 
 
 async def import_session(engine: Engine, data: bytes) -> str:
-    """The id under which what somebody imports is kept, read-only: a session as JSON Lines or as a
-    shared page, or a request as its body, a curl command or an HTTP archive. BadInput says why it
-    cannot be read (of a session, in which line), and nothing is kept then."""
-    # A large file takes seconds, hence the other thread.
+    """Stores an imported session read-only; returns its id. `data` is a session as JSON Lines or as
+    a shared page, or a request as its body, a curl command or an HTTP archive. BadInput says why it
+    cannot be read (for a session, in which line); then nothing is stored."""
+    # In another thread, because a large file takes seconds.
     reads = _read_request
     if html.is_page(data):
         data, reads = await asyncio.to_thread(html.lines_of, data), _read
@@ -60,7 +61,7 @@ async def import_session(engine: Engine, data: bytes) -> str:
 
 
 def _read(engine: Engine, data: bytes) -> SessionBundle:
-    """Without the keys of this place, should the file hold one; all else stays as it is."""
+    """Removes only this program's own keys, should the file hold one."""
     bundle = read_session(data, new_id(), _check_readable)
     return redact_session(bundle, engine.keys.secrets(), shapes=False).bundle
 
@@ -73,7 +74,7 @@ def _check_readable(session: Session) -> None:
 
 
 def _read_request(engine: Engine, data: bytes) -> SessionBundle:
-    """Whatever of it looks like a key is masked: it was never made to be kept."""
+    """Redacts everything that looks like a key: a request was not written to be stored."""
     imported = read_requests(data.decode("utf-8", "replace"))
     if not imported.requests:
         raise BadInput(f"{imported.problem} Import {WHAT}.")
@@ -103,8 +104,8 @@ def _read_request(engine: Engine, data: bytes) -> SessionBundle:
 
 
 def _sound(pasted: ImportedRequest) -> ImportedRequest:
-    """With those parameters that a user could have chosen, and a note on the others. An object
-    that says how much is thought goes along as it is."""
+    """Keeps the parameters that a user could have chosen and adds a note on the others. An object
+    that controls thinking becomes an extra member, unchanged."""
     setup, word = pasted.setup, THINKING.get(pasted.protocol)
     params, extra = sound_params(setup.params), dict(setup.extra)
     left = {name: param for name, param in setup.params.items() if name not in params}
@@ -116,7 +117,7 @@ def _sound(pasted: ImportedRequest) -> ImportedRequest:
 
 
 def _asked_profile(engine: Engine, pasted: ImportedRequest) -> Profile:
-    """The user's own profile for where the request went, or one that only says so."""
+    """The user's profile for the request's address, or a new one for that address."""
     rows = [profile for profile in engine.profiles() if profile.protocol == pasted.protocol]
     if not pasted.base_url:
         return next(row for row in rows if not row.simulated)
@@ -126,8 +127,8 @@ def _asked_profile(engine: Engine, pasted: ImportedRequest) -> Profile:
 
 
 def batch_of(bundle: SessionBundle, *, own: bool = False) -> WriteBatch:
-    """Written in one go: the whole of it, or nothing. What is not the user's `own` never runs, and
-    no session of ours is its parent."""
+    """One atomic write of the whole session. A session that is not the user's `own` never runs and
+    gets no parent here."""
     chunks = []
     for number, recording in bundle.recordings.items():
         start = 0
@@ -150,11 +151,10 @@ def batch_of(bundle: SessionBundle, *, own: bool = False) -> WriteBatch:
 
 
 def harmless(engine: Engine, settings: Settings) -> Settings:
-    """What a fork of a session from somebody else begins with: nothing of it is asked or run. Its
-    tools are off, and it goes to the user's own profile of that name and address, or else to the
-    simulator. Its limits are the usual ones, and a parameter that nobody could choose is left out;
-    so are extra members, but for the blocks of the system prompt that is shown.
-    """
+    """Default settings for a fork of an imported session; nothing of it is requested or run. Tools
+    are off, and the profile is the user's own of that name and address, else the simulator. Limits
+    are the defaults; parameters that a user could not choose and extra members are dropped, except
+    the blocks of the system prompt that is shown."""
     profile = own_profile(engine, settings.profile)
     model = settings.model if profile.base_url == settings.profile.base_url else ""
     return Settings(
@@ -169,8 +169,8 @@ def harmless(engine: Engine, settings: Settings) -> Settings:
 
 
 def _system_blocks(settings: Settings) -> Mapping[str, Any]:
-    """Anthropic's system prompt in blocks, as an extra member, where they say what is shown and
-    mark no more than what is cached."""
+    """Anthropic's system prompt in blocks, as an extra member, if the blocks hold exactly the text
+    that is shown and no other members than cache marks."""
     blocks = settings.extra.get("system")
     if settings.profile.protocol != "anthropic" or not isinstance(blocks, list):
         return {}
@@ -180,7 +180,7 @@ def _system_blocks(settings: Settings) -> Mapping[str, Any]:
 
 
 def own_profile(engine: Engine, foreign: Profile) -> Profile:
-    """The user's own profile that says the same, or the simulator's for that protocol."""
+    """The user's own profile of the same name, protocol and address, else the simulator's."""
     there = {profile.name: profile for profile in engine.profiles()}
     same = there.get(foreign.name)
     if same is not None and (same.protocol, same.base_url) == (foreign.protocol, foreign.base_url):

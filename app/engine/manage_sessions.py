@@ -1,4 +1,4 @@
-"""What a user does with whole sessions: pin, archive, tag, and delete for good."""
+"""Operations on whole sessions: pin, archive, tag, and delete permanently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_TAG = 40
 
 
 async def pin(engine: Engine, session_id: str, *, on: bool) -> None:
-    """Above all others in the list, or no more. NotFound where there is no such session."""
+    """Pins the session to the top of the list, or unpins it. NotFound: no such session."""
     async with engine.sessions.holding(session_id) as live:
         await log.pin(engine.database, session_id, engine.sessions.clock() if on else None)
         live.pinned = on
@@ -24,7 +24,7 @@ async def pin(engine: Engine, session_id: str, *, on: bool) -> None:
 
 
 async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
-    """Out of the list, though found, or back in it. NotFound where there is no such session."""
+    """Hides the session from the list (search still finds it), or shows it again. NotFound."""
     async with engine.sessions.holding(session_id) as live:
         await log.archive(engine.database, session_id, engine.sessions.clock() if on else None)
         live.archived = on
@@ -32,8 +32,8 @@ async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
 
 
 async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str, ...]:
-    """`tags` are all that the session has from now on; as they are kept. BadInput where there are
-    too many or one is too long."""
+    """Replaces the session's tags; returns them as stored. BadInput: too many, or one is too
+    long."""
     clean_tags = tuple(
         sorted({" ".join(engine.keys.redactor().redact_text(tag).split()) for tag in tags})
     )
@@ -54,8 +54,8 @@ async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str
 
 
 async def purge(engine: Engine, session_ids: Sequence[str]) -> None:
-    """Delete sessions of the bin for good, with their files and rules, and make the database
-    smaller. Conflict where one is not in the bin or still runs; those before it are gone then."""
+    """Deletes sessions in the bin permanently, with files and rules, and shrinks the database.
+    Conflict if one is not in the bin or still runs; those before it are deleted by then."""
     async with engine.purging:
         try:
             for session_id in session_ids:
@@ -69,11 +69,11 @@ async def purge(engine: Engine, session_ids: Sequence[str]) -> None:
 
 
 async def bin_of(engine: Engine) -> list[str]:
-    """The sessions that were deleted and can be restored."""
+    """The deleted sessions that can be restored."""
     return await deleted_sessions(engine.database)
 
 
 def _remove(engine: Engine, session_id: str) -> None:
-    """Its scratch folder, and beside it what was there before each change."""
+    """Removes its scratch folder, and the folder with the files as they were before each change."""
     for left in (session_id, f"{session_id}.history"):
         shutil.rmtree(engine.files / left, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""Memory is given back to the system where the C library is glibc; elsewhere nothing is done. And
-how often is looked for what only refers to itself."""
+"""Returns free memory to the system (with glibc; elsewhere a no-op), and makes the garbage
+collector run less often."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ import sys
 from typing import Any
 
 LARGE_BLOCK = 1024 * 1024
-"""Bytes from which a block is one of its own, which goes back as soon as it is freed."""
+"""Bytes from which a block gets a mapping of its own, which is unmapped as soon as it is freed."""
 
 LARGE_TEXT = 4 * 1024 * 1024
-"""Characters of a text after which what its pieces took is worth giving back."""
+"""Characters of a text whose pieces, once joined, are worth trimming the heap for."""
 
 OBJECTS = 10_000
-"""How many more objects there are before the next look for garbage; by itself Python takes 700."""
+"""Allocations between two runs of the garbage collector; Python's default is 700."""
 
 _M_MMAP_THRESHOLD = -3
 
 
 def look_for_garbage_less() -> None:
-    """From now on look for cycles of objects after each OBJECTS that came and stayed. The events
-    of an answer stay for a while, and have no cycles: with a hundred answers at once a tenth of
-    the CPU went into looking through them, and each delta waited for that some time."""
+    """Makes the collector run only after OBJECTS surviving allocations. The events of an answer
+    live for a while and have no cycles: with a hundred concurrent answers a tenth of the CPU went
+    into traversing them, which delayed each delta."""
     gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
 
 
 def give_back_large_blocks() -> None:
-    """From now on give back each large block at once. By itself glibc raises the size from which
-    it does so up to 32 MiB, and keeps what is smaller for later: a hundred MiB after a large
-    answer."""
+    """Makes glibc unmap each large block when it is freed. By default it raises that threshold up
+    to 32 MiB and keeps smaller blocks: a hundred MiB after a large answer."""
     if (mallopt := _function("mallopt")) is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def give_back_free_memory() -> None:
-    """Give back what is free between the blocks that are in use; takes some milliseconds."""
+    """Returns free memory between blocks in use to the system; takes some milliseconds."""
     if (trim := _function("malloc_trim")) is not None:
         trim(0)
 

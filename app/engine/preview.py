@@ -1,7 +1,7 @@
-"""The next request before it is sent, written by the very code that will send it.
+"""Previews the next request, encoded by the same code that will send it.
 
-The session is never changed: what the request still needs (the draft, calls without a result) is
-put into a copy of its list of items. Knows no HTML.
+Never changes the session: what the request still lacks (the draft, results of calls) is added to a
+copy of its items. No HTML here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WIRES: tuple[Protocol, ...] = tuple(name for name in PROTOCOLS if name in CODECS
 
 @dataclass(frozen=True)
 class Draft:
-    """What stands in the composer and was not sent yet."""
+    """The unsent content of the composer."""
 
     text: str = ""
     images: tuple[Content, ...] = ()
@@ -41,10 +41,10 @@ class Draft:
 
 @dataclass(frozen=True)
 class Preview:
-    """A request as it would be sent now, keys by their names.
+    """A request as it would be sent now, with names in place of keys.
 
-    `notes` are what the protocol cannot say; `says` what stands in for what is not there yet;
-    `failed` why it would not be sent, or "".
+    `notes`: what the protocol cannot express; `says`: what replaces content that does not exist
+    yet; `failed`: why it would not be sent, or "".
     """
 
     profile: Profile
@@ -56,12 +56,12 @@ class Preview:
 
 NO_DRAFT = Draft()
 NO_DATA = "AAAA"
-"""Stands for the base64 of an image."""
+"""Placeholder for the base64 data of an image."""
 
 
 def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str = "") -> Preview:
-    """The next request of `session`; with `wire`, as that protocol would say it. Of a session that
-    an agent runs it is the last one, as it was received."""
+    """The next request of `session`; with `wire`, in that protocol. For an agent's session, its
+    last request as received."""
     settings = session.settings
     assert settings is not None
     if session.tapped is not None and session.turns and not wire:
@@ -76,7 +76,7 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
     prepared = engine.client.prepare(ahead, choice)
     failed, kept_back = prepared.failed, cannot_go_back(ahead)
     if wire and failed is not None and failed.failure != "bad_request":
-        failed = None  # it is only to be looked at: no key is needed for that
+        failed = None  # it is only shown: no key is needed for that
     sentences = (*says, *_stand_ins(ahead, choice), *([note] if note else []))
     assert ahead.settings is not None
     return Preview(
@@ -89,7 +89,7 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
 
 
 def _received(turn: Turn) -> Preview:
-    """What an agent asked last, as it came: what it asks next is its own affair."""
+    """The agent's last request as received; its next one cannot be known."""
     return Preview(turn.settings.profile, turn.request, says=(AS_RECEIVED,))
 
 
@@ -97,8 +97,8 @@ AS_RECEIVED = "The agent's last request, as it came. It writes the next one itse
 
 
 def notes_alone(engine: Engine, session: Session) -> Preview:
-    """The next request for what is said about it: images go without their data, so that no
-    megabytes are written for a line of text. Its body is not the one that would be sent."""
+    """The preview for its notes only: images go without their data, so that no megabytes are
+    encoded for a line of text. Its body is not the one that would be sent."""
     items = [_without_data(item) for item in session.items]
     return preview(engine, replace(session, items=items))
 
@@ -124,7 +124,7 @@ def _emptied(content: Sequence[Content]) -> tuple[Content, ...]:
 
 
 def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
-    """The row that stands for a protocol: the simulator's for its sessions, else the vendor's."""
+    """A profile for a protocol: the simulator's for simulated sessions, else the vendor's."""
     protocol = next((name for name in WIRES if name == wire), None)
     if protocol is None:
         raise BadInput(f"The wire must be one of {', '.join(WIRES)}, not {wire[:80]!r}.")
@@ -138,7 +138,7 @@ def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
 
 
 def _ahead(session: Session, draft: Draft, redactor: Redactor) -> tuple[Session, list[str]]:
-    """A copy of `session` at the moment when its next request leaves."""
+    """A copy of `session` as of the moment its next request is sent."""
     items, says, last = list(session.items), [], session.last_item
     free = session.state != "running" and not session.waiting
     if not draft.empty and free:
@@ -154,7 +154,7 @@ def _ahead(session: Session, draft: Draft, redactor: Redactor) -> tuple[Session,
 
 
 def _words(session: Session, draft: Draft, last: Prompt | Turn | None) -> list[str]:
-    """What a reader must know of a request that has no prompt of its own."""
+    """Sentences on a request that has no prompt of its own."""
     says = []
     if not draft.empty:
         after = "the calls" if session.waiting else "this answer"
@@ -172,7 +172,7 @@ def _words(session: Session, draft: Draft, last: Prompt | Turn | None) -> list[s
 
 
 def _over(item: Prompt | Turn) -> Prompt | Turn:
-    """An item that nobody waits for any more: a failed turn is dropped, calls are settled."""
+    """The item without pending work: a failed turn is dropped, calls count as done."""
     match item:
         case Turn() if item.failure is not None:
             return replace(item, dropped=True)
@@ -182,19 +182,19 @@ def _over(item: Prompt | Turn) -> Prompt | Turn:
 
 
 def _choice(ahead: Session) -> tuple[ToolChoice, str]:
-    """The tool choice that will be in force, and what of the settings is not."""
+    """The tool choice that will be in force, and a note if it differs from the settings."""
     assert ahead.settings is not None
     match next_commands(ahead):
         case [SendRequest(choice, note)]:
             return choice, note
-        case [Record(Warned())]:  # a word about a limit stands before it
+        case [Record(Warned())]:  # a warning about a limit precedes it
             request = next_request(ahead)
             return request.choice, request.note
     return ahead.settings.tool_choice, ""
 
 
 def _stand_ins(ahead: Session, choice: ToolChoice) -> list[str]:
-    """A sentence on the calls that have no result, with what the model reads in its place."""
+    """A sentence on the calls that have no result, with the text the model gets instead."""
     calls = _unanswered(ahead)
     if not calls:
         return []
@@ -213,7 +213,7 @@ def _stand_ins(ahead: Session, choice: ToolChoice) -> list[str]:
 
 
 def _unanswered(ahead: Session) -> list[Call]:
-    """Only the last turn can have such calls, before the draft or at the end."""
+    """Calls without a result; only the last turn can have any."""
     turn = next((i for i in reversed(ahead.items) if isinstance(i, Turn) and not i.dropped), None)
     if turn is None or turn.end is None:
         return []

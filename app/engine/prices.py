@@ -1,7 +1,7 @@
 """The price of a response in US dollars, from the extra `prices`. Unknown is None, never 0.
 
-https://github.com/pydantic/genai-prices counts input and output tokens whole, whatever of them was
-cached; the providers do not, each in its own way.
+https://github.com/pydantic/genai-prices counts input and output tokens including cached ones; the
+providers count them differently, each in its own way.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _list_read = False
 
 
 def takes_a_moment(profile: Profile) -> bool:
-    """Whether `cost` has to read the list of prices first."""
+    """Whether `cost` has to load the price list first, which is slow."""
     return not (_list_read or not INSTALLED or profile.simulated or is_loopback(profile.base_url))
 
 
 def cost(profile: Profile, model: str, usage: Usage) -> float | None:
-    """None where the extra is missing, nothing is paid, or anything of it is not known."""
+    """The cost; None if the extra is missing, nothing is billed, or anything needed is unknown."""
     counted = counts(profile.protocol, usage)
     if not INSTALLED or counted is None or profile.simulated or is_loopback(profile.base_url):
         return None
@@ -46,12 +46,12 @@ def cost(profile: Profile, model: str, usage: Usage) -> float | None:
         )
     except (LookupError, ValueError):
         return None
-    # A model that has no price in the list comes to nothing, too.
+    # A model without a price in the list yields 0.
     return float(price.total_price) or None
 
 
 def why_unknown(profile: Profile, model: str) -> str:
-    """Why nothing that `model` answers has a price here, as a sentence; "" where it has one."""
+    """A sentence on why answers of `model` have no price here; "" if they have one."""
     if profile.simulated:
         return "The simulator costs nothing, so nothing is counted."
     if is_loopback(profile.base_url):
@@ -72,7 +72,7 @@ def why_unknown(profile: Profile, model: str) -> str:
 
 
 def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
-    """All tokens that were read and written, and what of them was cached; None where not known."""
+    """All input and output tokens, and the cached ones among them; None if unknown."""
     read, wrote = usage.input_tokens, written(protocol, usage)
     if read is None or wrote is None:
         return None
@@ -81,7 +81,7 @@ def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
     counted = {"cache_read_tokens": cached, "cache_write_tokens": cache_writes}
     match protocol:
         case "anthropic":
-            read += cached + cache_writes  # its input_tokens are those beside the cache
+            read += cached + cache_writes  # Anthropic's input_tokens exclude cached ones
             long = _whole(usage.raw.get("cache_creation"), "ephemeral_1h_input_tokens")
             if 0 < long <= cache_writes:
                 counted["cache_write_1h_tokens"] = long
@@ -89,7 +89,7 @@ def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
             read += _whole(usage.raw, "toolUsePromptTokenCount")
         case "openai_chat":
             apart = read + wrote + thought == _whole(usage.raw, "total_tokens")
-            wrote += thought if apart else 0  # as xAI counts them
+            wrote += thought if apart else 0  # xAI counts them this way
     return {"input_tokens": read, "output_tokens": wrote, **{k: v for k, v in counted.items() if v}}
 
 
@@ -99,5 +99,5 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _at_a_boundary(pattern: str, url: str) -> bool:
-    """Whether the host of `url` is the one that `pattern` names, and not one that begins so."""
+    """Whether `pattern` matches the whole host of `url`, not just the beginning of it."""
     return re.match(rf"(?:{pattern})(?:(?<=[./])|[/:?]|$)", url) is not None

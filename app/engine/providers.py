@@ -1,7 +1,7 @@
-"""Asking a provider outside of any session: one tiny request to test it, or its list of models.
+"""Requests to a provider outside of any session: a small test request, or the list of models.
 
-The way out is that of a session's requests (keys, net, codec) and nothing of it is saved. Whatever
-goes wrong is said, never raised; every text is masked.
+They take the same path as a session's requests (keys, net, codec); nothing is saved. Failures are
+reported, never raised; all texts are masked.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from app.protocols.registry import codec
 
 PROMPT = "Say hello in one word."
 MAX_TOKENS = 64
-"""Enough for a word, also where a model thinks before it says one."""
+"""Enough for one word, even for a model that thinks first."""
 
 LONGER_S = 30.0
-"""How long an answer may go on after its first byte may at last have come."""
+"""How long an answer may take after the time limit for its first byte."""
 
 TEST_BYTES = 1024 * 1024
 LIST_BYTES = 16 * 1024 * 1024
@@ -40,7 +40,7 @@ MOST_WORDS = 2000
 
 @dataclass(frozen=True)
 class Tested:
-    """What came of a test. `sentence` is ours, `words` are the model's or the provider's own.
+    """The result of a test. `sentence` is ours; `words` are the model's or the provider's own.
 
     Times in ms since the request was made: to the first byte of the answer, and to its end.
     """
@@ -59,7 +59,7 @@ class Tested:
 
 @dataclass(frozen=True)
 class Listing:
-    """The models of a provider, or why there are none in `sentence`."""
+    """The models of a provider, or in `sentence` why there are none."""
 
     ok: bool
     sentence: str
@@ -76,7 +76,7 @@ Mask = Callable[[str], str]
 
 @dataclass
 class _ResponseRead:
-    """One answer as it is read."""
+    """One answer while it is read."""
 
     began: float
     decoder: Decoder | None = None
@@ -91,7 +91,7 @@ class _ResponseRead:
 
 
 class Providers:
-    """`simulator_url` is asked where this process's own simulator stands, "" for nowhere."""
+    """`simulator_url` returns the URL of this process's own simulator, "" if there is none."""
 
     def __init__(self, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]) -> None:
         self._net = net
@@ -100,20 +100,20 @@ class Providers:
         self._known: dict[str, tuple[Profile, tuple[ModelInfo, ...]]] = {}
 
     def known_models(self, profile: Profile) -> tuple[ModelInfo, ...]:
-        """The models that were last listed for that very profile; () before that. What one of its
-        name listed at another address is no news of it."""
+        """The models last listed for exactly this profile, or (). A list from another address under
+        the same name does not count."""
         asked, models = self._known.get(profile.name, (None, ()))
         return models if asked == profile else ()
 
     async def test(self, profile: Profile, model: str = "") -> Tested:
-        """One tiny request, without tools: what the model says to it, or what went wrong.
+        """Sends a small request without tools; returns the model's answer or the failure.
 
-        Where no model is named, the first that the provider lists is asked.
+        If no model is named, uses the first one that the provider lists.
         """
         return _masked(await self._test(profile, model), self._keys.redactor().redact_text)
 
     async def models(self, profile: Profile) -> Listing:
-        """The provider's own list of models; remembered until the next."""
+        """The provider's own list of models; cached until the next call."""
         return _masked(await self._models(profile), self._keys.redactor().redact_text)
 
     async def _test(self, profile: Profile, model: str) -> Tested:
@@ -152,7 +152,7 @@ class Providers:
     async def _models(self, profile: Profile) -> Listing:
         try:
             protocol_codec, base_url = codec(profile.protocol), self._base_url(profile)
-            # The list wants the headers of any request: the version of Anthropic's API is one.
+            # The list needs the headers of any request, for example the version of Anthropic's API.
             request = protocol_codec.encode(_tiny(profile, profile.model or "any"))
         except BadInput as error:
             return Listing(False, str(error))
@@ -302,7 +302,7 @@ def _take(read: _ResponseRead, data: bytes) -> None:
 
 
 def _failed(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str]:
-    """Our sentence about a request that failed, and the provider's own words."""
+    """Our sentence about a failed request, and the provider's own words."""
     if read.trouble is not None and not read.trouble.began:
         sentence = read.trouble.sentence(mask)
         if read.trouble.failure == "unreachable":
@@ -317,7 +317,7 @@ def _failed(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str
 
 
 def _start(profile: Profile, before: str) -> str:
-    """How to start a server of this machine, behind `before`; "" where it stands elsewhere."""
+    """How to start a server on this machine, after the text `before`; "" for a remote one."""
     vendor = SHIPPED.get(profile.name)
     if vendor is not None and vendor.start:
         return before + vendor.start
@@ -329,7 +329,7 @@ def _short(model: ModelInfo, mask: Mask) -> ModelInfo:
 
 
 def _masked(report: Report, mask: Mask) -> Report:
-    """Every text of it masked once more, whatever part of this file wrote it."""
+    """Masks all texts of the report again, whichever function wrote them."""
     texts: dict[str, Any] = {
         field.name: mask(getattr(report, field.name))
         for field in fields(report)

@@ -1,4 +1,4 @@
-"""A recorded session as a model: its tape, and new sessions that are played with it."""
+"""A recorded session as a model: its tape, and new sessions that are answered from it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.store.log import Log
 from app.store.writes import Chunk
 
 PACES = {"0.25": "×4", "1": "as recorded", "4": "×0.25", "0": "at once"}
-"""What the pauses are multiplied by, and what a user reads of it."""
+"""Factor for the pauses, and its label for users."""
 
 
 async def tape(log: Log, session_id: str) -> Tape | None:
-    """The tape of a session; None where there is none, or it is deleted, or nothing was asked."""
+    """The tape of a session; None if it does not exist, is deleted, or has no answered request."""
     summary = await log.summary(session_id)
     if summary is None or summary.deleted:
         return None
@@ -44,9 +44,9 @@ async def tape(log: Log, session_id: str) -> Tape | None:
 
 
 async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
-    """A new session set up as the recorded one was at its first request, with its recording as the
-    model; its id. Of settings from somebody else no more holds than in a fork of theirs
-    (`harmless`). Conflict where the session is deleted."""
+    """Creates a session with the settings of the recorded one's first request and its recording as
+    the model; returns the id. Settings of an imported session are limited as in a fork
+    (`harmless`). Conflict if the session is deleted."""
     if pace not in PACES:
         raise BadInput(f"pace is one of {', '.join(PACES)}: what the pauses are multiplied by.")
     async with engine.sessions.holding(session_id) as live:
@@ -64,7 +64,7 @@ async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
 
 
 async def recorded_prompt(log: Log, session_id: str, number: int) -> str:
-    """The text of prompt `number` of a recorded session, "" where there is none."""
+    """The text of prompt `number` of a recorded session, "" if there is none."""
     if await log.summary(session_id) is None:
         return ""
     session = fold(session_id, await log.opening(session_id))

@@ -1,18 +1,17 @@
-"""Keeps secrets out of the log: masks those in events and in the stream of an answer, and refuses
-those in what is typed. Threat 16 of docs/safety.md.
+"""Keeps secrets out of the log: masks them in events and in the stream of an answer, and refuses
+them in typed input. Threat 16 of docs/safety.md.
 
-`redact_event` masks the texts of an event: typed by a user, put together from pieces by a
-decoder, or returned by a tool. What was sent is masked before, by its bytes. The checks refuse
-addresses, settings, tools and rules that hold a known key, before any of it is kept or shown: keys
-go by the names of their variables.
+`redact_event` masks the texts of an event: typed by a user, joined by a decoder, or returned by a
+tool. Sent bytes are masked earlier. The checks refuse addresses, settings, tools and rules that
+hold a known key, before they are stored or shown: keys are referenced by variable name.
 
-`StreamRedactor` masks what arrives of an answer, of whose deltas none holds a whole secret: it is
-kept back while one of its parts ends in what may be the beginning of a secret, and starred where it
-was one. Nothing overtakes anything: while one text is undecided, later bytes and events of all
-parts wait. That lasts until the text goes on or ends. Bytes leave in whole frames, with the events
-of them, so that a character is starred in an event and in its frame at once. A text is that of a
-part; or what is in no event (`Beside`); or that of all parts of one kind, where no end of a part
-says its text again (`joins`): some providers begin one for each signature or citation.
+`StreamRedactor` masks an answer as it arrives, where a secret may be spread over many deltas. A
+text is held back while its end may be the beginning of a secret, and replaced by stars if it was
+one. Order is preserved: while one text is undecided, later bytes and events of all parts wait,
+until the text continues or ends. Bytes are released in whole frames, with their events, so that a
+character is starred in an event and in its frame at the same time. A text is that of a part; or a
+text outside of the events (`SideText`); or, if no end of a part repeats its text (`joins`), that of
+all parts of one kind: some providers begin a new part for each signature or citation.
 """
 
 from __future__ import annotations
@@ -74,11 +73,11 @@ from app.secrets.names import may_name_secret
 from app.secrets.redaction import SHORTEST, PartRedactor, Redactor
 from app.store.writes import Chunk
 
-# Events, and what is typed ----------------------------------------------------------------------
+# Events and typed input ---------------------------------------------------------------------------
 
 
 def redact_event(event: Event, redactor: Redactor) -> Event:
-    """`event` with stars for each secret in the texts that a user, a model or a tool wrote."""
+    """Replaces secrets by stars in the texts that a user, a model or a tool wrote."""
     text, data = redactor.redact_text, redactor.redact_data
     match event:
         case PartDelta():
@@ -128,7 +127,7 @@ _QUERY_MEMBER = re.compile("[?&;]([^=&;]*)=")
 
 
 def check_address(base_url: str) -> None:
-    """BadInput where `base_url` is no address, or one that takes a key along."""
+    """BadInput if `base_url` is not a valid address or contains a key."""
     origin(base_url)
     if "#" in base_url:
         raise BadInput("A base URL has no part behind a #; leave that out.")
@@ -139,11 +138,11 @@ def check_address(base_url: str) -> None:
 
 
 def check_settings(settings: Settings, redactor: Redactor, before: Settings) -> None:
-    """BadInput that names the place, never the value, where one holds a known key.
+    """BadInput if a setting holds a known key; names the setting, never the value.
 
-    What stood in `before` is not looked at again: a key that became known since must not keep
-    anybody from taking it out, place by place. The system prompt is left out: what people write
-    may hold a key, and is masked where it is kept.
+    Values unchanged since `before` are not checked: a key that became known later must not prevent
+    a user from removing it setting by setting. The system prompt is not checked: free text may hold
+    a key and is masked when it is stored.
     """
     old = _places(before)
     _check(
@@ -165,14 +164,14 @@ def _places(settings: Settings) -> dict[str, Any]:
 
 
 def check_tools(tools: Iterable[Tool], redactor: Redactor) -> None:
-    """BadInput where a tool holds a known key; tools are numbered, for a name may be the place."""
+    """BadInput if a tool holds a known key; tools are numbered, because the name may hold it."""
     for number, tool in enumerate(tools, 1):
         data = to_data(tool)
         _check({f"{name} of tool {number}": value for name, value in data.items()}, redactor)
 
 
 def check_rule(rule: Rule, redactor: Redactor) -> None:
-    """BadInput where a rule holds a known key, in whichever of its places."""
+    """BadInput if a rule holds a known key in any of its fields."""
     names = ("tool", "source", "when", "text", "words")
     _check({f"{name} of the rule": getattr(rule, name) for name in names}, redactor)
 
@@ -191,23 +190,23 @@ def _check(places: Mapping[str, Any], redactor: Redactor) -> None:
 Span = tuple[int, int]
 
 _LONGEST = 1024
-"""Characters of a part to which the next ones may add a secret."""
+"""Characters at the end of a part that may form a secret with the following ones."""
 _MOST_BESIDE = 20_000
-"""Texts beside the parts that go on at once; more than the calls that may be taken have names."""
+"""Most side texts open at once; more than the maximum number of calls has names."""
 _MEMBERS = TEXT_MEMBERS | {b"name", b"cited_text"}
 _LISTED = ("cited_text", "token")
-"""Of these an event has all texts once more, each by itself."""
+"""Side texts that an event repeats in full, one by one."""
 _MOST_STRINGS = 100
-"""Strings that are looked at in a frame whose end never came, and texts that they may go on with;
-honest ones have a few."""
+"""Most strings examined in an incomplete frame, and most texts that they may continue; real answers
+have a few."""
 
 
 @dataclass(slots=True)
 class ShownText:
-    """A text that grows: of it `mask` knows what is secret, from place `base` of the mask on, for
-    several may be read as one. `last` ends as it does, as it came; `head` and `tail` are the first
-    characters and the ends of the last texts that were shown, in stars where they were, and `shown`
-    all that was, text by text, of what is cited and of tokens."""
+    """A growing text. `mask` knows its secrets; it begins at position `base` of the mask, because
+    several texts may be masked as one. `last` is its end, unmasked. `head` and `tail` are the first
+    characters, and the ends of the last pieces, as shown; `shown` is all that was shown of
+    citations and tokens, text by text."""
 
     mask: PartRedactor
     base: int = 0
@@ -231,8 +230,8 @@ class ShownText:
             self.tail.append(text[1 - SHORTEST :])
 
     def masked(self, text: str) -> str:
-        """The whole text, which is `text`, with stars. Of a secret that it has a few characters
-        of, it says what was shown of them: `verify` knows no stars for less than a secret."""
+        """The whole text with stars. Where only a few characters of a secret are in it, repeats
+        what was shown of them: `verify` accepts no stars shorter than a secret."""
         spans = self.mask.spans(self.base, self.base + self.size)
         text = replace_with_stars(text, spans, "*")
         for start, end in spans:
@@ -245,10 +244,9 @@ class ShownText:
 
 @dataclass(slots=True)
 class Waiting:
-    """An event, or what was said beside them, with its time and the span of its bytes; with the
-    text that it is of, and `at` where the mask of that has it begin. Of a part's start and end,
-    `name` is the text of its name, and of its end `cited` that of its citations. Of what tells
-    tokens, `tokens` are the texts of these."""
+    """An event or side text that is held back, with its time and byte span, its text, and the
+    position `at` of it in the mask. `name` is the name's text (start and end of a part), `cited`
+    that of its citations (end of a part), `tokens` the texts of its tokens."""
 
     event: Event | SideText
     at_ms: int
@@ -269,7 +267,7 @@ class Waiting:
 
     @property
     def stars(self) -> Sequence[Span]:
-        """Which characters of the event's text are starred."""
+        """The spans of the event's text that are starred."""
         if self.shown_text is None or not isinstance(self.event, PartDelta | SideText):
             return ()
         return self.shown_text.mask.spans(self.at, self.at + len(self.event.text))
@@ -300,8 +298,8 @@ class Waiting:
 
 
 def _masked_like(value: Any, text: str, masked: str) -> Any:
-    """JSON data of an answer in which each string that is a stretch of `text` is that of `masked`:
-    some providers say what a part says once more, in pieces, beside it."""
+    """JSON data of an answer, with strings that are a substring of `text` replaced by the same
+    substring of `masked`: some providers repeat a part's text beside it, in pieces."""
     match value:
         case str():
             place = text.find(value) if len(value) >= SHORTEST else -1
@@ -314,7 +312,7 @@ def _masked_like(value: Any, text: str, masked: str) -> Any:
 
 
 def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, Any]:
-    """A block with the cited texts as they were shown; the empty ones never were."""
+    """A block with its cited texts as they were shown; empty ones were not shown."""
     block = meta.get("block")
     cited = block.get("citations") if isinstance(block, dict) else None
     if not isinstance(block, dict) or not isinstance(cited, list):
@@ -331,8 +329,7 @@ def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, A
 def _secret_after(
     redactor: Redactor, before: str, literals: Sequence[StringSpan]
 ) -> Iterator[tuple[StringSpan, Sequence[Span]]]:
-    """The characters of `literals` that are secret where they go on with `before`, one after the
-    other."""
+    """For each of `literals`, its secret spans if they continue the text `before` in this order."""
     part = PartRedactor(redactor)
     part.feed(before)
     texts = [literal.text[:_LONGEST] if before else literal.text for literal in literals]
@@ -346,7 +343,7 @@ def _secret_after(
 
 
 def _read(redactor: Redactor, texts: Iterable[str], *, whole: bool = True) -> PartRedactor:
-    """All that these say together, and no more."""
+    """The redaction of the complete text that `texts` form together."""
     part = PartRedactor(redactor)
     for text in texts:
         part.feed(text)
@@ -355,7 +352,7 @@ def _read(redactor: Redactor, texts: Iterable[str], *, whole: bool = True) -> Pa
 
 
 def _spans_of(part: PartRedactor, texts: Iterable[str]) -> Iterator[Sequence[Span]]:
-    """What of each of `texts`, which are the part's, is masked."""
+    """The masked spans of each of `texts`, which together are the text of `part`."""
     at = 0
     for text in texts:
         yield part.spans(at, at + len(text))
@@ -369,16 +366,16 @@ def _cut_like(part: PartRedactor, texts: Sequence[str]) -> list[str]:
 
 @dataclass
 class Released:
-    """What may be saved and seen, in order."""
+    """What may be saved and shown, in order."""
 
     events: list[tuple[Event, int, int, int]] = field(default_factory=list)
-    """Each with its time and the span of its bytes."""
+    """Events with their time and byte span."""
     chunks: list[Chunk] = field(default_factory=list)
 
 
 class StreamRedactor:
-    """The bytes and events of one answer. `masked` are the spans of released bytes that were
-    starred here, in order; `size` counts all bytes that came, `saved` those that were released."""
+    """Masks the bytes and events of one answer. `masked` are the starred spans of released bytes,
+    in order; `size` counts the bytes received, `saved` those released."""
 
     def __init__(self, recording: int, redactor: Redactor, *, joins: bool = False) -> None:
         self.masked: list[Span] = []
@@ -394,24 +391,24 @@ class StreamRedactor:
         self._parts: dict[int, ShownText] = {}
         self._beside: OrderedDict[tuple[int, str], ShownText] = (
             OrderedDict()
-        )  # the oldest goes quickly
+        )  # the oldest is quickly removed
         self._ended: dict[PartKind, tuple[ShownText, PartEnded]] = {}  # the next may go on with it
-        self._lasts = {""}  # what a frame may go on with whose end never came
+        self._lasts = {""}  # texts that an incomplete frame may continue
         self._undecided: Waiting | None = None
-        self._may_wait = False  # a text held something back when it went on last
-        self._has_secrets = False  # a text has, or had
-        self._cut: set[str] = set()  # what parts ended in that lacks the end of a secret
+        self._may_wait = False  # the last text that grew held something back
+        self._has_secrets = False  # some text contains, or contained, a secret
+        self._cut: set[str] = set()  # ends of parts that are the beginning of a secret
         self._cut_redactor = Redactor()
-        self._broken_at = sys.maxsize  # where a frame begins whose end never came
+        self._broken_at = sys.maxsize  # where an incomplete frame begins
 
     @property
     def sha256(self) -> str:
-        """Of the bytes that were released, as hex digits."""
+        """The hash of the released bytes, as hex digits."""
         return self._hash.hexdigest()
 
     @property
     def has_escapes(self) -> bool:
-        """Whether a backslash is among the bytes that are kept back."""
+        """Whether a backslash is among the bytes held back."""
         return any(b"\\" in piece for _, piece in self._pieces)
 
     def add_bytes(self, data: bytes, at_ms: int) -> None:
@@ -436,7 +433,7 @@ class StreamRedactor:
             case PartEnded(index=index):
                 waiting.shown_text = shown_text = self._parts.pop(index)
                 named = self._end_beside(index, "name", whole=event.complete)
-                # Where the end says another name, that is masked as it is, later.
+                # If the end has a different name, that is masked separately, later.
                 waiting.name = named if named and named.size == len(event.name) else None
                 waiting.cited = self._end_beside(index, "cited_text", whole=event.complete)
                 kind = self._kinds.pop(index)
@@ -469,9 +466,8 @@ class StreamRedactor:
             self._has_secrets = True
 
     def _end(self, shown_text: ShownText, event: PartEnded, *, whole: bool = True) -> None:
-        """Nothing goes on with the text, which the part of `event` ended with; `whole`: nor would
-        anything have."""
-        # Where the end says something else than the pieces did, these were cut off.
+        """Ends the text of the part that `event` ends; `whole`: the text is complete."""
+        # If the end has a different text than the deltas, the deltas were cut off.
         same = len(event.text) == shown_text.size
         cut = shown_text.mask.end(whole=whole and event.complete and same)
         self._has_secrets = self._has_secrets or shown_text.mask.has_secrets
@@ -497,15 +493,14 @@ class StreamRedactor:
         return shown_text
 
     def break_off(self, settled: int) -> None:
-        """The answer ends without an end of its own; `settled` as for `release`."""
+        """The answer broke off without an end event; `settled` as for `release`."""
         self._broken_at = settled
         ended = (shown_text for shown_text, _ in self._ended.values())
         texts = chain(ended, self._parts.values(), self._beside.values())
         self._lasts |= {shown_text.last[-_LONGEST:] for shown_text in islice(texts, _MOST_STRINGS)}
 
     def release(self, settled: int) -> Released:
-        """What is decided of all that lies before byte `settled`, where the last whole frame
-        ends."""
+        """Releases all decided content before byte `settled`, the end of the last whole frame."""
         upto = settled
         if self._may_wait:
             if self._undecided is not None and self._undecided.is_undecided:
@@ -538,7 +533,7 @@ class StreamRedactor:
         return released
 
     def _pieces_before(self, upto: int) -> list[tuple[int, bytes]]:
-        """What is kept back of the bytes before `upto`, as it came; the last piece may be cut."""
+        """The held-back bytes before `upto`, as received; the last piece may be cut."""
         pieces, left = [], upto - self.saved
         while left > 0:
             at_ms, piece = self._pieces.popleft()
@@ -550,9 +545,9 @@ class StreamRedactor:
         return pieces
 
     def _stars_in(self, data: bytes, upto: int, events: Sequence[Waiting]) -> Stars | None:
-        """What is starred of `data`, which is kept back first, up to byte `upto`, with `events`;
-        None where nothing can be, as in most deltas."""
-        may_hide = b"\\" in data or b'token"' in data  # whose name may be written in escapes, too
+        """The stars in `data`, the first held-back bytes, up to byte `upto`, for `events`; None if
+        there can be none, as in most deltas."""
+        may_hide = b"\\" in data or b'token"' in data  # its name may be escaped, too
         if not (may_hide or self._has_secrets or self._cut or self._broken_at < upto):
             return None
         stars = Stars(self._redactor.escaped_spans(data))
@@ -567,7 +562,7 @@ class StreamRedactor:
         return stars
 
     def _show(self, waiting: Waiting) -> Event | SideText:
-        """The event as it may be seen."""
+        """The event as it may be shown."""
         event, shown_text = waiting.event, waiting.shown_text
         if self._has_secrets and waiting.has_secrets:
             event = waiting.masked()
@@ -584,8 +579,8 @@ class StreamRedactor:
     def _with_tokens(
         self, meta: Mapping[str, Any], tokens: Sequence[ShownText]
     ) -> Mapping[str, Any]:
-        """The tokens in the data of an event, as they were shown; those that a provider says once
-        more at the end of a part, as one text."""
+        """Replaces the tokens in an event's data by those shown, and masks the tokens that a
+        provider repeats at the end of a part as one text."""
         content = meta.get("content")
         again = content.get("logprobs") if isinstance(content, dict) else None
         if isinstance(content, dict) and (texts := texts_of(again)):
@@ -604,10 +599,10 @@ class StreamRedactor:
         return {**meta, "logprobs": with_texts(meta["logprobs"], texts)}
 
     def _starred(self, data: bytes, stars: Stars) -> bytes:
-        """`data`, which is kept back first, with its stars."""
+        """`data`, the first held-back bytes, with its stars."""
         starred = bytearray(data)
         for place in stars.quoted:
-            if place < len(data):  # the bracket that ends a list may never have come
+            if place < len(data):  # the bracket that ends a list may be missing
                 starred[place] = ord('"')
         for start, end in merge_spans(stars.spans):
             starred[start:end] = b"*" * (end - start)
@@ -615,7 +610,7 @@ class StreamRedactor:
         return bytes(starred)
 
     def _tokens_again(self, data: bytes, events: Iterable[Waiting]) -> Stars:
-        """What is starred of the lists of tokens in frames that bring none."""
+        """The stars in token lists of frames that have no token event."""
         frames = merge_spans(
             (waiting.start, waiting.end)
             for waiting in events
@@ -634,7 +629,7 @@ class StreamRedactor:
         return stars
 
     def _starred_in_frames(self, data: bytes, events: Iterable[Waiting]) -> Stars:
-        """What of `data`, which is kept back first, is starred for `events`."""
+        """The stars in `data`, the first held-back bytes, for the texts of `events`."""
         frames: dict[tuple[Span, str], list[tuple[str, Sequence[Span]]]] = {}
         starred_frames: set[tuple[Span, str]] = set()
         for waiting in events:
@@ -656,8 +651,8 @@ class StreamRedactor:
         return stars
 
     def _repeated_spans(self, data: bytes, events: Iterable[Waiting]) -> Iterator[Span]:
-        """The spans of a secret without its end, where a provider says at the end of a part once
-        more what it says: in frames that bring no delta."""
+        """The spans of incomplete secrets in frames without deltas: at the end of a part some
+        providers repeat its text."""
         text_events = (
             waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText)
         )
@@ -670,11 +665,11 @@ class StreamRedactor:
             at = max(at, end)
 
     def _in_broken_frame(self, data: bytes, events: Sequence[Waiting]) -> Iterator[Span]:
-        """The spans of strings that go on with a secret, or begin one, in a frame that no decoder
-        reads: nobody knows which part they would have been of."""
+        """The spans of strings that continue or begin a secret in a frame that no decoder could
+        read, so it is unknown to which part they belong."""
         deltas = (waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText))
         if any(delta.end > self._broken_at for delta in deltas):
-            return  # it lacked but its last line end
+            return  # only its last line end was missing
         at = self._broken_at - self.saved
         frame = data[at:]
         literals = list(islice(text_literals(frame, _MEMBERS, broken=True), _MOST_STRINGS))
@@ -682,7 +677,7 @@ class StreamRedactor:
         for literal in literals:
             of_members.setdefault(literal.name, []).append(literal)
         runs = [run for run in of_members.values() if len(run) > 1]
-        # Each string's bytes are gone through once, not for each text that it may go on with.
+        # Each string is mapped to bytes once, not once for each text that it may continue.
         broken: dict[int, tuple[StringSpan, list[Span]]] = {}
         for run in (*([literal] for literal in literals), *runs):
             for last_text in self._lasts:

@@ -1,9 +1,9 @@
 """Sends one request and records its response: recording, events, validation, failure, price.
 
-The reader takes bytes off the socket as they come and stamps them; the recorder takes whatever has
-come since its last commit, feeds it to the recording and the decoder, and appends the events. So a
-slow disk makes larger batches and never a slower answer. A reader that waits for the log anyway
-has deltas decoded and shown at once, in its own turn (`take_now`).
+The reader takes bytes from the socket as they arrive and stamps them. The recorder takes all that
+arrived since its last commit, feeds it to the recording and the decoder, and appends the events. So
+a slow disk makes larger batches, never a slower answer. A reader that waits for the log anyway lets
+deltas be decoded and shown at once, in its own turn (`take_now`).
 """
 
 from __future__ import annotations
@@ -66,31 +66,31 @@ AHEAD_BYTES = 16 * 1024 * 1024
 """... and how many bytes."""
 
 MOST_UNSAVED = 64 * 1024 * 1024
-"""Bytes that are kept over all sessions while nothing can be saved; what comes then is lost."""
+"""Bytes kept in memory, over all sessions, while the database cannot be written; more are lost."""
 
 PIECE = 256
-"""Bytes that a piece takes in memory beyond its data."""
+"""Memory overhead of a piece, in bytes."""
 
 LOOK_S = 0.5
-"""How often a reader that waits for its writer looks whether that can write at all."""
+"""How often a reader that waits for its writer checks whether the database is writable."""
 
 TOGETHER = 256
-"""How many pieces are decoded and written at once, so that streams get their turn in between."""
+"""How many pieces are decoded and written in one batch, so that other streams get their turn."""
 
 TOGETHER_BYTES = 2 * 1024 * 1024
-"""... and after how many bytes no further piece is, so that what is written has no large copy."""
+"""... a batch also ends after so many bytes, so that no large copy of it is in memory."""
 
 SHARE = 32
-"""... and after how many events others get their turn: a piece can hold hundreds of calls."""
+"""... and after so many events other tasks get a turn: one piece can hold hundreds of calls."""
 
 STOPPED = "Stopped by the user."
 
 
 @dataclass(eq=False)
 class OpenRequest:
-    """A request under way; `stop` ends it within a moment. `unsaved` are the bytes that have
-    arrived and are not in the log yet. `writer` takes what is put in; `idle` is whether it has
-    taken all of that and waits for more."""
+    """A request in progress; `stop` ends it within a moment. `unsaved`: bytes that arrived and are
+    not in the log yet. `writer` consumes the queue; `idle`: it has consumed everything and
+    waits."""
 
     queue: asyncio.Queue[Received] = field(default_factory=asyncio.Queue)
     room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,12 +101,12 @@ class OpenRequest:
     idle: bool = False
 
     def take_now(self, item: Received) -> bool:
-        """Whether all of `item` is read and shown, and is in the log a moment later as deltas are.
-        Where it is not, it has to be `put`: its writer has other work, or it says more than deltas,
-        which are to be saved at once. What was read of it by then is not read twice."""
+        """Decodes and shows `item` at once; deltas reach the log a moment later. False: `item` must
+        be `put`, because its writer is busy or it holds more than deltas, which must be saved
+        first. What was already decoded is not decoded twice."""
         writer = self.writer
         if writer is None or not self.idle or not self.queue.empty():
-            return False  # it would overtake what waits
+            return False  # it would overtake queued items
         return writer.take_now(item, self.stopped)
 
     def put(self, item: Received) -> None:
@@ -114,7 +114,7 @@ class OpenRequest:
         self.queue.put_nowait(item)
 
     async def drained(self) -> list[Received]:
-        """What has arrived, at least one piece and at most TOGETHER, or TOGETHER_BYTES."""
+        """The next queued items: at least one, at most TOGETHER items or TOGETHER_BYTES."""
         self.idle = True
         try:
             items = [await self.queue.get()]
@@ -140,13 +140,13 @@ class OpenRequest:
     def stop(self, failure: ResponseFailed) -> None:
         self.stopped = self.stopped or failure
         if self.reader is not None:
-            # Soon, not now: a task that is cancelled before its first step never takes it, and
-            # nobody would put in that it has ended.
+            # In the next iteration, not now: a task that is cancelled before its first step never
+            # runs, so it would not report its end.
             self.reader.get_loop().call_soon(self.reader.cancel)
 
 
 class ProviderClient:
-    """`simulator_url` is asked where this process's own simulator stands, "" for nowhere."""
+    """`simulator_url` returns the URL of this process's own simulator, "" if there is none."""
 
     def __init__(
         self, sessions: SessionStore, net: HttpClient, keys: Keys, simulator_url: Callable[[], str]
@@ -158,7 +158,7 @@ class ProviderClient:
         self._open: set[OpenRequest] = set()
 
     def prepare(self, session: Session, choice: ToolChoice) -> PreparedRequest:
-        """The next request of `session`. What keeps it from being sent is in `failed`."""
+        """Encodes the next request of `session`; `failed` says why it cannot be sent."""
         settings = session.settings
         assert settings is not None
         profile, recording = settings.profile, len(session.turns) + 1
@@ -218,7 +218,7 @@ class ProviderClient:
     async def answer(
         self, session_id: str, prepared: PreparedRequest, answering: OpenRequest, ended: OnEnd
     ) -> None:
-        """Send it and log what comes back, to the one event that ends the turn."""
+        """Sends the request and logs the response, including the one event that ends the turn."""
         answering.reader = asyncio.create_task(self._read(prepared, answering))
         if answering.stopped is not None:
             answering.stop(answering.stopped)
@@ -232,7 +232,7 @@ class ProviderClient:
     async def record(
         self, session_id: str, prepared: PreparedRequest, answering: OpenRequest, ended: OnEnd
     ) -> None:
-        """Log what is put into `answering`, to the one event that ends the turn."""
+        """Logs what is put into `answering`, including the one event that ends the turn."""
         writing = ResponseRecorder(
             self._sessions, session_id, prepared, self._keys.redactor(), ended
         )
@@ -243,7 +243,7 @@ class ProviderClient:
                 items = await answering.drained()
                 await writing.take(items, lambda: answering.stopped)
                 answering.saved(items)
-                del items  # nothing holds them while the next ones are waited for
+                del items  # frees them while it waits for the next ones
         finally:
             self._open.discard(answering)
 
@@ -260,7 +260,7 @@ class ProviderClient:
                     answering.put(Received(clock(), data))
                     await self._wait_for_writer(answering)
         except NetworkError as trouble:
-            # Its frames hold all that was read, in a circle with `last`.
+            # Its frames reference all that was read, in a cycle with `last`.
             last.trouble = trouble.with_traceback(None)
         except asyncio.CancelledError:
             last.trouble = NetworkError("interrupted", "The connection was given up.")
@@ -270,12 +270,12 @@ class ProviderClient:
 
     @property
     def unsaved(self) -> int:
-        """The bytes of all answers that have arrived and are not in the log yet."""
+        """The bytes of all answers that arrived and are not in the log yet."""
         return sum(request.unsaved for request in self._open)
 
     async def _wait_for_writer(self, answering: OpenRequest) -> None:
-        """Where the reader is far ahead of it. While nothing can be saved the reader goes on, as
-        far as memory goes: NetTrouble where that is full."""
+        """Waits if the reader is far ahead. While the database cannot be written the reader
+        continues as long as memory lasts; then NetworkError."""
         while answering.far_ahead and self._sessions.health.trouble is None:
             answering.room.clear()
             with suppress(TimeoutError):
@@ -285,13 +285,13 @@ class ProviderClient:
             raise NetworkError("interrupted", _LOST, began=True)
 
     def base_url(self, profile: Profile) -> str:
-        """As `base_url_of`."""
+        """See `base_url_of`."""
         return base_url_of(profile, self._simulator_url())
 
 
 def base_url_of(profile: Profile, simulator_url: str) -> str:
-    """Where requests of `profile` go; BadInput where the simulator is meant and not here (its URL
-    is "")."""
+    """The address for requests of `profile`; BadInput if it is the simulator's and there is none
+    (`simulator_url` is "")."""
     if not profile.simulated:
         return profile.base_url
     if not simulator_url:
@@ -302,8 +302,8 @@ def base_url_of(profile: Profile, simulator_url: str) -> str:
 
 
 def join_headers(*several: Mapping[str, str]) -> dict[str, str]:
-    """One set of headers, later ones over earlier ones however their names are written: of two
-    that differ in case alone, both would be sent."""
+    """Merges headers; later ones override earlier ones, names compared without case: otherwise two
+    that differ only in case would both be sent."""
     return {name.lower(): value for headers in several for name, value in headers.items()}
 
 
@@ -312,31 +312,30 @@ _LOST = (
     "that was not kept. Make room, then retry."
 )
 
-# The response on its way into the log. Knows no socket: it is handed what arrived, with its time,
-# and how that ended.
+# Logs a response. No socket here: it gets the bytes with their times, and how they ended.
 
 Stop = Callable[[], ResponseFailed | None]
-"""How an answer ends that was stopped by now; None where it was not."""
+"""The event that ends an answer if it was stopped by now, else None."""
 
 OnEnd = Callable[[LiveSession], Awaitable[None]]
-"""Called with the session that is held, as soon as the end of its answer is saved."""
+"""Called with the locked session right after the end of its answer is saved."""
 
 
 ALIVE_FACTOR = 10
-"""For so many times the limit of silence a provider may send signs of life and nothing else."""
+"""A provider may send only keep-alives for so many times the limit of silence."""
 
 MUCH = 512 * 1024
-"""Bytes of an answer that are looked through in another thread: here it would take the turn of all
-others for more than a moment."""
+"""Bytes of an answer from which decoding and redaction run in another thread: in this one they
+would block all other tasks noticeably."""
 
 
 @dataclass(frozen=True)
 class PreparedRequest:
-    """A request ready to go. `sent` is the fact for the log, keys replaced by their names.
+    """A request ready to send. `sent` is its event for the log, with names in place of keys.
 
-    `key_name` is the variable that the profile's key stands in, or "". `expects` is the media type
-    of the stream that was asked for, or "". `url` is the address as it is asked, unmasked; `tools`
-    are all of the session's, against which calls are checked while they stream.
+    `key_name` is the variable that holds the profile's key, or "". `expects` is the media type of
+    the requested stream, or "". `url` is the address unmasked; `tools` are all tools of the
+    session, against which calls are validated while they stream.
     """
 
     sent: RequestSent
@@ -355,9 +354,9 @@ class PreparedRequest:
 
 @dataclass
 class Received:
-    """What the reader hands over: bytes with their time, or how it ended. `saved` is set where
-    the reader wants to know when it is in the log; deltas are there a moment later. `read` is
-    whether it only has to be saved, `error` what came up while it was read."""
+    """An item from the reader: bytes with their time, or the end. `saved` is set if the reader
+    waits until it is in the log (deltas get there a moment later). `read`: already decoded, only to
+    be saved; `error`: raised while it was decoded."""
 
     at_ms: int
     data: bytes = b""
@@ -371,7 +370,7 @@ class Received:
 
 
 class ResponseRecorder:
-    """The decoder and the place in the recording of one answer."""
+    """Decodes one answer and tracks the position in its recording."""
 
     def __init__(
         self,
@@ -400,21 +399,21 @@ class ResponseRecorder:
         self._doubts = StreamingValidation(prepared.tools, prepared.sent.protocol)
         self._calls: list[str] = []
         self._server_calls = 0
-        self._last_said_ms = 0  # when something was said last
+        self._last_said_ms = 0  # time of the last byte that was not a keep-alive
         self._events: list[Event] = []
         self._times: list[int] = []
         self._sources: list[Source] = []
         self._chunks: list[Chunk] = []
         self._marked: Sequence[tuple[int, int]] = ()
         self._ended = False
-        self._clean = True  # the provider ended the answer, where it has ended
-        self._unshared = 0  # events since others had their turn
+        self._clean = True  # the provider ended the answer itself, if it has ended
+        self._unshared = 0  # events since other tasks had their turn
         self.over = False
 
     def take_now(self, item: Received, stopped: ResponseFailed | None) -> bool:
-        """Read `item`, and save what it says where that is deltas alone and the session is free;
-        otherwise False: `take` has to save it, and to read it where there is much to be read or
-        others are to have their turn. What fails is raised there."""
+        """Decodes `item` and saves its events, if they are only deltas and the session is not
+        locked. Otherwise False: `take` must save it, and decode it too if there is much to decode
+        or other tasks are due. Errors are raised by `take`."""
         if self._unshared >= SHARE or self._is_much(item):
             return False
         item.read = True
@@ -459,7 +458,7 @@ class ResponseRecorder:
         if self.over:
             closed = Closed(self._recording, self._clean, self._spans(), self._held.sha256)
         elif (spans := self._spans()) != self._marked:
-            # What is masked is marked at once: nobody could find it after a power cut.
+            # The masked spans are saved at once: after a power cut they could not be reconstructed.
             closed, self._marked = Closed(self._recording, False, spans), spans
         save = partial(
             self._sessions.append,
@@ -476,13 +475,13 @@ class ResponseRecorder:
         self._events, self._times, self._sources, self._chunks = [], [], [], []
 
     def _is_much(self, item: Received) -> bool:
-        """Whether what is read and looked through for `item` would keep others from their turn: a
-        large event, or the end of a large answer."""
+        """Whether decoding and redacting `item` would block other tasks: a large event, or the end
+        of a large answer."""
         held = self._held
         return (held.size if item.ended else held.size - held.saved + len(item.data)) >= MUCH
 
     def _take_one(self, item: Received, stopped: ResponseFailed | None) -> None:
-        # What had arrived by then is kept; but calls that never run are not reported ahead.
+        # Bytes from before a stop are kept, but calls that will not run get no early warning.
         self._doubting = stopped is None
         if item.started is not None:
             self._retry_after = item.retry_after
@@ -519,14 +518,14 @@ class ResponseRecorder:
             self._check_type(headers.get("content-type", ""), at_ms)
 
     def _check_path(self, others: str, at_ms: int) -> None:
-        """A recording answers, and says which tools came to something else when it was made."""
+        """Warns if the recording was made after other calls or results of some tools."""
         if others:
             names = " and ".join(unquote(name)[:80] for name in others.split(",")[:8])
             message = f"This answer was recorded after another call or result of {names}."
             self._take_in(Warned("left_recording", message), at_ms, 0, 0)
 
     def _check_type(self, content_type: str, at_ms: int) -> None:
-        """A stream was asked for; the bytes alone decide how it is read."""
+        """Warns if the content type is not a stream's; the bytes decide how it is decoded."""
         kind = content_type.partition(";")[0].strip().lower()
         if kind != self._prepared.expects:
             called = f"is called {kind[:80]}" if kind else "has no content type"
@@ -545,7 +544,7 @@ class ResponseRecorder:
         self._heard(heard, at_ms)
 
     def _spans(self) -> Sequence[tuple[int, int]]:
-        """What of the bytes that are kept is masked; what came before an answer began is not."""
+        """The masked spans of the saved bytes; bytes before the answer began are not masked."""
         saved = self._held.saved
         spans = self._masked.ranges
         if self._held.masked:
@@ -553,7 +552,7 @@ class ResponseRecorder:
         return tuple((start, min(end, saved)) for start, end in spans if start < saved)
 
     def _quiet_s(self, at_ms: int) -> float:
-        """Seconds since anything was said, where that is too long; else 0."""
+        """Seconds since the last byte that was not a keep-alive, if over the limit; else 0."""
         quiet_s = (at_ms - self._last_said_ms) / 1000
         most_s = ALIVE_FACTOR * self._prepared.limits.idle_s
         return quiet_s if self._decoder is not None and quiet_s > most_s else 0.0
@@ -562,7 +561,7 @@ class ResponseRecorder:
         trouble = item.trouble
         instead = stopped
         if instead is None and trouble is not None:
-            # Output has begun: what there is of it is an interrupted answer, whatever cut it.
+            # Once output has begun, any failure makes it an interrupted answer.
             failure = "interrupted" if trouble.began else trouble.failure
             instead = ResponseFailed(
                 failure,
@@ -596,9 +595,9 @@ class ResponseRecorder:
         self._held.add_event(event, at_ms, start, end)
 
     def _release(self) -> None:
-        """Let go what is decided, with our own words on it. After the end that is all there is."""
+        """Adds what is decided, with our own events; after the end, everything."""
         settled = self._decoder.settled if self._decoder is not None else 0
-        # An error has no parts: its bytes wait for its end only where escapes may hide something.
+        # An error has no parts: its bytes wait for the end only if escapes may hide a secret.
         everything = self._ended or (self._is_error and not self._held.has_escapes)
         released = self._held.release(self._held.size if everything else settled)
         self._chunks += released.chunks
@@ -621,13 +620,13 @@ class ResponseRecorder:
                 self._add(doubted, *place)
 
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
-        """Say, before the end, what of the tool choice was ignored."""
+        """Warns, before the end, how the answer ignored the tool choice."""
         choice = self._prepared.sent.choice
         for message in ignored_tool_choice(choice, self._calls, event.reason, self._server_calls):
             self._add(Warned("choice_ignored", message), at_ms, start, end)
 
     def _failed(self, event: ResponseFailed) -> ResponseFailed:
-        """With what the decoder could not know: the headers."""
+        """Adds the headers, which the decoder does not know."""
         return replace(
             event,
             request_id=self._request_id,
@@ -635,9 +634,9 @@ class ResponseRecorder:
         )
 
     async def _price(self) -> None:
-        """The cost of an answer that came to a good end, where the provider did not say it.
+        """Sets the cost of a complete answer, unless the provider reported it.
 
-        The list of prices takes a moment to be read for the first time: in another thread.
+        The price list takes a moment to load the first time, so that happens in another thread.
         """
         sent, profile = self._prepared.sent, self._prepared.profile
         for place, event in enumerate(self._events):
@@ -654,7 +653,7 @@ class ResponseRecorder:
 
 
 def _only_alive(at_ms: int, quiet_s: float) -> Received:
-    """The end of an answer that consists of signs of life by now."""
+    """The end of an answer that now consists of keep-alives only."""
     message = (
         f"The provider sent nothing but signs of life for {quiet_s:.0f} s; retry, or raise the "
         "limit of silence under Providers."
@@ -665,30 +664,30 @@ def _only_alive(at_ms: int, quiet_s: float) -> Received:
 def _with_cause(
     event: ResponseFailed, instead: ResponseFailed | None, retry_after: float | None
 ) -> ResponseFailed:
-    """What cut the answer is known better here than to the decoder, which saw bytes stop."""
+    """Sets the cause of a broken connection; the decoder saw only that the bytes stopped."""
     if instead is None or event.failure != "interrupted":
         return replace(event, retry_after=retry_after)
     return replace(event, failure=instead.failure, message=instead.message)
 
 
-# Calls validated against their tools while they stream; knows no bytes, and decides nothing.
+# Validates calls against their tools while they stream. No bytes here; decides nothing.
 
 _NAMED_IN_PIECES = ("openai_chat",)
-"""Where a name may go on after its call has started."""
+"""Protocols in which a name can continue after its call has started."""
 
 
 class StreamingValidation:
-    """The open calls of one answer. Of each at most one doubt is sent: the first."""
+    """Validates the open calls of one answer. Reports at most one problem per call: the first."""
 
     def __init__(self, tools: Sequence[Tool], protocol: str) -> None:
-        # A free-form tool is given text, of which there is nothing to be checked.
+        # A free-form tool gets plain text, which has no schema.
         named = {tool.name: tool for tool in reversed(tools)}
         self._tools = {name: tool for name, tool in named.items() if tool.format is None}
         self._in_pieces = protocol in _NAMED_IN_PIECES
-        self._open: dict[int, IncrementalValidator | None] = {}  # None: the name is not known yet
+        self._open: dict[int, IncrementalValidator | None] = {}  # None: name not known yet
 
     def after(self, event: Event) -> CallDoubted | None:
-        """What is certain after `event`, and was not before it."""
+        """The problem that is certain since `event`, if any."""
         match event:
             case PartStarted(index=index, part_kind="call", name=name):
                 if not name or (self._in_pieces and self._goes_on(name)):
@@ -703,7 +702,7 @@ class StreamingValidation:
         return None
 
     def at_end(self, event: PartEnded) -> CallDoubted | None:
-        """The same for a call whose name is known only now; it goes before `event`."""
+        """Same, for a call whose name is only known at its end; its event goes before `event`."""
         late = event.index in self._open and self._open[event.index] is None
         tool = self._tools.get(event.name) if late else None
         if tool is None or event.meta.get("type") == "custom":
@@ -715,7 +714,7 @@ class StreamingValidation:
 
     def _fed(self, index: int, early: IncrementalValidator, text: str) -> CallDoubted | None:
         if early.closed:
-            # Some servers say all of it once more; the verdict at the end has the whole text.
+            # Some servers repeat the whole arguments; the final check has the complete text.
             return None
         problem = early.feed(text)
         return None if problem is None else CallDoubted(index, problem)

@@ -1,9 +1,9 @@
-"""Rules in memory, and what decides a call by them without asking.
+"""Rules in memory, and decisions by rule.
 
-Three parts: `Policy` says what happens next by the rules of a session and by what a user denied;
-`RuleStore` adds, edits, moves and deletes rules, and binds them to the tools they are for;
-`parse_rule` reads one that a script or the form sent. What a rule means is core/rules.py. A
-decision carries the words of its rule, so that deleting one rewrites nothing.
+`Policy` computes what happens next from the rules of a session and the user's denials; `RuleStore`
+adds, edits, moves and deletes rules and binds them to their tools; `parse_rule` reads a rule from a
+script or the form. core/rules.py defines what a rule means. A decision stores the words of its
+rule, so deleting a rule changes no log.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from app.store.library import Library
 from app.store.log import Log
 
 ALWAYS = ""
-"""Stands for the list of rules that hold in every session."""
+"""The list of rules for all sessions."""
 
 MOST_RULES = 200
 MOST_DELETED = 50
-"""Rules that can be had back after they were taken away."""
+"""How many deleted rules can be restored."""
 
 BIND_S = 5.0
-"""How long it may take to tell what would answer a tool; then a rule is not bound to it."""
+"""Time limit to find out the executor of a tool; after that a rule is not bound to it."""
 
 
 class RuleStore:
-    """`clock` gives Unix time in ms; `new_id` a fresh id; `redactor` what knows the keys of this
-    moment; `changed` is called after each change. `version` counts them."""
+    """`clock` returns Unix time in ms; `new_id` a new id; `redactor` a redactor for the current
+    keys; `changed` is called after each change. `version` counts changes."""
 
     def __init__(
         self,
@@ -65,27 +65,27 @@ class RuleStore:
         self.version = 0
 
     async def load(self) -> None:
-        """Read them all; before anything runs."""
+        """Loads all rules; call before anything runs."""
         self._lists = await self._library.rules()
 
     def of(self, session_id: str) -> tuple[Rule, ...]:
-        """All that hold in a session, in the order in which they are asked."""
+        """All rules of a session, in the order of evaluation."""
         return (*self._lists.get(session_id, ()), *self._lists.get(ALWAYS, ()))
 
     def listed(self, session_id: str) -> tuple[Rule, ...]:
-        """Those of one list: a session's own, or ALWAYS."""
+        """One list: a session's own rules, or ALWAYS."""
         return self._lists.get(session_id, ())
 
     def lend(self, session_id: str, rules: Sequence[Rule]) -> None:
-        """`rules` are the session's own until they are forgotten; they are not saved."""
+        """Makes `rules` the session's own until `forget`; they are not saved."""
         self._lists[session_id] = tuple(replace(rule, here=session_id) for rule in rules)
 
     def forget(self, session_id: str) -> None:
-        """A session that was purged has none, and rules that were lent are over."""
+        """Drops the session's rules: after a purge, or to end `lend`."""
         self._lists.pop(session_id, None)
 
     def check(self, rules: Sequence[Rule]) -> None:
-        """BadInput where they are too many for a list, or one holds a known key."""
+        """BadInput if there are too many for a list, or one holds a known key."""
         if len(rules) > MOST_RULES:
             raise BadInput(f"A list has at most {MOST_RULES} rules; send fewer.")
         redactor = self._redactor()
@@ -93,7 +93,7 @@ class RuleStore:
             check_rule(rule, redactor)
 
     async def put(self, session_id: str, rules: Iterable[Rule], tools: Sequence[Tool]) -> None:
-        """Make `rules` the session's own, bound to those of its `tools` that they are about."""
+        """Makes `rules` the session's own, bound to those of `tools` that they match."""
         now = self._clock()
         new = [replace(rule, id=self._new_id(), here=session_id, since_ms=now) for rule in rules]
         self.check(new)
@@ -110,12 +110,12 @@ class RuleStore:
         place: int | None = None,
         seen: Mapping[str, Sequence[Rule]] | None = None,
     ) -> Rule:
-        """Write one rule into a list, at `place` or at its end; the rule as it is kept. One that
-        is bound already, to what a user saw, stays so. `seen` are the lists by which it was
-        decided what is written and where.
+        """Adds a rule to a list, at `place` or at the end; returns it as stored. An existing
+        binding, to what a user saw, is kept. `seen` are the lists on which the rule and its place
+        were based.
 
-        BadInput where the list is full, or the rule holds a known key; Conflict where a list is
-        not the one that was seen any more.
+        BadInput: the list is full, or the rule holds a known key. Conflict: a list in `seen` has
+        changed.
         """
         self.check([rule])
         here = rule.here or session_id
@@ -130,9 +130,9 @@ class RuleStore:
         return rule
 
     async def delete(self, session_id: str, rule_id: str) -> Rule:
-        """Take a rule away; the one that was there. It can be had back by `restore`.
+        """Deletes and returns a rule; `restore` undoes it.
 
-        NotFound where it is gone.
+        NotFound: it no longer exists.
         """
         async with self._writing:
             before = self.rule(session_id, rule_id)
@@ -155,11 +155,11 @@ class RuleStore:
         base: str = "",
         enabled: bool | None = None,
     ) -> Rule:
-        """`rule` in the place of one that is there, bound to `tools` as they are now; it is new,
-        but for its id and the session it was written in. It holds or rests by `enabled`; None: as
-        the one that was there. As it is kept.
+        """Replaces a rule by `rule`, bound to the current `tools`; only the id and the session it
+        was written in are kept. `enabled` None keeps that flag too. Returns the rule as stored.
 
-        Conflict where that one is not the one that was read: that of `base`, or of this moment.
+        Conflict: the rule is not the one that was read, which is `base`, or by default the current
+        one.
         """
         before = self.rule(session_id, rule_id)
         base = base or base_of(before)
@@ -175,14 +175,14 @@ class RuleStore:
             return await self._exchange(session_id, now, new)
 
     async def switch(self, session_id: str, rule_id: str, enabled: bool) -> Rule:
-        """Let a rule rest, or hold again; bound as it was. As it is kept."""
+        """Enables or disables a rule, keeping its binding. Returns it as stored."""
         async with self._writing:
             before = self.rule(session_id, rule_id)
             return await self._exchange(session_id, before, replace(before, enabled=enabled))
 
     async def renew(self, session_id: str, rule_id: str, tools: Sequence[Tool]) -> Rule:
-        """Bind a rule to `tools` as they are now; as it is kept. Conflict where it was changed in
-        the meantime."""
+        """Binds a rule to the current `tools`; returns it as stored. Conflict if it was changed
+        meanwhile."""
         before = self.rule(session_id, rule_id)
         rule = await self.bound(before, tools)
         async with self._writing:
@@ -193,9 +193,9 @@ class RuleStore:
     async def renew_for(
         self, into: str, rule_id: str, base: str, name: str, print_: str, session_id: str
     ) -> Rule:
-        """Bind a rule of the list `into` to the one tool `name` whose content is `print_`, as a
-        user saw it on a card of `session_id`, whose calls it may decide by that; as it is kept.
-        Conflict where it is not the rule of `base` any more."""
+        """Binds a rule of the list `into` to the single tool `name` with content hash `print_`, as
+        a user saw it on a card of `session_id`, so it may decide calls of that session; returns it
+        as stored. Conflict if it is no longer the rule `base`."""
         async with self._writing:
             before = self.rule(into, rule_id)
             if base_of(before) != base:
@@ -204,11 +204,11 @@ class RuleStore:
             return await self._exchange(into, before, replace(before, bound=bound), session_id)
 
     async def restore(self, session_id: str, rule_id: str) -> tuple[Rule, str]:
-        """Put back what was taken away, in its place and bound as it was. Where it lets through,
-        it comes after all that keeps back what it may be about and was written since; then a
+        """Restores a deleted rule, at its place and with its binding. A rule that lets calls
+        through goes after all rules written since that may hold back the same calls; then a
         sentence says so, else "".
 
-        NotFound where it is too long ago; BadInput where the list is full.
+        NotFound: deleted too long ago. BadInput: the list is full.
         """
         async with self._writing:
             deleted = self._deleted.get((session_id, rule_id))
@@ -230,12 +230,12 @@ class RuleStore:
         )
 
     async def hand(self, session_id: str, rule_id: str, other: str) -> Rule:
-        """Take a rule out of one list and write it at the end of another, bound as it was."""
+        """Moves a rule to the end of another list, keeping its binding."""
         async with self._writing:
             before = self.rule(session_id, rule_id)
             here = other or before.here or session_id
             rule = replace(before, here=here, since_ms=self._clock())
-            # Into the other first: where writing fails, it stands in both, and holds no less.
+            # Insert first: if a write fails the rule is in both lists, and keeps its effect.
             await self._insert(other, rule, None)
             remaining = [
                 other_rule for other_rule in self.listed(session_id) if other_rule is not before
@@ -252,16 +252,16 @@ class RuleStore:
             await self._keep(session_id, self._anew(session_id, rules))
 
     def rule(self, session_id: str, rule_id: str) -> Rule:
-        """NotFound where the list has none of that id."""
+        """NotFound if the list has no rule of that id."""
         match = next((rule for rule in self.listed(session_id) if rule.id == rule_id), None)
         if match is None:
             raise NotFound("This rule no longer exists; reload the page.")
         return match
 
     async def bound(self, rule: Rule, tools: Iterable[Tool]) -> Rule:
-        """`rule` bound to those of `tools` that it is about, as they are at this moment; to one
-        that is not among them as it was. No server is started or asked: a tool of one is bound as
-        it was accepted. One of which it is not known what would answer is left out, and asks."""
+        """`rule` bound to the matching ones of `tools` as they are now; bindings to other tools are
+        kept. Starts and asks no server: its tools are bound as accepted. A tool with an unknown
+        executor is left out, so its calls ask."""
         if rule.action not in LETS_THROUGH:
             return replace(rule, bound=None)
         tools = tuple(tools)
@@ -280,8 +280,8 @@ class RuleStore:
     async def holding(
         self, rules: Sequence[Rule], tools: Sequence[Tool]
     ) -> list[Mapping[str, str] | None]:
-        """How each rule's binding stands to `tools` now, by their names: "same", "changed", "new"
-        (it came later, and asks) or "gone"; None for a rule that is not bound."""
+        """The state of each rule's binding, by tool name: "same", "changed", "new" (added later, so
+        it asks) or "gone"; None for a rule that is not bound."""
         bound = [rule for rule in rules if rule.bound is not None]
         about = [tool for tool in tools if any(rule.covers(tool) for rule in bound)]
         codes = await asyncio.gather(*(self._code_now(tool) for tool in about))
@@ -292,7 +292,7 @@ class RuleStore:
         return [_binding_states(rule, tools, now) for rule in rules]
 
     async def _code(self, tool: Tool) -> str | None:
-        """What answers beyond the tool; None where that cannot be known in time."""
+        """The executor's part of the binding; None if it is not known in time."""
         try:
             async with asyncio.timeout(BIND_S):
                 return await self._executors.accepted_code(tool)
@@ -300,7 +300,7 @@ class RuleStore:
             return None
 
     async def _code_now(self, tool: Tool) -> str | None:
-        """The same by what an open connection knows, where there is one."""
+        """Same, from an open connection if there is one."""
         try:
             async with asyncio.timeout(BIND_S):
                 checked = await self._executors.known("", tool, "{}")
@@ -309,7 +309,7 @@ class RuleStore:
         return checked.code if checked is not None else await self._code(tool)
 
     async def _exchange(self, session_id: str, before: Rule, rule: Rule, here: str = "") -> Rule:
-        """`rule` in the place of `before`; in the session `here` it may decide what waits."""
+        """Replaces `before` by `rule`, which may decide waiting calls in the session `here`."""
         rules = self.listed(session_id)
         changed = self._anew(session_id, (rule if old is before else old for old in rules))
         place = rules.index(before)
@@ -325,9 +325,9 @@ class RuleStore:
         await self._keep(session_id, rules)
 
     def _anew(self, session_id: str, rules: Iterable[Rule]) -> list[Rule]:
-        """The rules of a changed list. What one rule kept from the next is not kept now: in other
-        sessions, whose page nobody may see, no call that waits is decided by that. In that for
-        always this ends what a rule may decide of the session it was written in."""
+        """The rules of a changed list. A later rule may now match calls that an earlier one caught;
+        in ALWAYS it must not decide waiting calls in sessions whose page may not be open. So there
+        all rules restart, also for the session in which they were written."""
         if session_id != ALWAYS:
             return list(rules)
         return [replace(rule, since_ms=self._clock(), here="") for rule in rules]
@@ -340,8 +340,8 @@ class RuleStore:
 
 
 def _restore_place(rule: Rule, place: int, after: Sequence[Rule], rules: Sequence[Rule]) -> int:
-    """Where in `rules` one that stood at `place`, before `after`, may stand again. What was
-    written, changed or moved since is asked before it, if it keeps back what it may be about."""
+    """Where in `rules` a rule restored from `place`, before `after`, may go: after all rules
+    written, changed or moved since that may hold back the same calls."""
     place = min(place, len(rules))
     if rule.action not in LETS_THROUGH:
         return place
@@ -370,14 +370,14 @@ def _binding_states(
 
 
 RulesOf = Callable[[str], Sequence[Rule]]
-"""The rules of a session, in the order in which they are asked."""
+"""Returns the rules of a session in the order of evaluation."""
 
 MOST_DENIED = 10_000
-"""How many denials of a tool are read from the log, the newest; those of this run are all kept."""
+"""How many denials of a tool are read from the log, the newest; this process's are all kept."""
 
 
 class Policy:
-    """`of` gives the rules of a session. Denials are read from `log` where a rule asks for them."""
+    """`of` returns the rules of a session. Denials are read from `log` when a rule needs them."""
 
     def __init__(self, of: RulesOf, log: Log) -> None:
         self.of = of
@@ -386,24 +386,24 @@ class Policy:
         self._known: set[str] = set()
 
     async def know(self, name: str) -> None:
-        """Read what was denied of the tool `name`."""
+        """Loads the denials of the tool `name`."""
         if name not in self._known:
             self.denials.add(name, await self._log.denied_calls(name, limit=MOST_DENIED))
             self._known.add(name)
 
     async def know_all(self, session: Session) -> None:
-        """Read what a rule that the program proposed may ask of a call."""
+        """Loads the denials that proposed rules of the session need."""
         while asked := self._asked(session.id):
             for name in asked:
                 await self.know(name)
 
     async def commands(self, session: Session, checking: int = 0) -> list[Command]:
-        """What happens next, by the rules of this moment; `checking` calls are being checked."""
+        """What happens next by the current rules; `checking` calls are being checked."""
         await self.know_all(session)
         return next_commands(session, self.of(session.id), self.denials.has, checking)
 
     def denied(self, call: Call) -> None:
-        """A user has denied the call."""
+        """Records that a user denied the call."""
         self.denials.add(call.name, [call.written])
 
     def _asked(self, session_id: str) -> set[str]:
@@ -411,20 +411,20 @@ class Policy:
         return {rule.tool for rule in rules if rule.proposed and rule.enabled} - self._known
 
 
-# Reading a rule in the words of docs/contract.md: what is wrong with one that is invalid, or that
-# could never match.
+# Reads a rule in the format of docs/contract.md, and reports rules that are invalid or can never
+# match.
 
 MOST_WORDS = 4_000
 MOST_TEXT = 100_000
 MOST_GLOB = 300
-"""Characters of a pattern: a text is read up to so many times to tell whether it fits."""
+"""Characters of a pattern: matching reads a text up to so many times."""
 
 MOST_WHEN = 100_000
-"""Bytes of a rule's tests as JSON."""
+"""Bytes of a rule's conditions as JSON."""
 
 
 def parse_rule(data: Any) -> Rule:
-    """A rule in the words of docs/contract.md; BadInput says what is wrong."""
+    """A rule in the format of docs/contract.md; BadInput says what is wrong."""
     known = {*_TEXTS, *_TRUTHS, "action", "when"}
     if not isinstance(data, Mapping) or not {"tool", "action"} <= data.keys() <= known:
         raise BadInput(
@@ -454,7 +454,7 @@ assert {*_TEXTS, *_TRUTHS} <= Rule.__annotations__.keys()
 
 
 def _check_source(source: str) -> None:
-    """One that no tool can come from would make a rule that never holds."""
+    """Refuses a source that no tool can have: such a rule would never match."""
     kind, colon, server = source.partition(":")
     if source and (kind not in ANSWERED_BY or (colon and (kind != "mcp" or not server))):
         raise BadInput(

@@ -1,9 +1,9 @@
-"""Runs sessions: performs what `next_commands` decides, and nothing else.
+"""Runs sessions: executes the commands of `next_commands`, and nothing else.
 
-There is no loop and no state of a run here: `advance` performs all that can be done now and
-leaves; whatever finishes (an answer, a call) or is decided calls it again. What is under way is a
-task of its session; a session with none just waits, for a user or for ever. `RetryWaits` are the
-waits before a request is sent again; `recover` closes what a restart cut off.
+There is no loop and no run state here: `advance` does all that can be done now and returns; it is
+called again whenever something finishes (an answer, a call) or is decided. Work in progress is a
+task of its session; a session without one waits for the user. `RetryWaits` are the waits before a
+request is sent again; `recover` closes what a restart interrupted.
 """
 
 from __future__ import annotations
@@ -87,25 +87,25 @@ from app.executors.executor import CallCheck
 from app.executors.run_with_limits import Executors
 
 VOID_S = 900.0
-"""How long what waits for the user waits for an agent that has gone, in seconds."""
+"""How long held calls and results wait for an agent that disconnected, in seconds."""
 
 FIRST_SETTLE_S = 1.0
 MOST_SETTLE_S = 30.0
-"""How long to wait before what could not be saved is tried again, at first and at most."""
+"""Initial and longest wait before a failed write is tried again, in seconds."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FollowedAnswer:
-    """An answer that comes to somebody else: what is put into `request` is logged by `task`."""
+    """An answer relayed to an agent: what is put into `request` is logged by `task`."""
 
     task: asyncio.Task[None]
     request: OpenRequest
 
 
 class Runner:
-    """`policy` decides without asking; `folder` holds the sessions' scratch folders."""
+    """`policy` decides calls without asking; `folder` holds the sessions' scratch folders."""
 
     def __init__(
         self,
@@ -130,10 +130,10 @@ class Runner:
         self.waits = RetryWaits()
         self.void_waits = RetryWaits()
 
-    # What a user does.
+    # Actions of the user.
 
     async def prompt(self, session_id: str, text: str, images: tuple[Content, ...] = ()) -> None:
-        """Conflict where the session cannot take a prompt now."""
+        """Conflict if the session cannot take a prompt now."""
         if not text.strip() and not images:
             raise Refused("A prompt needs some text, or an image.")
         async with self._holding(session_id) as live:
@@ -144,10 +144,11 @@ class Runner:
             await self._advance(live)
 
     async def decide(self, session_id: str, call_id: str, asked: DecisionRequest) -> None:
-        """One check under the session's lock: of many decisions on a call one wins.
+        """Checked under the session lock, so that only one of several decisions on a call wins.
 
-        What answers a call that is to run is looked at before, for that may take its time, and
-        compared under the lock with what the card said."""
+        The executor of a call that is to run is checked before, because that may be slow, and then
+        compared under the lock with the one on the card.
+        """
         async with self._holding(session_id, ours=False) as live:
             runs = decision_event(live.session, call_id, asked).decision == "run"
             call = live.session.call(call_id)
@@ -157,7 +158,7 @@ class Runner:
     async def _decide(
         self, session_id: str, several: Sequence[tuple[str, DecisionRequest, CallCheck | None]]
     ) -> Sequence[Exception | None]:
-        """Each as if it came alone: why it is not decided, or None."""
+        """Decides each call as if alone; for each returns the error, or None."""
         events: dict[str, CallDecided] = {}
         outcomes: list[Exception | None] = []
         async with self._holding(session_id, ours=False) as live:
@@ -173,7 +174,7 @@ class Runner:
             for call_id, asked, checked in several:
                 changed = checked is not None and checked.code != live.session.call(call_id).code
                 if events and (changed or call_id in events):
-                    await write()  # what becomes of it is to be seen first
+                    await write()  # its consequences must be visible first
                 try:
                     event = decision_event(live.session, call_id, asked)
                     if checked is not None:
@@ -188,12 +189,12 @@ class Runner:
         return outcomes
 
     async def decide_result(self, session_id: str, call_id: str, asked: ResultDecision) -> None:
-        """A result that is held goes on as it is, or edited: of many decisions on it one wins."""
+        """Passes a held result on, unchanged or edited; one of several decisions on it wins."""
         async with self._holding(session_id, ours=False) as live:
             await self._sessions.append(live, [result_event(live.session, call_id, asked)])
 
     async def settings(self, session_id: str, settings: Settings) -> None:
-        """They hold from the next request on; a wait for a retry that they forbid is over."""
+        """Sets the settings for the next request; ends a retry that they no longer permit."""
         async with self._holding(session_id) as live:
             events: list[Event] = []
             if live.session.settings != settings:
@@ -204,11 +205,11 @@ class Runner:
                 events.append(RunStopped())
             if events:
                 await self._sessions.append(live, events)
-                await self._advance(live)  # a limit may have held back what can go on now
+                await self._advance(live)  # the old limits may have held back something
 
     async def retry(self, session_id: str, number: int | None = None) -> None:
-        """Ask again from the same point; the last answer stays to be read. `number` is the turn
-        that the asker means: of many clicks on one button one sends."""
+        """Sends the last request again; the failed answer stays visible. `number` is the turn that
+        the caller means, so that repeated clicks on a button send only one request."""
         async with self._holding(session_id) as live:
             turn = live.session.turn
             if number is not None and (turn is None or turn.number != number):
@@ -225,9 +226,9 @@ class Runner:
     async def resume(
         self, session_id: str, settings: Settings | None = None, halted: int | None = None
     ) -> None:
-        """Go on after a limit, a restart or Stop; by `settings` from here on, where they differ.
-        Conflict where event `halted` is not what holds the run now: that was not seen. An agent
-        of somebody else may ask again from then on."""
+        """Continues after a limit, a restart or Stop, with `settings` if given. Conflict if
+        `halted` is not the event that halts the run now: the user saw an older pause. A tapped
+        agent may send requests again after this."""
         async with self._holding(session_id, ours=settings is not None) as live:
             if halted not in (None, live.session.halted_seq):
                 raise Conflict("That pause is over; look at the run as it is now.")
@@ -240,8 +241,8 @@ class Runner:
             await self._advance(live)
 
     async def stop(self, session_id: str) -> None:
-        """Within a moment nothing of this session is under way; what arrived is kept. Where the
-        database cannot be written it holds all the same, and is saved as soon as it can be."""
+        """Ends all work of this session within a moment; keeps what arrived. If the database cannot
+        be written, the stop still takes effect and is saved as soon as possible."""
         async with self._sessions.holding(session_id) as live:
             try:
                 await self._stop(live)
@@ -252,7 +253,7 @@ class Runner:
         await self._over(session_id)
 
     async def delete(self, session_id: str) -> None:
-        """Hide it, stopped: in one hold, so that nothing of it runs on unseen."""
+        """Stops and hides the session under one lock, so that nothing continues unseen."""
         async with self._sessions.holding(session_id) as live:
             await self._stop(live)
             await self._sessions.delete(live, deleted=True)
@@ -265,12 +266,12 @@ class Runner:
             await self._sessions.pay(live)
         if live.own and live.session.stoppable:
             if trouble is not None:
-                raise trouble  # another try may take its time, and Stop does not
+                raise trouble  # Stop must not wait for another attempt to write
             await self._sessions.append(live, [RunStopped()])
         self.waits.end(live.id)
 
     async def _over(self, session_id: str) -> None:
-        # Side by side: what ignores a signal takes its time, and Stop is to be done in a second.
+        # Concurrently: a process that ignores a signal takes time; Stop may take a second.
         await asyncio.gather(
             self._end_tasks(session_id, ResponseFailed("stopped", STOPPED)),
             self._executors.forget(session_id),
@@ -285,18 +286,18 @@ class Runner:
                     self._settle_later(session_id)
 
     async def leave(self, session_id: str) -> None:
-        """The agent that runs the session asks nothing more: no result of its calls will come,
-        and where it has left the calls that are held need nobody."""
+        """The agent that runs the session will send no more requests: its calls get no more
+        results, and if it has disconnected, held calls become void."""
         async with self._sessions.holding(session_id) as live:
             events, turn = left_events(live.session), live.session.turn
             if turn is not None and turn.client_gone and live.session.waits:
-                events.append(RunStopped())  # nobody comes for what is held
+                events.append(RunStopped())  # nobody waits for what is held
             if events and live.own:
                 await self._sessions.append(live, events)
 
     def has_left(self, session_id: str) -> None:
-        """Its agent has gone while something waited for the user, and may ask again: what waits is
-        void after a while."""
+        """The agent disconnected while something waited for the user, but may reconnect: what waits
+        becomes void after VOID_S."""
         self.void_waits.begin(
             session_id,
             VOID_S,
@@ -304,22 +305,22 @@ class Runner:
         )
 
     def has_come(self, session_id: str) -> None:
-        """Its agent asks again."""
+        """The agent sent a request again."""
         self.void_waits.end(session_id)
 
     async def _void(self, session_id: str) -> None:
-        with suppress(NotFound):  # deleted for good meanwhile
+        with suppress(NotFound):  # the session may have been purged
             async with self._sessions.holding(session_id) as live:
                 if (events := void_events(live.session)) and live.own:
                     await self._sessions.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
-        """End one call that runs: the model reads that it was cancelled. The decision to run one
-        that has not begun is taken back: it waits for the user again."""
+        """Cancels a running call; the model reads that it was cancelled. For a call that was
+        decided but has not begun, revokes the decision: it waits for the user again."""
         async with self._holding(session_id) as live:
             call = live.session.call(call_id)
             to_run = call.decided is not None and call.decided.decision == "run"
-            if call.status == "decided" and to_run:  # under the lock, so that it never begins
+            if call.status == "decided" and to_run:  # under the lock, so that it cannot begin
                 await self._sessions.append(live, [CallReturned(call_id, "person", TAKEN_BACK)])
                 await self._advance(live)
                 return
@@ -328,23 +329,23 @@ class Runner:
         await self._running.cancel(session_id, call_id)
 
     async def extend(self, session_id: str, call_id: str, seconds: float) -> None:
-        """Give a running call `seconds` more."""
+        """Gives a running call `seconds` more."""
         async with self._holding(session_id) as live:
             await self._running.extend(live, call_id, seconds)
 
     async def put_behind(self, session_id: str, call_id: str) -> str:
-        """Let a running call go on in the background, and the run without it; its task's id."""
+        """Moves a running call to the background, and the run on without it; the task id."""
         async with self._holding(session_id) as live:
             task_id = await self._running.put_behind(live, call_id)
             await self._advance(live)
             return task_id
 
     async def stop_task(self, session_id: str, task_id: str) -> bool:
-        """End the call that goes on as this task; False where there is none."""
+        """Ends the background call of this task; False if there is none."""
         return await self._running.stop_task(session_id, task_id)
 
     async def close(self) -> None:
-        """End everything because the program ends; the log says interrupted."""
+        """Ends everything at program exit; the log says interrupted."""
         if self._closing is None:
             self._running.closing = True
             self._closing = asyncio.create_task(self._close())
@@ -352,8 +353,8 @@ class Runner:
 
     @asynccontextmanager
     async def _holding(self, session_id: str, *, ours: bool = True) -> AsyncIterator[LiveSession]:
-        """For all that can start or change something; Conflict where the session is deleted.
-        Refused where an agent of somebody else runs it and it is to be `ours`."""
+        """Locks a session in order to start or change something. Conflict if it is deleted. Refused
+        if a tapped agent runs it and `ours` is set."""
         async with self._sessions.holding(session_id) as live:
             live.check_open()
             if ours and live.session.tapped is not None:
@@ -362,17 +363,17 @@ class Runner:
             yield live
 
     async def advance(self, session_id: str) -> None:
-        """Do all that can be done now."""
+        """Does all that can be done now."""
         async with self._sessions.holding(session_id) as live:
             await self._advance(live)
 
-    # What follows.
+    # Consequences of events.
 
     async def _advance_for_all(self, session_id: str) -> None:
-        """Who comes while this is in line for the session can leave again: what was saved by then
-        is seen."""
+        """A call made while another waits for the session lock returns at once: the waiting one
+        will see what was saved by then."""
         self._in_line.add(session_id)
-        await asyncio.sleep(0)  # those whose ends were saved together come at once
+        await asyncio.sleep(0)  # lets calls arrive whose ends were saved together
         try:
             async with self._sessions.holding(session_id) as live:
                 self._in_line.discard(session_id)
@@ -381,7 +382,7 @@ class Runner:
             self._in_line.discard(session_id)
 
     async def _advance(self, live: LiveSession, looked: Collection[str] = ()) -> None:
-        """The calls `looked` were looked at just now, like those that are decided in this hold."""
+        """`looked` are calls checked just now: like those decided here they need no new check."""
         fresh = set(looked)
         try:
             while commands := self._due(live, await self._commands(live), fresh):
@@ -390,10 +391,10 @@ class Runner:
                     if self._closing or live.deleted:
                         return
                     if self._policy.of(live.id) != rules:
-                        break  # they changed meanwhile: what was due may not be due any more
+                        break  # the rules changed, so the commands may be outdated
                     with self._performing:
                         await self._perform(live, alike, fresh)
-        except Exception:  # a write that failed, or a bug: a session is never left as if it ran
+        except Exception:  # a failed write, or a bug: the session must not look as if it ran
             self._settle_later(live.id)
             raise
 
@@ -403,8 +404,8 @@ class Runner:
     def _due(
         self, live: LiveSession, commands: Sequence[Command], fresh: set[str]
     ) -> list[Command]:
-        """Without the checks that are under way, and without the calls that are looked at once
-        more before they begin: what becomes of them follows from that, outside of this hold."""
+        """Filters out checks in progress, and calls that are checked again before they begin: these
+        continue later, under another lock."""
         if self._closing or live.deleted or not live.own or self._sessions.owes(live.id):
             return []
         runs = [command.call_id for command in commands if isinstance(command, RunCall)]
@@ -419,7 +420,7 @@ class Runner:
         ]
 
     async def _perform(self, live: LiveSession, alike: Sequence[Command], fresh: set[str]) -> None:
-        """A call that is decided here is `fresh`: it was just looked at."""
+        """Calls decided here are added to `fresh`: they were just checked."""
         match alike[0]:
             case Record():
                 events = [command.event for command in alike if isinstance(command, Record)]
@@ -443,7 +444,7 @@ class Runner:
     async def _send(self, live: LiveSession, command: SendRequest) -> None:
         if _is_short(live.session):
             prepared = self._client.prepare(live.session, command.choice)
-        else:  # with images it is megabytes; the session is held meanwhile
+        else:  # with images it has megabytes; the session stays locked
             prepared = await asyncio.to_thread(self._client.prepare, live.session, command.choice)
         notes = [Warned("translation", note) for note in prepared.notes]
         if command.note:
@@ -465,8 +466,8 @@ class Runner:
         self._answers[session_id] = (task, answering)
 
     def follow(self, live: LiveSession, prepared: PreparedRequest, ended: OnEnd) -> FollowedAnswer:
-        """Log the answer to a request that an agent sent and that is in the log. Whoever reads it
-        puts it in; Stop ends it as one that was sent from here. The caller holds the session."""
+        """Logs the answer to an agent's request that is already in the log. The relay puts the
+        bytes in; Stop ends it as it ends our own requests. The caller holds the session lock."""
         answering, session_id = OpenRequest(), live.id
         task = asyncio.create_task(
             self._supervise(
@@ -479,7 +480,7 @@ class Runner:
         return FollowedAnswer(task, answering)
 
     async def _ended(self, live: LiveSession) -> None:
-        """In one hold with the answer's end: nobody sees a run as failed that goes on by itself."""
+        """Same lock as the end of the answer: a run that will retry never appears as failed."""
         for command in next_commands(live.session):
             held = self._closing is not None or self._sessions.owes(live.id)
             if isinstance(command, Retry) and not held:
@@ -509,7 +510,7 @@ class Runner:
     async def _supervise(
         self, session_id: str, work: Awaitable[None], forget: Callable[[], object]
     ) -> None:
-        """Do `work` and what follows from it; where that breaks, the session is settled."""
+        """Awaits `work`, then advances the session; if that fails, settles the session."""
         try:
             try:
                 await work
@@ -517,7 +518,7 @@ class Runner:
                 forget()
             if session_id in self._sessions.late and self._closing is None:
                 self._sessions.late.discard(session_id)
-                self._settle_later(session_id)  # what comes next waits for the user
+                self._settle_later(session_id)  # the user must continue what comes next
             elif session_id not in self._in_line:
                 await self._advance_for_all(session_id)
         except StoreError as error:
@@ -532,7 +533,7 @@ class Runner:
             self._settling[session_id] = asyncio.create_task(self._settle(session_id))
 
     async def _settle(self, session_id: str) -> None:
-        """As soon as it can be written: what broke off is over, and the run waits for a user."""
+        """Once the database can be written, closes interrupted work and pauses the run."""
         wait_s = FIRST_SETTLE_S
         try:
             while not await self._settled(session_id):
@@ -549,10 +550,10 @@ class Runner:
                 if session_id not in self._answers:
                     events += closing_events(live.session, _NOT_SAVED, alive=alive)
                     events += self._running.lost(live.session)
-                await self._sessions.append(live, events)  # and what is owed
+                await self._sessions.append(live, events)  # also saves what is owed
                 going = await self._policy.commands(live.session)
                 waits = going or live.session.retrying is not None
-                if waits and live.session.tapped is None:  # an agent goes on by itself
+                if waits and live.session.tapped is None:  # an agent continues by itself
                     await self._sessions.append(live, [RunPaused("store")])
         except StoreError:
             return False
@@ -560,8 +561,8 @@ class Runner:
 
     @property
     def working(self) -> bool:
-        """Whether any session goes on by itself: an answer, a call, a check, a wait before a retry.
-        One that waits for the user does not."""
+        """Whether any session is active without the user: an answer, a call, a check, a wait before
+        a retry."""
         return bool(
             self._answers
             or self._settling
@@ -578,7 +579,7 @@ class Runner:
         for task in self._settling.values():
             task.cancel()
         await self._end_all()
-        # What was being written down as begun when the first look was taken begins all the same.
+        # Calls that were being saved as started during the first round start nevertheless.
         await self._deciding.close()
         await self._performing.over()
         await self._end_all()
@@ -602,8 +603,8 @@ class Runner:
 
 
 def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
-    """Facts that follow each other are written at once, and checks and calls begin together: a turn
-    can have thousands of calls. All else is done one by one."""
+    """Consecutive events are written together, and checks and calls start together, because a turn
+    can have thousands of calls. Other commands are executed one by one."""
     for kind, alike in groupby(commands, type):
         if kind in (Record, CheckCall, RunCall):
             yield list(alike)
@@ -612,8 +613,8 @@ def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
 
 
 def _is_short(session: Session) -> bool:
-    """Whether the next request is written in less time than another thread takes to do so, by the
-    one before it and what came since then."""
+    """Whether the next request is probably encoded faster than a thread is started, judging by the
+    size of the last request and of what was added since."""
     settings, turn = session.settings, session.turn
     assert settings is not None
     if session.tasks or len(settings.tools) > FEW_TOOLS:
@@ -634,7 +635,7 @@ def _is_short(session: Session) -> bool:
 
 SHORT = 32 * 1024
 FEW_TOOLS = 16
-"""A request of fewer characters, with so many tools at most, is written at once."""
+"""Shorter requests with at most so many tools are encoded in the event loop."""
 
 TAKEN_BACK = (
     "You took the decision back before the call started. It needs your approval; no rule decides "
@@ -646,16 +647,15 @@ _AGENTS = "An agent runs this session; write to it in its own window, or continu
 _NOT_SAVED = "This answer could not be saved to its end; the program's log says why."
 
 FIRST_WAIT_S = 1.0
-"""The wait before the first retry, in seconds; each further one is twice as long."""
+"""The wait before the first retry, in seconds; it doubles for each further one."""
 
 SPREAD = 0.25
-"""By how much of itself a wait is shortened or lengthened, so that many do not come at once."""
+"""Relative jitter of a wait, so that many retries are not sent at once."""
 
 
 def retry_wait_s(attempt: int, asked: float | None, share: float) -> float:
-    """Seconds before retry `attempt` (from 1). `asked` is what the provider asked for, `share`
-    where in the spread this one lies, 0 to 1.
-    """
+    """Seconds before retry `attempt` (from 1). `asked` is the wait that the provider asked for,
+    `share` the position within the jitter, 0 to 1."""
     if asked is not None and 0 < asked <= LONGEST_WAIT_S:
         return asked
     own = FIRST_WAIT_S * 2.0 ** (attempt - 1) * (1 - SPREAD + 2 * SPREAD * share)
@@ -663,12 +663,12 @@ def retry_wait_s(attempt: int, asked: float | None, share: float) -> float:
 
 
 def retry_reason(failure: ResponseFailed) -> str:
-    """Why it is sent again, in a word: `429`, `unreachable`."""
+    """The reason for a retry in one word: `429`, `unreachable`."""
     return failure.failure if failure.status is None else str(failure.status)
 
 
 class RetryWaits:
-    """One wait at most for each session. `sleep` and `jitter` (0 to 1) are given by tests."""
+    """At most one wait per session. Tests inject `sleep` and `jitter` (0 to 1)."""
 
     def __init__(
         self,
@@ -689,14 +689,14 @@ class RetryWaits:
     def begin(
         self, session_id: str, seconds: float, then: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Do `then` after `seconds`, unless it is ended before."""
+        """Calls `then` after `seconds`, unless `end` is called before."""
         self.end(session_id)
         task = asyncio.create_task(self._waited(seconds, then))
         self._tasks[session_id] = task
         task.add_done_callback(lambda done: self._forget(session_id, done))
 
     def end(self, session_id: str) -> None:
-        """Wait no longer; what comes after the wait is not done."""
+        """Cancels the wait."""
         task = self._tasks.pop(session_id, None)
         if task is not None:
             task.cancel()
@@ -718,7 +718,7 @@ class RetryWaits:
 
 
 class UnderWay:
-    """Counts the blocks that were entered and not left."""
+    """Counts the blocks that are being executed."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -735,7 +735,7 @@ class UnderWay:
             self._none.set()
 
     async def over(self) -> None:
-        """As soon as no block is under way."""
+        """Waits until no block is being executed."""
         await self._none.wait()
 
 
@@ -743,8 +743,8 @@ logger = logging.getLogger("playground")
 
 
 async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
-    """Close what was cut, ask about what was running. The sessions touched. What `rules` would go
-    on with waits for a user, too. One that cannot be read is reported, and keeps no other back.
+    """Closes interrupted work after a restart; returns the changed sessions. Running calls, and
+    what `rules` would decide, wait for the user. Unreadable sessions are logged and skipped.
 
     Only for the owner of the database, before anything runs.
     """
@@ -762,7 +762,7 @@ async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]
 
 
 async def recover_agents(sessions: SessionStore, has_left: Callable[[str], None]) -> None:
-    """Of what waits for the user no agent waits any more when the program starts."""
+    """Marks the agents as disconnected in all sessions in which something waits for the user."""
     for session_id in await sessions.log.waiting(agents=True):
         try:
             async with sessions.holding(session_id) as live:
@@ -774,7 +774,7 @@ async def recover_agents(sessions: SessionStore, has_left: Callable[[str], None]
 
 
 async def _close_session(sessions: SessionStore, live: LiveSession, rules: Sequence[Rule]) -> None:
-    last_ms = live.session.updated_ms  # what was cut was at work no longer than that
+    last_ms = live.session.updated_ms  # interrupted work lasted no longer than that
     turn, closed = live.session.turn, None
     if turn is not None and turn.open:
         closed = await sessions.log.cut_off(live.id, turn.number)
@@ -782,7 +782,7 @@ async def _close_session(sessions: SessionStore, live: LiveSession, rules: Seque
     await sessions.append(live, events, at_ms=last_ms, closed=closed)
     await sessions.append(live, settled(live.session), at_ms=last_ms)
     waits = next_commands(live.session, rules) or live.session.retrying is not None
-    if waits and live.session.tapped is None:  # an agent goes on by itself
+    if waits and live.session.tapped is None:  # an agent continues by itself
         await sessions.append(live, [RunPaused("restart")])
 
 

@@ -1,7 +1,7 @@
-"""The user's MCP servers: kept, accepted, asked for their tools, these taken into the library.
+"""The user's MCP servers: saves and accepts them, lists their tools, adds tools to the library.
 
-Nothing is started or asked before the very server that was shown is accepted, and no tool is
-taken but the very one that was shown. Knows no page. Threats 14, 15 and 27 of docs/safety.md.
+A server is started or contacted only after the user accepted exactly what was shown, and a tool is
+added only exactly as shown. No page here. Threats 14, 15 and 27 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ else:
 
 TAIL = 8 * 1024
 FIRST_S = 30.0
-"""How long the user's own click waits for a server: it may have to be downloaded first."""
+"""How long the user's click waits for a server, which may have to be downloaded first."""
 TIMEOUT_S = 60.0
 
 State = Literal["new", "changed", "resting", "connected", "failed"]
-"""Never accepted, accepted in another form, accepted and not connected, connected, failed."""
+"""Never accepted; changed since it was accepted; accepted but not connected; connected; failed."""
 
 Mark = Literal["new", "changed", "same", "gone", "refused"]
 
 
 @dataclass(frozen=True)
 class OfferedTool:
-    """A tool of a server beside what was accepted of it. `own` is the library's tool, if any, as
-    it was accepted; `listed` is None for one that the server no longer has."""
+    """A tool of a server, compared with what was accepted. `own` is the library's tool, if any, as
+    accepted; `listed` is None if the server no longer has it."""
 
     name: str
     mark: Mark
@@ -53,7 +53,7 @@ class OfferedTool:
 
 @dataclass(frozen=True)
 class ShownServer:
-    """A server, and all there is to say about it now. `tail` is the end of its stderr."""
+    """A server and its current state. `tail` is the end of its stderr."""
 
     server: Server
     accepted: Accepted
@@ -63,7 +63,7 @@ class ShownServer:
     offered: tuple[OfferedTool, ...]
     listed: bool
     missing: tuple[str, ...]
-    """The names of variables that it needs and that are not set."""
+    """The names of required variables that are not set."""
 
     @property
     def print(self) -> str:
@@ -71,7 +71,7 @@ class ShownServer:
 
 
 class Servers:
-    """`redactor` gives what hides the known keys, `clock` the time in ms."""
+    """`redactor` returns a redactor for the known keys, `clock` the time in ms."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Servers:
         self._changing = asyncio.Lock()
 
     async def all(self) -> list[ShownServer]:
-        """By name."""
+        """All servers, by name."""
         tools = [entry.tool for entry in await self._library.entries()]
         return [
             await self._shown(server, accepted, tools)
@@ -95,15 +95,15 @@ class Servers:
         ]
 
     async def get(self, name: str) -> ShownServer:
-        """NotFound where there is none."""
+        """NotFound if there is none."""
         server, accepted = await self._named(name)
         tools = [entry.tool for entry in await self._library.entries()]
         return await self._shown(server, accepted, tools)
 
     async def save(self, server: Server, original: str = "") -> None:
-        """Keep a checked server; a changed one is not accepted any more, for its print differs.
+        """Saves a checked server; a change of it ends its acceptance (new fingerprint).
 
-        Conflict where another has its name.
+        Conflict if another server has its name.
         """
         async with self._changing:
             saved = {other.name: accepted for other, accepted in await self._library.servers()}
@@ -115,12 +115,12 @@ class Servers:
         await self._mcp.stop(original or server.name)
 
     async def honest(self, name: str) -> set[str]:
-        """The values of a kept server that look like keys and stay: the user put them back."""
+        """The values of a saved server that look like keys but that the user confirmed."""
         saved = (server for server, _ in await self._library.servers() if server.name == name)
         return {value for server in saved for _, value in mcp_config.literal_keys(server)}
 
     async def accept(self, name: str, print_: str) -> None:
-        """The user has seen the server with this print. Conflict where it is another now."""
+        """Accepts the server with this fingerprint. Conflict if it has changed since."""
         async with self._changing:
             server, accepted = await self._named(name)
             if print_ != fingerprint(server):
@@ -131,21 +131,21 @@ class Servers:
             await self._keep(server, replace(accepted, server=print_))
 
     async def withdraw(self, name: str) -> None:
-        """It is not accepted any more, and ended."""
+        """Revokes the acceptance and ends the server."""
         async with self._changing:
             server, accepted = await self._named(name)
             await self._keep(server, replace(accepted, server=""))
         await self._mcp.stop(name)
 
     async def list_tools(self, name: str) -> ShownServer:
-        """Start or ask it, and list its tools. BadInput where that fails, or it is not accepted."""
+        """Starts or contacts it and lists its tools. BadInput: that failed, or not accepted."""
         server, _ = await self._named(name)
         await self._mcp.list_tools(server, FIRST_S)
         return await self.get(name)
 
     async def take(self, name: str, chosen: Sequence[tuple[str, str]]) -> list[str]:
-        """Take tools, each by its name and the print that was shown, into the library, or bring
-        those that are there up to date; their names there. Conflict where one is another now."""
+        """Adds tools to the library, or updates them there; each is given by name and the
+        fingerprint that was shown. Returns their names there. Conflict if one has changed."""
         async with self._changing:
             server, accepted = await self._named(name)
             listed = {entry.name: entry for entry in self._mcp.peer(server).listed or ()}
@@ -166,19 +166,19 @@ class Servers:
             return [tool.name for tool in tools]
 
     async def stop(self, name: str) -> None:
-        """End its connection, and it where it is a process of ours; the next call makes another."""
+        """Closes the connection and ends the process, if any; the next call opens a new one."""
         await self._named(name)
         await self._mcp.stop(name)
 
     async def delete(self, name: str) -> None:
-        """Its tools stay in the library, and cannot run."""
+        """Deletes the server. Its tools stay in the library but cannot run."""
         await self._named(name)
         await self._library.delete_server(name)
         await self._mcp.stop(name)
 
     def checked(self, data: Mapping[str, Any], honest: Collection[str] = ()) -> Server:
-        """The server that `data` describes; BadInput, with what to do, where it may not be kept.
-        `honest` are values that look like keys and of which the user says that they are none."""
+        """The server that `data` describes; BadInput says why it may not be saved. `honest` are
+        values that look like keys but that the user confirmed as harmless."""
         server = _server(data)
         _check_secrets(server, honest)
         redactor = self._redactor()
@@ -243,7 +243,7 @@ class Servers:
 def offered(
     name: str, accepted: Accepted, listed: Sequence[ListedTool] | None, library: Sequence[Tool]
 ) -> tuple[OfferedTool, ...]:
-    """The tools of a server in the order of its list, then those it no longer has."""
+    """The tools of a server in its order, then those it no longer has."""
     offers = [_offered(name, accepted, entry, library) for entry in listed or ()]
     there = {entry.name for entry in listed or ()}
     lost: Mark = "same" if listed is None else "gone"
@@ -265,7 +265,7 @@ def _offered(
 
 
 def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:
-    """The library's tool that is answered by `name` of `server`."""
+    """The library's tool that is executed by tool `name` of `server`."""
     for tool in library:
         place = (tool.config.get("server"), tool.config.get("tool"))
         if tool.answered_by == "mcp" and place == (server, name):
@@ -274,7 +274,7 @@ def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:
 
 
 def _tool(server: str, entry: ListedTool, name: str, own: Tool | None) -> Tool:
-    """What the library keeps; BadInput where its schema is not sound."""
+    """The tool for the library; BadInput if its schema is invalid."""
     config: dict[str, Any] = {"server": server, "tool": entry.name}
     if entry.annotations:
         config["annotations"] = entry.annotations
@@ -330,7 +330,7 @@ def _server(data: Mapping[str, Any]) -> Server:
 
 
 def _check_secrets(server: Server, honest: Collection[str]) -> None:
-    """BadInput where a literal looks like a key: keys go by the names of their variables."""
+    """BadInput if a literal looks like a key: keys are referenced by variable name."""
     for name, value in mcp_config.literal_keys(server):
         if value not in honest:
             place = f"The value of {name}" if name else "One of its values"

@@ -1,10 +1,10 @@
-"""The sessions in memory, and the one way to change them: check, fold, save, wake.
+"""The sessions in memory, and the only way to change them: check, fold, save, notify.
 
-To change a session, hold it (`async with sessions.holding(id) as live`) and append through
-`append`; the lock is kept until the events are committed, so the next holder sees only what is
-saved. Deltas alone are shown at once, and saved a moment later together with those of all
-sessions: at the latest with, and before, the next event of another kind. Where saving fails, the
-fold in memory is thrown away and made again from the log and from the deltas that still wait.
+To change a session, lock it (`async with sessions.holding(id) as live`) and call `append`; the lock
+is held until the events are committed, so the next holder sees only saved state. Only deltas are
+shown at once and saved a moment later, for all sessions together: at the latest with, and before,
+the next event of another kind. If saving fails, the fold in memory is discarded and rebuilt from
+the log and the unsaved deltas.
 """
 
 from __future__ import annotations
@@ -62,33 +62,32 @@ from app.store.writes import Chunk, Closed, Copied, WriteBatch, called_tools, su
 T = TypeVar("T")
 
 FULL = (CallDecided, CallReturned, CallStarted, CallEnded, CallInterrupted)
-"""Decisions and effects are synced to the disk before anything follows from them."""
+"""Decisions and effects are synced to disk before anything follows from them."""
 
 REST_S = 20.0
-"""Seconds after which a session with a large text that nobody asked about leaves the memory; the
-stream of a page asks more often."""
+"""Seconds without access after which a session with a large text is unloaded; an open page accesses
+it more often."""
 
 DELTAS_WAIT = 256 * 1024
-"""Bytes of a session that may wait to be saved; with more, an append waits for that."""
+"""Unsaved bytes of a session beyond which an append waits until they are saved."""
 
 LIST_S = 1.0
-"""Pages are woken at most this often, in seconds, because other sessions have gone on."""
+"""Least interval, in seconds, at which pages are notified of changes to other sessions."""
 
 LIVE = 64
-"""How many folded sessions are kept in memory when nothing runs in them."""
+"""How many sessions without running work are kept folded in memory."""
 
 POSITIONS = 1024
-"""Of how many sessions that left the memory it is known since when nothing came to them."""
+"""For how many unloaded sessions the position of the last event is remembered."""
 
 
 @dataclass
 class LiveSession:
-    """A session in memory. `session` and all else is read and written under `lock` only. One that
-    is `large` leaves the memory soon after it was asked about last, which is when it is `resting`.
-    `recent` are the last events that streams may show. `failed` is why some that were shown could
-    not be saved, until an append has raised it; `lost` the same, until it is folded again.
-    `heard` is when the last byte of an answer came: its turn, and Unix ms.
-    """
+    """A session in memory; all fields are read and written under `lock` only. One that is `large`
+    is unloaded soon after its last access, by the timer `resting`. `recent` are the last events,
+    for streams. `failed`: why events that were shown could not be saved, until an append raises it;
+    `lost`: the same, until the session is folded again. `heard`: turn, and Unix ms, of the last
+    byte of an answer."""
 
     id: str
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -116,8 +115,8 @@ class LiveSession:
         return self.folded
 
     def check_open(self) -> None:
-        """Conflict where the session is deleted: nothing of it starts or changes unseen. Refused
-        where it came from somebody else: it is only read."""
+        """Conflict if the session is deleted: nothing may run or change unseen. Refused if it is
+        imported: it is read-only."""
         if self.deleted:
             raise Conflict("This session is deleted; restore it first.")
         if not self.own:
@@ -125,8 +124,8 @@ class LiveSession:
 
 
 class SessionStore:
-    """`clock` gives Unix time in ms; `new_id` a fresh session id; `redactor` what masks the secrets
-    known at that moment."""
+    """`clock` returns Unix time in ms; `new_id` a new session id; `redactor` a redactor for the
+    currently known secrets."""
 
     def __init__(
         self,
@@ -141,15 +140,15 @@ class SessionStore:
         self.redactor = redactor
         self._live: dict[str, LiveSession] = {}
         self._resting: OrderedDict[str, LiveSession] = OrderedDict()
-        """Those in which nothing ran when they were released, the last one last."""
+        """Sessions without running work when they were released, the last released last."""
         self._listening: dict[str, set[Bell]] = {}
         self._list_timer: asyncio.TimerHandle | None = None
         self.epoch = uuid.uuid4().hex[:8]
         self.position = 0
         self._positions: OrderedDict[str, int] = OrderedDict()
-        """By session: the position of its last event, of the last sessions that had one."""
+        """Session id to the position of its last event, for the sessions that changed last."""
         self._position_of_others = 0
-        """No other session has an event after this position."""
+        """No session that is not in `_positions` has an event after this position."""
         self.list_version = 0
         self.marks_version = 0
         self.health = log.database.health
@@ -157,7 +156,7 @@ class SessionStore:
         log.lost = self._lost
         self._owed: dict[str, tuple[Event, int]] = {}
         self.late: set[str] = set()
-        """Sessions of which something was saved later than it came."""
+        """Sessions of which something was saved with delay."""
 
     async def create(
         self,
@@ -168,8 +167,8 @@ class SessionStore:
         session_id: str = "",
         batch: str = "",
     ) -> str:
-        """A new session, `tapped` where an agent of somebody else runs it, a run of `batch` where
-        that is an id; its own id, which a caller may have taken before."""
+        """Creates a session: `tapped` if an agent runs it, a run of `batch` if that is an id.
+        Returns its id, which the caller may have chosen."""
         async with self.beginning(title, session_id, batch) as live:
             await self.append(live, [SessionStarted(settings, tapped)])
         return live.id
@@ -178,7 +177,7 @@ class SessionStore:
     async def beginning(
         self, title: str = "", session_id: str = "", batch: str = ""
     ) -> AsyncIterator[LiveSession]:
-        """A new session, held and without an event: the first that is appended makes it."""
+        """A new session, locked and without events; the first append creates it."""
         title, session_id = self.redactor().redact_text(title), session_id or self._new_id()
         live = LiveSession(session_id, title=title, created_ms=self.clock(), users=1, batch=batch)
         live.folded = Session(live.id)
@@ -194,8 +193,8 @@ class SessionStore:
                 self._trim(live)
 
     async def fork(self, live: LiveSession, cut: Cut, events: Sequence[Event], title: str) -> str:
-        """A new session that begins with the events of `live` up to `cut` and goes on with
-        `events`; its id. The caller holds `live`, which stays as it is."""
+        """Creates a session from the events of `live` up to `cut`, followed by `events`; returns
+        its id. The caller holds `live`, which stays unchanged."""
         child = LiveSession(self._new_id(), title=title, created_ms=self.clock())
         child.recent = RecentEvents(self.position)
         log = [logged for logged in await self.log.opening(live.id) if logged.seq <= cut.seq]
@@ -209,7 +208,7 @@ class SessionStore:
 
     @asynccontextmanager
     async def holding(self, session_id: str) -> AsyncIterator[LiveSession]:
-        """The session, for as long as it is held; NotFound where there is none."""
+        """Locks the session; NotFound if there is none."""
         live = self._live.get(session_id)
         if live is None:
             live = self._live.setdefault(session_id, LiveSession(session_id))
@@ -237,10 +236,10 @@ class SessionStore:
         closed: Closed | None = None,
         copied: Copied | None = None,
     ) -> list[Logged]:
-        """Mask, fold and save `events`, all or none; the caller holds `live`.
+        """Masks, folds and saves `events`, all or none; the caller holds `live`.
 
-        `sources` and `times` (Unix ms), where given, are one for each event. IllegalEvent where
-        one cannot follow; StoreError where they could not be saved.
+        `sources` and `times` (Unix ms) have one entry for each event. IllegalEvent if an event
+        cannot follow; StoreError if they could not be saved.
         """
         assert live.own, "an imported session is read-only"
         error, live.failed = live.failed or live.lost, None
@@ -260,7 +259,7 @@ class SessionStore:
             self.log.append_later(live.id, logged, chunks)
             self._show(live, logged, chunks)
             return logged
-        # What is folded gets saved, even if the caller has left, before the lock is given up.
+        # What is folded must be saved before the lock is released, even if the caller is cancelled.
         await self._save(live, self._batch(live, logged, chunks, closed, copied))
         return logged
 
@@ -272,8 +271,8 @@ class SessionStore:
         sources: Sequence[Source],
         chunks: Sequence[Chunk],
     ) -> bool:
-        """`append` without a wait, of deltas alone to a session that nobody holds: False where that
-        cannot be, and nothing is done."""
+        """`append` without waiting, for deltas only and a session that is not locked. False, and no
+        effect, if that is not possible."""
         live = self._live.get(session_id)
         if live is None or live.folded is None or live.lock.locked():
             return False
@@ -292,10 +291,10 @@ class SessionStore:
         save: Callable[[LiveSession], Awaitable[object]],
         then: Callable[[LiveSession], Awaitable[object]] | None = None,
     ) -> None:
-        """Do `save` with the session held, and in the same hold `then`. Where the database cannot
-        be written, `save` is done again as soon as it can; nobody holds the session meanwhile.
+        """Calls `save`, then `then`, under one lock. If the database cannot be written, calls
+        `save` again as soon as it can; the session is not locked meanwhile.
 
-        StoreUnwritable where the program ends before that, or where `then` cannot be saved.
+        StoreUnwritable if the program ends before that, or if `then` cannot be saved.
         """
         saved = False
         while not saved:
@@ -311,12 +310,12 @@ class SessionStore:
                     raise
 
     def owe(self, live: LiveSession, event: Event) -> None:
-        """Save `event`, which holds from now on, before anything else of the session is saved."""
+        """Puts `event` into effect now; it is saved before any other event of the session."""
         self._owed.setdefault(live.id, (event, self.clock()))
         self.ring_list()
 
     async def pay(self, live: LiveSession) -> None:
-        """Save what is owed: whatever comes next is judged by it. The caller holds `live`."""
+        """Saves the owed event, because what follows depends on it. The caller holds `live`."""
         if (owed := self._owed.pop(live.id, None)) is not None:
             try:
                 await self.append(live, [owed[0]], at_ms=owed[1])
@@ -326,15 +325,15 @@ class SessionStore:
 
     @property
     def owing(self) -> bool:
-        """Whether any session has an event that holds and is not saved."""
+        """Whether any session has an event that is in effect but not saved."""
         return bool(self._owed)
 
     def owes(self, session_id: str) -> bool:
-        """Whether there is an event that holds and is not saved."""
+        """Whether this session has an event that is in effect but not saved."""
         return session_id in self._owed
 
     async def wire(self, live: LiveSession) -> WireRows:
-        """The rows of the wire view, made from the recordings when first asked for."""
+        """The rows of the wire view, built from the recordings on first use."""
         if live.wire is None:
             wire, log = WireRows(), deque(await self.log.events(live.id))
             for turn in live.session.turns:
@@ -342,7 +341,7 @@ class SessionStore:
                     events = _upto(log, chunks[-1])
                     await asyncio.to_thread(_follow, wire, events, chunks)  # others go on meanwhile
             _follow(wire, log, ())
-            _follow(wire, *self.log.unwritten(live.id))  # of what cannot be saved now
+            _follow(wire, *self.log.unwritten(live.id))  # what currently cannot be saved
             live.wire = wire
         return live.wire
 
@@ -357,8 +356,8 @@ class SessionStore:
         self.ring_list()
 
     async def purge(self, live: LiveSession) -> None:
-        """Delete a session that lies in the bin for good. Conflict where it does not, or where
-        something of it still runs. The caller holds it, and nobody after that."""
+        """Deletes a session in the bin permanently. Conflict if it is not in the bin, or still
+        runs. The caller holds the lock; nobody can lock it afterwards."""
         if not live.deleted:
             raise Conflict("This session is not deleted; delete it first, then purge it.")
         if live.session.state == "running":
@@ -371,8 +370,8 @@ class SessionStore:
 
     @property
     def cursor(self) -> str:
-        """The cursor of a page that is drawn now: the epoch, and a position in it. An epoch ends
-        with the program, or where what was shown cannot be saved; cursors of others are unknown."""
+        """The cursor for a page rendered now: epoch and position. An epoch ends with the program,
+        or when events that were shown cannot be saved; cursors of other epochs are unknown."""
         return self.cursor_at(self.position)
 
     def cursor_at(self, position: int) -> str:
@@ -380,25 +379,25 @@ class SessionStore:
         return f"{self.epoch}-{position}"
 
     def position_of(self, cursor: str) -> int:
-        """The position that `cursor` names, -1 where it is of another epoch."""
+        """The position of `cursor`, -1 if it is of another epoch."""
         epoch, _, position = cursor.partition("-")
         known = epoch == self.epoch and position.isascii() and position.isdigit()
         return int(position) if known and len(position) < 16 else -1
 
     def since(self, live: LiveSession, position: int) -> list[Logged] | None:
-        """What came to the session after `position`; None where that is not known any more."""
+        """The session's events after `position`; None if they are no longer in memory."""
         return live.recent.since(position) if 0 <= position <= self.position else None
 
     def since_seq(self, live: LiveSession, seq: int) -> list[Logged] | None:
-        """What came to the session after its event `seq`; None where that is not known."""
+        """The session's events after event `seq`; None if they are not in memory."""
         events = live.recent.since_seq(seq)
         first = events[0].seq if events else live.session.seq + 1
         return events if first == seq + 1 else None
 
     @contextmanager
     def listen(self, *session_ids: str) -> Iterator[Bell]:
-        """A bell that rings whenever one of the sessions (or with "" any) went on, or what is
-        no event of a session changed."""
+        """A bell that rings on each event of one of the sessions ("": of any), and on each change
+        that is not an event."""
         bell = Bell()
         for session_id in session_ids:
             self._listening.setdefault(session_id, set()).add(bell)
@@ -411,7 +410,7 @@ class SessionStore:
                     del self._listening[session_id]
 
     async def wait(self, position: int, list_version: int, timeout_s: float) -> bool:
-        """Until something came after `position` or the list changed; False on time-out."""
+        """Waits for an event after `position` or a change of the list; False on time-out."""
         with self.listen("") as bell:
             if self.position > position or self.list_version > list_version:
                 return True
@@ -429,13 +428,13 @@ class SessionStore:
                 bell.ring()
 
     def _list_changed(self) -> None:
-        """A session went on, which the list shows. Pages of others need not know at once."""
+        """An event changed the list. Pages of other sessions are notified with delay."""
         self.list_version += 1
         if self._list_timer is None:
             self._ring_for_list()
 
     def _ring_for_list(self, known: int = -1) -> None:
-        """Where the list has changed after version `known`; and again after a while."""
+        """Rings if the list has changed since version `known`; checks again after LIST_S."""
         self._list_timer = None
         if self.list_version > known:
             self._ring_all()
@@ -443,13 +442,13 @@ class SessionStore:
             self._list_timer = later(LIST_S, self._ring_for_list, self.list_version)
 
     def _lost(self, session_id: str, error: StoreError) -> None:
-        """Deltas that were shown cannot be saved, now or later: a new epoch begins, no position up
-        to here is known of the session, and the next append to it raises `error`."""
+        """Deltas that were shown can never be saved: begins a new epoch, forgets all positions of
+        the session so far, and makes the next append to it raise `error`."""
         self.epoch = uuid.uuid4().hex[:8]
         self.position += 1
         self._set_position(session_id)
         if (live := self._live.get(session_id)) is not None:
-            live.failed = live.lost = error  # its holder goes on with its fold
+            live.failed = live.lost = error  # the current holder keeps its fold
         self._ring_all()
 
     async def _load(self, live: LiveSession) -> None:
@@ -474,10 +473,10 @@ class SessionStore:
         live.lost = None
 
     async def _save(self, live: LiveSession, batch: WriteBatch) -> None:
-        """Also where the caller has left: then that is passed on when it is saved."""
+        """Saves even if the caller is cancelled; the cancellation is raised after that."""
         if large := any(_is_large(item.event) for item in batch.events):
             live.large = True
-            give_back_free_memory()  # of its pieces, before it is written
+            give_back_free_memory()  # frees its pieces before it is written
         cancelled: asyncio.CancelledError | None = None
         try:
             writing = self.log.append_now(batch)
@@ -489,7 +488,7 @@ class SessionStore:
                 cancelled = await _ended(writing)
                 writing.result()
         except StoreError:
-            live.folded, live.failed = None, None  # this append raises it now
+            live.folded, live.failed = None, None  # raised by this append
             raise
         else:
             self._show(live, batch.events, batch.chunks)
@@ -509,7 +508,7 @@ class SessionStore:
         closed: Closed | None,
         copied: Copied | None,
     ) -> WriteBatch:
-        """What is to be saved of `live`, into which `logged` is folded."""
+        """What to save of `live`, into which `logged` is already folded."""
         full = any(isinstance(item.event, FULL) for item in logged)
         summary = None
         if not all(isinstance(item.event, PartDelta) for item in logged):
@@ -518,7 +517,7 @@ class SessionStore:
         return WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
 
     def _show(self, live: LiveSession, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
-        """Show what is folded on the pages that look at the session."""
+        """Shows folded events on the open pages of the session."""
         if live.wire is not None:
             _follow(live.wire, logged, chunks)
         if chunks:
@@ -545,14 +544,14 @@ class SessionStore:
         live.resting = asyncio.get_running_loop().call_later(REST_S, self._forget, live)
 
     def _forget(self, live: LiveSession) -> None:
-        """Of a session that rests nothing is held that its log does not say."""
+        """Unloads an idle session; its log has everything."""
         if not live.users and live.folded is not None and live.folded.state != "running":
             live.folded = live.wire = None
             give_back_free_memory()
 
     def _trim(self, released: LiveSession) -> None:
-        """Of the sessions that nobody holds and in which nothing runs, drop all but the LIVE that
-        were released last. While many run each is released many times: no other is looked at."""
+        """Unloads idle sessions except the LIVE ones released last. Each is released often while
+        many run, so this looks only at `released`."""
         if not _may_go(released) or self._live.get(released.id) is not released:
             if self._resting.get(released.id) is released:
                 del self._resting[released.id]
@@ -572,7 +571,7 @@ def _fold_in(
     sources: Sequence[Source] | None,
     times: Sequence[int] | None,
 ) -> list[Logged]:
-    """`events` as they are logged, folded into the session; all or none."""
+    """Folds `events` into the session, all or none; returns them as logged."""
     session = live.session
     logged = [
         Logged(
@@ -587,19 +586,19 @@ def _fold_in(
         try:
             apply(session, item)
         except IllegalEvent:
-            if place:  # the earlier ones are folded but not saved: forget them
+            if place:  # the earlier ones are folded but not saved
                 live.folded = None
             raise
     return logged
 
 
 def _may_go(live: LiveSession) -> bool:
-    """Whether nobody holds it, and nothing runs in it."""
+    """Whether the session is unused and nothing runs in it."""
     return not live.users and (live.folded is None or live.folded.state != "running")
 
 
 def now_ms() -> int:
-    """Unix time in ms: the clock of all sessions but in tests."""
+    """Unix time in ms: the clock of all sessions except in tests."""
     return time.time_ns() // 1_000_000
 
 
@@ -612,7 +611,7 @@ def _is_large(event: Event) -> bool:
 
 
 def _fold_log(session_id: str, log: Sequence[Logged]) -> Session:
-    """StoreError where what was written once, perhaps by another version, cannot follow."""
+    """StoreError if the log is invalid, for example written by another version."""
     try:
         return fold(session_id, log)
     except PlaygroundError as error:
@@ -620,15 +619,15 @@ def _fold_log(session_id: str, log: Sequence[Logged]) -> Session:
 
 
 async def uncancelled(task: asyncio.Task[T]) -> T:
-    """The result of `task`, which runs to its end; a cancellation is passed on only then."""
+    """Runs `task` to its end and returns its result; a cancellation is raised only then."""
     if (cancelled := await _ended(task)) is not None:
-        task.exception()  # looked at: nobody else will
+        task.exception()  # marks the exception as retrieved
         raise cancelled
     return task.result()
 
 
 async def _ended(work: asyncio.Future[T]) -> asyncio.CancelledError | None:
-    """As soon as `work` is done; the last cancellation that came until then, to be passed on."""
+    """Waits until `work` is done; returns the last cancellation meanwhile, to be raised."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
@@ -639,7 +638,7 @@ async def _ended(work: asyncio.Future[T]) -> asyncio.CancelledError | None:
 
 
 def _follow(wire: WireRows, logged: Iterable[Logged], chunks: Sequence[Chunk]) -> None:
-    """Feed bytes and facts in the order in which they came."""
+    """Feeds bytes and events in their original order."""
     waiting = deque(chunks)
     for item in logged:
         source = item.source
@@ -651,7 +650,7 @@ def _follow(wire: WireRows, logged: Iterable[Logged], chunks: Sequence[Chunk]) -
 
 
 def _upto(log: deque[Logged], last: Chunk) -> list[Logged]:
-    """Take from `log` what stands before the first event that needs bytes after `last`."""
+    """Removes from `log` the events before the first one that needs bytes after `last`."""
     place, events = (last.recording, last.start + len(last.data)), list[Logged]()
     while log and ((at := log[0].source) is None or (at.recording, at.end) <= place):
         events.append(log.popleft())
@@ -667,7 +666,7 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
 
 
 class Bell:
-    """Rung whenever there may be something new; the next wait hears also what rang before."""
+    """Rings when there may be something new; the next wait also notices an earlier ring."""
 
     def __init__(self) -> None:
         self._rung = False
@@ -678,11 +677,11 @@ class Bell:
         self._wake()
 
     def clear(self) -> None:
-        """What rang by now is known."""
+        """Discards earlier rings."""
         self._rung = False
 
     async def wait(self, timeout_s: float) -> bool:
-        """Until it rings, or has rung; False where that takes longer. There is one that waits."""
+        """Waits for a ring, past or future; False on time-out. Only one task may wait."""
         if not self._rung:
             loop = asyncio.get_running_loop()
             self._waiting = loop.create_future()
@@ -699,29 +698,29 @@ class Bell:
             self._waiting.set_result(True)
 
 
-# The last events of a session, which streams of pages catch up from -------------------------------
+# The last events of a session, from which streams of pages catch up -------------------------------
 
 RECENT = 4096
-"""How many events of a session are kept in memory for streams to catch up from; beyond it they
-start again."""
+"""How many events of a session are kept in memory for streams to catch up; older streams start
+again."""
 
 RECENT_CHARACTERS = 1024 * 1024
 """... and how many characters of text."""
 
 FEW = 64
 RECENT_MS = 5_000
-"""Beyond the last FEW, events that came so long before the last one are not kept either."""
+"""Beyond the last FEW, events are dropped that are so much older than the last one."""
 
 
 class RecentEvents:
-    """The last events of a session with their positions, oldest first: always the very last,
-    however large that is. Without the spans of their bytes, which no stream shows: of a fast
-    answer these are hundreds, and with what they are made of the most of its memory."""
+    """The last events of a session with their positions, oldest first; always includes the very
+    last, however large. Without byte spans, which no stream shows: a fast answer has hundreds of
+    events, and the spans would take most of the memory."""
 
     def __init__(self, start: int) -> None:
         self._events: deque[tuple[int, int, Event]] = deque()  # seq, time, event
-        self._positions = array("Q")  # those of `_events` are the last ones
-        self._start = start  # the position after which all events are there
+        self._positions = array("Q")  # the last ones belong to `_events`
+        self._start = start  # all events after this position are present
         self._characters = 0
 
     def __len__(self) -> int:
@@ -743,14 +742,14 @@ class RecentEvents:
             del positions[: -len(events)]
 
     def since(self, position: int) -> list[Logged] | None:
-        """Those after `position`, or None where not all of them are there."""
+        """The events after `position`, or None if some of them were dropped."""
         if position < self._start:
             return None
         older = len(self._positions) - len(self._events)
         return self._last(len(self._positions) - bisect_right(self._positions, position, older))
 
     def since_seq(self, seq: int) -> list[Logged]:
-        """Those after event `seq` of the session that are there."""
+        """The events after event `seq` of the session, as far as present."""
         later = takewhile(lambda event: event[0] > seq, reversed(self._events))
         return self._last(sum(1 for _ in later))
 

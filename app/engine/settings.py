@@ -1,7 +1,7 @@
-"""Settings of a session, and profiles of providers, from what a user or a script typed.
+"""Settings of a session, and profiles of providers, from the input of a user or a script.
 
-All of it is checked, and each refusal is a sentence that says what to do. No value of a key gets
-into a profile: keys go by the names of their variables.
+All input is checked; each error is a sentence that says what to do. A profile never contains the
+value of a key: keys are referenced by variable name.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MOST_SECONDS = 3600
 MOST_RETRIES = 10
 MOST_TOKENS = 100_000_000
 MOST_STOPS, LONGEST_STOP = 16, 1_000
-"""Texts that end an answer, and characters of one, where somebody else wrote them."""
+"""For imported settings: most stop texts, and most characters of one."""
 
 COUNTS: Mapping[str, tuple[int, int]] = {
     "max_turns": (1, 1000),
@@ -70,13 +70,13 @@ COUNTS: Mapping[str, tuple[int, int]] = {
     "max_repeats": (0, 1000),
     "max_retries": (0, MOST_RETRIES),
 }
-"""Limits in whole numbers: the least and the most; where 0 may stand, it is none but of retries."""
+"""Integer limits: minimum and maximum; 0 means no limit, except for retries."""
 
 AMOUNTS: Mapping[str, tuple[float, float]] = {
     "max_cost": (0.0001, 1_000_000),
     "max_minutes": (0.01, 10_080),
 }
-"""Limits that 0 lifts: US dollars and minutes."""
+"""Limits in US dollars and minutes; 0 means no limit."""
 
 
 async def settings_from(
@@ -84,8 +84,8 @@ async def settings_from(
 ) -> Settings:
     """`base` (or the simulator's settings) changed by `data`; BadInput says what is wrong.
 
-    What `data` does not name stays as it was. A key that is named beside a base URL is confirmed
-    for it; `key_name` "" is none.
+    Fields missing in `data` stay unchanged. A key named together with a base URL is permitted for
+    that address; `key_name` "" means no key.
     """
     unknown = sorted(data.keys() - set(KNOWN))
     if unknown:
@@ -127,7 +127,7 @@ async def settings_from(
 
 
 async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] = ()) -> list[Tool]:
-    """Tools by name, of the library or else of `own`, or whole definitions; no name twice."""
+    """Tools by name (from the library, else from `own`) or as definitions; names are unique."""
     library = {tool.name: tool for tool in (*own, *await engine.library.tools())}
     tools: dict[str, Tool] = {}
     for item in wanted:
@@ -144,7 +144,7 @@ async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] 
 
 
 def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
-    """`choice` where `tools` can fulfil it; BadInput otherwise."""
+    """`choice`, if `tools` can fulfil it; BadInput otherwise."""
     names = {tool.name for tool in tools}
     if choice.mode == "tool" and choice.name not in names:
         raise BadInput(f"tool_choice names {choice.name!r}, which is not among the tools.")
@@ -161,7 +161,7 @@ def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
 
 
 def _limits(data: Mapping[str, Any], limits: Limits) -> Limits:
-    """`limits` with what `data` names; times in seconds."""
+    """`limits` changed by `data`; times in seconds."""
     named: dict[str, Any] = {
         name: _whole(data[name], name, least, most)
         for name, (least, most) in COUNTS.items()
@@ -183,7 +183,7 @@ def _amount(value: Any, name: str, least: float, most: float) -> float:
 
 
 def seconds(value: Any, name: str) -> float:
-    """A time that a user or a script may choose; BadInput where it cannot be waited."""
+    """Checks a time limit; BadInput if it is out of range."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0.1 <= value <= MOST_SECONDS:
         raise BadInput(f"{name} must be a number of seconds from 0.1 to {MOST_SECONDS}.")
@@ -191,7 +191,7 @@ def seconds(value: Any, name: str) -> float:
 
 
 def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profile:
-    """The profile that `data` names or spells; a session may keep one that is its own."""
+    """The profile that `data` names or defines; a session may keep a profile of its own."""
     if "protocol" not in data and "base_url" not in data:
         name = _text(data["profile"], "profile")
         if name == current.name and all(name != profile.name for profile in engine.profiles()):
@@ -212,7 +212,7 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
         if key_name:
             check_key_name(key_name)
         return replace(profile, key_name=key_name)
-    # An address alone, which anybody may have suggested, takes no key along to a new place.
+    # A bare address may come from anybody, so it gets a key only if that is permitted there.
     for own in keys_for(protocol, place):
         keyed = replace(profile, key_name=own)
         if not engine.keys.missing(keyed):
@@ -221,9 +221,8 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
 
 
 def unnamed_profile(name: str, protocol: Protocol, base_url: str) -> Profile:
-    """A profile for an address, with the quirks and times of the vendor that stands there; without
-    a key. Of a vendor's other protocol it has the quirks that this one knows, too.
-    """
+    """A profile for an address, without a key, with the quirks and times of the vendor at that
+    address. If the vendor's own protocol is another one, it has the quirks that exist here, too."""
     profile, vendor = Profile(name, protocol, base_url), provider_at(base_url, protocol)
     if vendor is None:
         return profile
@@ -238,16 +237,16 @@ def unnamed_profile(name: str, protocol: Protocol, base_url: str) -> Profile:
 
 
 def keys_for(protocol: str, place: str) -> list[str]:
-    """The names of the keys that may be meant for a server at the origin `place`: its vendor's,
-    or the protocol's own where it is no vendor's place. A vendor never reads another's key.
-    `protocol` may be a word that was typed: what is not spoken here has no key."""
+    """Variable names of keys for a server at the origin `place`: those of its vendor, or of the
+    protocol if the origin is of no vendor. A vendor never gets another vendor's key. An unknown
+    `protocol` has no key."""
     facts = FACTS.get(protocol)
     own = facts.key_name if facts is not None else ""
     return provider_keys(place) or ([own] if own else [])
 
 
 def checked_protocol(value: Any) -> Protocol:
-    """`value` where it is a protocol that this version speaks; BadInput names them."""
+    """`value`, if it is a supported protocol; BadInput lists them."""
     if isinstance(value, str) and value in CODECS:
         for known in PROTOCOLS:
             if known == value:
@@ -282,11 +281,11 @@ def _choice_of(mode: ChoiceMode, value: Mapping[str, Any], parallel: bool) -> To
 
 
 def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The neutral parameters, each of its kind; those of a protocol are its provider's to judge."""
+    """The neutral parameters, type-checked; protocol-specific limits are left to the provider."""
     for name, value in params.items():
         match name, value:
             case (("temperature" | "top_p"), float() | int()) if not isinstance(value, bool):
-                # Providers differ in what they take; but no number is one that none can write.
+                # Providers differ in what they accept, so the bounds are wide.
                 sound = 0 <= value <= (100 if name == "temperature" else 1)
             case (("max_tokens" | "thinking"), int()) if not isinstance(value, bool):
                 sound = 1 <= value <= MOST_TOKENS
@@ -306,7 +305,7 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def sound_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Those of `params`, which are somebody else's, that a user could have chosen in Setup."""
+    """Those of the imported `params` that a user could have chosen in Setup."""
     return {name: param for name, param in params.items() if _sound(name, param)}
 
 
@@ -373,13 +372,12 @@ OURS = {
     *("host", "content-length", "content-type", "content-encoding", "transfer-encoding"),
     *("connection", "accept-encoding", "te", "trailer", "upgrade", "expect"),
 }
-"""What the client writes itself, or what would break its framing."""
+"""Headers that the client writes itself, or that would break its framing."""
 
 
 def profile_from(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profile:
-    """The profile that `data` spells; what it does not name of quirks and times is as the vendor
-    has it that stands at the address. `masked` masks the values of the keys that are known.
-    """
+    """The profile that `data` defines; missing quirks and times are those of the vendor at the
+    address. `masked` masks the values of known keys."""
     unknown = sorted(data.keys() - set(PROFILE_FIELDS))
     if unknown:
         raise BadInput(

@@ -1,7 +1,7 @@
-"""What an answer by hand may begin with: earlier results of the tool, or a made-up one.
+"""Drafts for an answer by hand: earlier results of the tool, or generated ones.
 
-A draft is a matter of the call alone: the same call and number give the same text, always. Nothing
-is run and nothing is sent; what a user makes of a draft is theirs.
+A draft depends only on the call: the same call and number always give the same text. Runs and sends
+nothing.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from app.simulator.plan import stems, words
 from app.store.log import Log
 
 _MOST_SEEDS = 16
-"""How many are looked through for one that was not shown yet."""
+"""How many seeds are tried to find a draft that differs."""
 
 _MOST_REPEATED = 8
 _LONGEST_REPEATED = 200
-"""Of the arguments that a draft says again: how many, and how long a text may be."""
+"""Limits for arguments repeated in a draft: how many, and characters of one."""
 
 
 @dataclass(frozen=True)
 class SuggestedResult:
-    """`text` is what the editor gets; `made_from` what it was made up from."""
+    """`text` is for the editor; `made_from` says what it was generated from."""
 
     text: str
     made_from: Literal["schema", "name"]
 
 
 async def past_result(log: Log, session: str, seq: int) -> ToolResult:
-    """The result that event `seq` of `session` holds; NotFound where there is none (any more)."""
+    """The result in event `seq` of `session`; NotFound if there is none (any more)."""
     summary = await log.summary(session)
     events = await log.events(session, seq - 1, limit=1) if seq > 0 else []
     if summary is None or summary.deleted or not events:
@@ -52,9 +52,9 @@ async def past_result(log: Log, session: str, seq: int) -> ToolResult:
 
 
 def suggest_result(call: Call, number: int = 0) -> SuggestedResult:
-    """Draft `number`, from 0, for `call`: no two after one another are alike where there are two.
+    """Draft `number`, from 0, for `call`: consecutive drafts differ if possible.
 
-    By the tool's output schema; without one, by what its name, or else its description, is about.
+    From the tool's output schema, or without one from the words of its name or description.
     """
     tool = call.tool if call.tool is not None else Tool(call.name)
     arguments = _arguments(call.arguments)
@@ -86,8 +86,8 @@ def _distinct(
 
 
 def _echoing(value: Any, arguments: Mapping[str, Any], schema: Any) -> Any:
-    """`value` with the arguments that a result would repeat: those that the schema has room for,
-    or where there is no schema the short ones, in front."""
+    """Adds the arguments that a result would repeat: those that the schema permits, or without a
+    schema the short ones, in front."""
     if not isinstance(value, dict):
         return value
     short = {name: argument for name, argument in arguments.items() if _is_short(argument)}
@@ -226,5 +226,4 @@ _SHAPES: tuple[tuple[str, Any], ...] = (
     ),
     ("time clock timezone", _object(time=_one_of("2026-05-04T14:30:00Z", "2026-11-21T08:05:00Z"))),
 )
-"""Words of a tool's name or description, and a schema that its result could have; the first that
-fits is taken."""
+"""Words of a tool's name or description, and a schema for its result; the first match is used."""

@@ -1,6 +1,6 @@
 """Runs tool calls: starts them, saves their progress, records their results, ends them.
 
-Faults are staged here, and calls that go on in the background are followed as tasks.
+Stages faults, and follows background calls as tasks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PROGRESS_S = 0.1
 """The least time between two progress events of one call, in seconds."""
 
 MOST_BEHIND = 4
-"""Calls in the background, over all sessions: half of the places that there are for calls."""
+"""Most background calls over all sessions: half of the slots for calls."""
 
 TITLE = 200
 
@@ -59,18 +59,18 @@ log = logging.getLogger(__name__)
 
 
 def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
-    """The same for every attempt at the same thing: who has had its effect before can tell, and
-    who reads other arguments, which a user edited, does not learn that it has. What is spelled in
-    another way is the same."""
+    """The same for every attempt with the same arguments, so that a service can recognize a
+    repetition; different if a user edited the arguments. The formatting of the JSON does not
+    matter."""
     fingerprint = hashlib.sha256(canonical(arguments).encode()).hexdigest()[:16]
     return f"{session_id}/{call_id}/{fingerprint}"
 
 
 class ProgressSaver:
-    """The newest word of a running call and what it printed, saved at most every PROGRESS_S.
+    """Saves the last message and the output of a running call, at most every PROGRESS_S.
 
-    What it prints is masked as one stream, for a secret may come in two pieces: an end that may be
-    the beginning of one waits for what follows.
+    The output is masked as one stream, because a secret may be split: an end that may begin one
+    waits for what follows.
     """
 
     def __init__(self, sessions: SessionStore, invocation: Invocation) -> None:
@@ -92,17 +92,17 @@ class ProgressSaver:
         self._there.set()
 
     def keep(self, real: ToolResult) -> None:
-        """What is held back from here on is in the log, whatever becomes of the program."""
+        """Adds a held-back result to the log, in case the program ends."""
         self._real = real
 
     def end(self) -> None:
-        """No more is saved by `pump`, which is let finish what it does: nothing is sent twice."""
+        """Stops `pump` after its current write, so that nothing is saved twice."""
         self._over.set()
         self._there.set()
 
     def rest(self, *, over: bool = False, whole: bool = False) -> list[Event]:
-        """What was not saved yet; from here on that is nothing. `over`: no more is printed;
-        `whole`: and nobody cut it off."""
+        """Returns and clears what is not saved yet. `over`: no more output will come; `whole`: it
+        was not cut off."""
         newest, self._newest, self._real = self._newest, None, None
         output = self._printed.feed(newest.output) if newest is not None else ""
         output += self._printed.end(whole=whole) if over else ""
@@ -129,8 +129,8 @@ class ProgressSaver:
 
 @dataclass
 class RunningCall:
-    """A call under way: `work` can be cancelled, `task` writes down how it ended. `behind` is the
-    task it goes on as, "" while its turn waits; `cancelled`: ended alone, not with its run."""
+    """A running call: `work` can be cancelled, `task` logs how it ended. `behind`: its task id if
+    in the background, "" while its turn waits; `cancelled`: cancelled alone, not with its run."""
 
     task: asyncio.Future[None]
     work: asyncio.Future[ToolResult]
@@ -142,7 +142,7 @@ class RunningCall:
 
 @dataclass(frozen=True)
 class EndedCall:
-    """A call whose work is done, and what it said that is not saved yet."""
+    """A call whose work is done, with its unsaved progress."""
 
     call_id: str
     work: asyncio.Future[ToolResult]
@@ -152,10 +152,10 @@ class EndedCall:
 
 
 MOST_TOGETHER = 16
-"""How many ends of calls are written at once: each may bear a result of MAX_OUTPUT."""
+"""How many ended calls are written at once; each may have a result of MAX_OUTPUT."""
 
 Supervise = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
-"""(session, work, forget): do the work, forget it, and do what follows from it."""
+"""(session, work, forget): awaits the work, calls forget, and advances the session."""
 
 
 class ToolRuns:
@@ -173,7 +173,7 @@ class ToolRuns:
         self.closing = False
 
     def start(self, live: LiveSession, call_id: str, attempt: int, arguments: str) -> None:
-        """Run the call, whose CallStarted is saved."""
+        """Runs the call; its CallStarted is already saved."""
         call = live.session.call(call_id)
         tool = call.tool
         assert tool is not None
@@ -203,7 +203,7 @@ class ToolRuns:
         )
 
     async def extend(self, live: LiveSession, call_id: str, by_s: float) -> None:
-        """Give a running call `by_s` more seconds. Conflict where it does not run any more."""
+        """Gives a running call `by_s` more seconds. Conflict if it no longer runs."""
         running = self._under_way(live, call_id)
         if running.staging.returned:
             raise Conflict("Its tool has returned already; only its result is held back.")
@@ -216,8 +216,8 @@ class ToolRuns:
         await self._sessions.append(live, [CallExtended(call_id, by_s)])
 
     async def put_behind(self, live: LiveSession, call_id: str) -> str:
-        """Let a running call go on in the background, where its turn does not wait for it; the id
-        of its task. Conflict where that cannot be."""
+        """Moves a running call to the background, so that its turn does not wait for it; returns
+        its task id. Conflict if that is not possible."""
         running = self._under_way(live, call_id)
         call = live.session.call(call_id)
         if running.staging.fault:
@@ -236,7 +236,7 @@ class ToolRuns:
         ]
         await self._sessions.append(live, events)
         running.behind = task_id
-        # Nobody waits for it, so its own limit has no sense any more.
+        # Nobody waits for it any more, so its own time limit no longer applies.
         running.deadline.extend(LONGEST_S)
         return task_id
 
@@ -247,7 +247,7 @@ class ToolRuns:
         return running
 
     async def cancel(self, session_id: str, call_id: str) -> None:
-        """End one call, where it still runs, in the background or not."""
+        """Cancels one call if it still runs, in the background or not."""
         running = self._running.get((session_id, call_id))
         if running is not None:
             running.cancelled = True
@@ -255,7 +255,7 @@ class ToolRuns:
             await self._sessions.health.or_trouble([running.task])
 
     async def stop_task(self, session_id: str, task_id: str) -> bool:
-        """End the call that goes on as this task; False where there is none."""
+        """Ends the background call of this task; False if there is none."""
         for (session, call_id), running in list(self._running.items()):
             if session == session_id and running.behind == task_id:
                 await self.cancel(session, call_id)
@@ -263,7 +263,7 @@ class ToolRuns:
         return False
 
     def lost(self, session: Session) -> list[Event]:
-        """The ends of calls in the background that nobody follows: a write had failed."""
+        """End events for background calls that are no longer followed because a write failed."""
         behind = {
             running.behind for (where, _), running in self._running.items() if where == session.id
         }
@@ -275,7 +275,7 @@ class ToolRuns:
         ]
 
     def end(self, session_id: str) -> list[asyncio.Future[None]]:
-        """Begin to end the session's calls; what is returned is done when they are over."""
+        """Cancels the session's calls; the returned futures complete when they have ended."""
         ended = [
             running for (session, _), running in self._running.items() if session == session_id
         ]
@@ -284,7 +284,7 @@ class ToolRuns:
         return [running.task for running in ended]
 
     def of(self, session_id: str) -> list[str]:
-        """The ids of the session's calls that are under way and waited for."""
+        """The ids of the session's running calls that are not in the background."""
         return [
             call_id
             for (session, call_id), running in self._running.items()
@@ -320,7 +320,7 @@ class ToolRuns:
             ]
             await self._sessions.append(live, [*chain(*events.values())], times=times)
 
-        await self._sessions.surely(session_id, save)  # a result is not lost to a full disk
+        await self._sessions.surely(session_id, save)  # a full disk must not lose a result
         return [None] * len(several)
 
     def _ended(self, live: LiveSession, over: EndedCall) -> list[Event]:
@@ -338,8 +338,8 @@ class ToolRuns:
 def outcome_of(
     call_id: str, work: asyncio.Future[ToolResult], cancelled: ToolResult | None
 ) -> CallEnded | CallInterrupted:
-    """How a call ended; `cancelled` is its result where a user ended it, None where the program
-    ends: then its effect is unknown."""
+    """The end of a call. `cancelled` is its result if a user ended it; None if the program ends:
+    then its effect is unknown."""
     if work.cancelled():
         return CallEnded(call_id, cancelled) if cancelled else CallInterrupted(call_id)
     if (error := work.exception()) is not None:
@@ -349,7 +349,7 @@ def outcome_of(
 
 
 def task_ended(task_id: str, work: asyncio.Future[ToolResult], why: str) -> TaskEnded:
-    """How a call in the background came to its end; `why` where it was ended."""
+    """The end of a background call; `why` if it was ended early."""
     if work.cancelled():
         return TaskEnded(task_id, why)
     if (error := work.exception()) is not None:
@@ -375,17 +375,16 @@ _BROKEN = text_result(
     "The program that runs this tool broke; its log says why.", is_error=True, kind="failed"
 )
 
-# A staged fault: the call is run, what it returned is kept in the log, and what the model reads is
-# the fault.
+# A staged fault: the call runs, its real result is kept in the log, and the model reads the fault.
 
 STEP_S = 1.0
-"""How often the page gets how long a result is still held back, in seconds."""
+"""Seconds between two updates of the page while a result is held back."""
 
 Sleep = Callable[[float], Awaitable[object]]
 
 
 class FaultStaging:
-    """The fault of one call, "" for none. `keep` gets what is held back before it is."""
+    """The fault of one call, "" for none. `keep` gets a result before it is held back."""
 
     def __init__(
         self,
@@ -400,11 +399,11 @@ class FaultStaging:
 
     @property
     def returned(self) -> bool:
-        """Whether the tool is done, and its result is held back."""
+        """Whether the tool has returned and its result is held back."""
         return self._real is not None
 
     async def run(self, run: Callable[[], Awaitable[ToolResult]], report: Report) -> ToolResult:
-        """Run the tool; a slow answer is held back, which counts for no limit of the tool."""
+        """Runs the tool; the delay of a slow answer does not count for the tool's time limit."""
         result = await run()
         if self.fault:
             self._real = result
@@ -427,8 +426,8 @@ class FaultStaging:
         redactor: Redactor,
         most: int,
     ) -> CallEnded | CallInterrupted:
-        """`ended` with what was staged. A call that was cancelled, or cut off by the end of the
-        program, after its tool had returned did return: nothing has to be run again."""
+        """Replaces the result in `ended` by the fault. A call that was cancelled or interrupted
+        after its tool returned counts as returned: it need not run again."""
         if not self.fault or self._real is None:
             return ended
         real = _redact_result(ended.call_id, self._real, redactor)
@@ -445,7 +444,7 @@ class FaultStaging:
 
 
 def _redact_result(call_id: str, result: ToolResult, redactor: Redactor) -> ToolResult:
-    # Before anything is cut: half of a key is not known as one.
+    # Before anything is cut: half of a key would not be recognized.
     event = redact_event(CallEnded(call_id, result), redactor)
     assert isinstance(event, CallEnded)
     return event.result
@@ -460,7 +459,7 @@ def _satisfies(schema: dict[str, object], text: str) -> bool:
 
 
 def task_writer(sessions: SessionStore) -> Tell:
-    """What appends an event to a session, deleted or not."""
+    """A function that appends an event to a session, deleted or not."""
 
     async def tell(session: str, event: Event) -> None:
         try:
@@ -473,14 +472,14 @@ def task_writer(sessions: SessionStore) -> Tell:
     return tell
 
 
-# What several ask to be written of one session -------------------------------------------------
+# Batches concurrent writes to one session ---------------------------------------------------------
 
 T = TypeVar("T")
 
 
 class GroupedWrites(Generic[T]):
-    """`write` writes several items of a session, at most `most`, in one hold, and says of each why
-    it could not, or None; what it raises is said of all of them."""
+    """`write` writes up to `most` items of a session under one lock and returns for each the error
+    or None; an exception that it raises counts for all items."""
 
     def __init__(
         self, write: Callable[[str, Sequence[T]], Awaitable[Sequence[Exception | None]]], most: int
@@ -491,8 +490,8 @@ class GroupedWrites(Generic[T]):
         self._writers: set[asyncio.Task[None]] = set()
 
     async def write(self, session_id: str, item: T) -> None:
-        """Until `item` is written; raises why it could not be. Who leaves before its turn has
-        come takes it back."""
+        """Waits until `item` is written; raises its error. Cancelling before its turn removes
+        it."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if (waiting := self._waiting.get(session_id)) is not None:
             waiting.append((item, done))
@@ -504,7 +503,7 @@ class GroupedWrites(Generic[T]):
         await done
 
     async def close(self) -> None:
-        """Until nothing is being written any more."""
+        """Waits until all writes have ended."""
         if self._writers:
             await asyncio.wait(self._writers)
 
@@ -532,7 +531,7 @@ class GroupedWrites(Generic[T]):
         except IllegalEvent as error:
             if len(asked) == 1:
                 return [error]
-            # All or none is written of several: one that cannot follow takes no other with it.
+            # All or none is written; retried one by one, an illegal item affects no other.
             return [(await self._tried(session_id, [entry]))[0] for entry in asked]
         except Exception as error:
             return [error] * len(asked)

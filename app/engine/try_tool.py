@@ -1,7 +1,7 @@
-"""Tools run alone, outside of any session: the click of the user who tries one is the decision.
+"""Runs a tool alone, outside of any session; the user's click is the approval.
 
-Tries share a scratch session while their page is open, so that a tool that remembers (a sequence,
-a file that was read) does; nothing of them is logged. Knows no HTML.
+Tries share a scratch session while their page is open, so that a stateful tool (a sequence, a file
+that was read) keeps its state; nothing is logged. No HTML here.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from app.schema.validate import check_call
 from app.secrets.redaction import Redactor
 
 MOST_TRIES = 30
-"""How many are kept to be looked at; those that run are kept besides."""
+"""How many ended tries are kept for viewing, besides running ones."""
 MOST_RUNNING = 4
 MOST_SCRATCHES = 8
-"""How many scratch sessions there are at once; the one that rested longest goes."""
+"""Most scratch sessions at once; the one unused for longest is removed."""
 
 STEP_S = 0.1
-"""The least time between two words of a try's progress that are reported, in seconds."""
+"""The least time between two reported progress messages of a try, in seconds."""
 
 PREFIX = "try-"
 
 UNASKED = "unasked"
-"""`Looked.seen` where nobody was asked what answers the tool."""
+"""`TryCheck.seen` if the executor was not checked."""
 
 
 @dataclass(frozen=True)
 class TryRequest:
-    """`arguments` is JSON text. `anyway`: although the schema is not satisfied. `seen` is what
-    `Looked.seen` said when the user clicked, "" where a script asks. `lift` as in Invocation."""
+    """`arguments` is JSON text. `anyway`: run even if they violate the schema. `seen` is
+    `TryCheck.seen` as the user saw it, "" from a script. `lift` as in Invocation."""
 
     tool: Tool
     arguments: str
@@ -56,7 +56,7 @@ class TryRequest:
 
 @dataclass(frozen=True)
 class TryCheck:
-    """What is to be said before it runs. `seen` stands for the tool and what answers it."""
+    """The check before a run. `seen` is a hash of the tool and its executor."""
 
     problems: tuple[Problem, ...]
     code: str
@@ -73,7 +73,7 @@ class TryCheck:
 
 @dataclass
 class Try:
-    """One run. Times are Unix ms. `changed` counts what can be seen of it, from 0."""
+    """One run. Times are Unix ms. `changed` counts visible changes, from 0."""
 
     id: str
     scratch: str
@@ -94,14 +94,14 @@ class Try:
         return None if self.ended_ms is None else self.ended_ms - self.started_ms
 
     def ring(self) -> None:
-        """Wake who waits for a change."""
+        """Wakes all tasks that wait for a change."""
         self.changed += 1
         self.bell.set()
         self.bell = asyncio.Event()
 
 
 class ToolTries:
-    """All tries of this process. `folder` is where the scratch folders of sessions are."""
+    """All tries of this process. `folder` contains the sessions' scratch folders."""
 
     def __init__(
         self,
@@ -117,15 +117,15 @@ class ToolTries:
         self._new_id = new_id
         self._redactor = redactor
         self._tries: dict[str, Try] = {}
-        self._scratches: dict[str, int] = {}  # how many tries each has had, the last used last
+        self._scratches: dict[str, int] = {}  # number of tries of each, the last used last
         self._swept = False
-        self._changing = asyncio.Lock()  # for all that begins or ends a scratch session
+        self._changing = asyncio.Lock()  # held while a scratch session begins or ends
 
     async def look(
         self, tool: Tool, arguments: str, scratch: str = "", *, ask: bool = True
     ) -> TryCheck:
-        """What is wrong with the arguments, and what the executor says of them; unless `ask`,
-        only as far as it is known without starting or asking a server."""
+        """Problems of the arguments, and the executor's check of them; without `ask` only what is
+        known without starting or contacting a server."""
         problems = check_call(tool, tool.name, arguments)
         say = self._executors.checked if ask else self._executors.known
         checked = await say(PREFIX + scratch, tool, arguments or "{}")
@@ -134,7 +134,7 @@ class ToolTries:
         return TryCheck((*problems, *checked.problems), checked.code, _seen(tool, checked.code))
 
     async def start(self, wanted: TryRequest) -> Try:
-        """Run it. Refused or Conflict where that may not be; nothing runs then."""
+        """Runs it. Refused or Conflict if it may not run."""
         tool, looked = wanted.tool, await self.look(wanted.tool, wanted.arguments, wanted.scratch)
         if tool.answered_by == "person":
             raise Refused(
@@ -156,7 +156,7 @@ class ToolTries:
             return self._started(wanted, scratch, looked.code)
 
     def answered(self, wanted: TryRequest, result: ToolResult) -> Try:
-        """What a user wrote in place of a run, as if it were the tool's result."""
+        """A result that a user wrote, recorded as if it were the tool's."""
         now = self._clock()
         tool_try = Try(self._new_id(), wanted.scratch, wanted, now, ended_ms=now)
         tool_try.result = self._masked(result)
@@ -164,13 +164,13 @@ class ToolTries:
         return tool_try
 
     def get(self, try_id: str) -> Try:
-        """NotFound where it is gone: only the last ones are kept."""
+        """NotFound if it is gone: only the last ones are kept."""
         if try_id not in self._tries:
             raise NotFound("This try is no longer kept; run it again.")
         return self._tries[try_id]
 
     async def wait(self, try_id: str, after: int, seconds: float) -> Try:
-        """The try as soon as it has more than `after` to show, or after `seconds`."""
+        """Returns the try when it has more than `after` changes, or after `seconds`."""
         tool_try = self.get(try_id)
         try:
             async with asyncio.timeout(seconds):
@@ -181,7 +181,7 @@ class ToolTries:
         return tool_try
 
     async def cancel(self, try_id: str) -> Try:
-        """End it, where it still runs."""
+        """Cancels it if it still runs."""
         tool_try = self.get(try_id)
         if tool_try.work is not None and tool_try.task is not None:
             tool_try.work.cancel()
@@ -189,7 +189,7 @@ class ToolTries:
         return tool_try
 
     async def forget(self, scratch: str) -> None:
-        """End a scratch session: what still runs for it, and its folder."""
+        """Ends a scratch session: its running tries and its folder."""
         async with self._changing:
             await self._forget(scratch)
 
@@ -202,7 +202,7 @@ class ToolTries:
             await asyncio.to_thread(self._remove, PREFIX + scratch)
 
     async def close(self) -> None:
-        """The program ends."""
+        """Ends all at program exit."""
         for scratch in list(self._scratches):
             await self.forget(scratch)
 
@@ -255,7 +255,7 @@ class ToolTries:
         self._tries[tool_try.id] = tool_try
 
     async def _scratch(self, wanted: str) -> str:
-        """A scratch session that there is, or a new one; the longest unused goes for it."""
+        """An existing scratch session, or a new one that replaces the one unused for longest."""
         if not self._swept:
             self._swept = True
             await asyncio.to_thread(self._sweep)
@@ -270,7 +270,7 @@ class ToolTries:
         return new_scratch
 
     def _sweep(self) -> None:
-        """Folders that a killed program left; the database, and so its folder, is ours alone."""
+        """Removes folders that a killed program left; only this process uses the folder."""
         for left in self._folder.glob(f"{PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -280,8 +280,8 @@ class ToolTries:
 
 
 def _seen(tool: Tool, code: str) -> str:
-    """What stands for the tool and what answers it. The order of the config's members says
-    nothing, and the editor's fields spell it in another one than a server or a script."""
+    """A hash of the tool and its executor. Ignores the order of config members, which differs
+    between the editor, a server and a script."""
     data = to_data(tool)
     data["config"] = dict(sorted(data["config"].items()))
     held = json_text([data, code])
@@ -289,7 +289,7 @@ def _seen(tool: Tool, code: str) -> str:
 
 
 def _as_seen(seen: str, looked: TryCheck) -> bool:
-    """Whether what would run is what the user saw; a script has seen nothing, and says so."""
+    """Whether the user saw what would run; a script passes "", having seen nothing."""
     if seen == UNASKED:
         return not any(problem.kind == "caution" for problem in looked.problems)
     return seen in ("", looked.seen)

@@ -1,7 +1,7 @@
-"""Verifies a whole database: decodes each recording again, compares each projection with its log.
+"""Verifies a database: decodes each recording again and compares each projection with its log.
 
-Reads one session after the other, each as it was at one moment, so that it may run while a server
-writes. Knows no lock; the caller says whether stale projections are rewritten.
+Reads each session in one transaction, so it can run while a server writes. Takes no lock; the
+caller decides whether stale projections are rewritten.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from app.store.maintenance import Stale, find_stale, repair, search_differs
 from app.store.writes import Chunk, Closed, called_tools, summary_of
 
 SEARCH = "search"
-"""Stands for a session where the index for search differs."""
+"""In place of a session id if the search index differs."""
 _ALL = """
     SELECT id FROM sessions UNION SELECT session FROM events UNION SELECT session FROM chunks
     UNION SELECT session FROM recordings UNION SELECT session FROM called ORDER BY 1
@@ -53,7 +53,7 @@ _ALL = """
 
 @dataclass(frozen=True)
 class Difference:
-    """`recording` is 0 for what is wrong with the session's log as a whole."""
+    """`recording` is 0 for a difference in the session's log as a whole."""
 
     session: str
     recording: int
@@ -69,8 +69,8 @@ OnDifference = Callable[[Difference], None]
 
 @dataclass
 class Verified:
-    """What was looked at; `mended` is how many sessions had a stale row of the list, None where
-    nothing was written."""
+    """What was checked. `mended` is the number of sessions whose row in the list was stale, None if
+    nothing was rewritten."""
 
     sessions: int = 0
     recordings: int = 0
@@ -85,10 +85,9 @@ class Verified:
 async def verify(
     database: Database, on_difference: OnDifference, *, mending: bool = False
 ) -> Verified:
-    """Look at all sessions, deleted ones too; each difference is given to
-    `on_difference` as it is found.
+    """Checks all sessions, including deleted ones; calls `on_difference` for each difference found.
 
-    `mending` writes the projections again; only the owner of the database may.
+    `mending` rewrites the projections; only the owner of the database may do so.
     """
     log, done = await Log.open(database), Verified()
     right: list[Statement] = []
@@ -120,11 +119,11 @@ async def verify(
 async def _looked(
     database: Database, log: Log, session_id: str
 ) -> tuple[SessionCheck | None, Stale]:
-    """What is wrong with a session, as it stood at one moment; None where it is gone by now."""
+    """The differences of a session, read in one transaction; None if it no longer exists."""
     await database.rows("BEGIN")
     try:
         return await _compare_session(database, log, session_id)
-    # Whatever stands in the file: one session that nobody can read must not hide the others.
+    # Any error: one unreadable session must not hide the others.
     except Exception as error:
         what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
         message = f"cannot be looked at: {what}"
@@ -161,7 +160,7 @@ async def _compare_session(
 
 
 def _last_times(events: Sequence[Logged]) -> set[int]:
-    """When the list's row may have been written last: deltas alone do not write it."""
+    """Possible times of the last write of the list's row: deltas alone do not write it."""
     times: set[int] = set()
     latest = 0
     for logged in events:
@@ -179,19 +178,19 @@ def _count(done: Verified, check: SessionCheck) -> None:
     done.unended += check.unended
 
 
-# One session: its recordings are decoded again and compared with its log. Pure. What
-# engine/responses adds to an answer (a price, a warning on the tool choice, how a connection broke)
-# is left out or made again, and a text may differ only where the log has stars for a secret.
+# Decodes one session's recordings again and compares them with its log. Pure. What engine/responses
+# adds to an answer (price, warning on the tool choice, cause of a broken connection) is skipped or
+# reconstructed; texts may differ only where the log has stars for a secret.
 
 OURS = ("content_type", "choice_ignored", "left_recording")
-"""Codes of warnings that engine/responses adds to those of the decoder."""
+"""Codes of the warnings that engine/responses adds to those of the decoder."""
 
 
 @dataclass
 class SessionCheck:
-    """What was looked at: numbers of recordings, of events that were decoded again, of bytes that
-    are masked, of recordings without a hash (written before there were any) and without an end
-    (under way, or the program was killed). `session` is None where the log makes none."""
+    """Counts of what was checked: recordings, decoded events, masked bytes, recordings without a
+    hash (older than hashes) and without an end (in progress, or the program was killed). `session`
+    is None if the log cannot be folded."""
 
     session: Session | None = None
     recordings: int = 0
@@ -204,7 +203,7 @@ class SessionCheck:
 
 @dataclass
 class _Answer:
-    """A recording with all that says how it was decoded; `logged` are the events from its bytes."""
+    """A recording and how it was decoded; `logged` are the events from its bytes."""
 
     number: int
     settings: Settings
@@ -214,7 +213,7 @@ class _Answer:
 
     @property
     def ended(self) -> bool:
-        """Whether the program saw the end of it: what a restart closes has no source."""
+        """Whether its end was received; an end added after a restart has no source."""
         return any(
             isinstance(logged.event, ResponseEnded | ResponseFailed) for logged in self.logged
         )
@@ -223,7 +222,7 @@ class _Answer:
 def check_session(
     session_id: str, log: Sequence[Logged], chunks: Sequence[Chunk], closed: Mapping[int, Closed]
 ) -> SessionCheck:
-    """All differences between the whole `log` of a session and its recordings."""
+    """All differences between the `log` of a session and its recordings."""
     check = SessionCheck()
     try:
         check.session = fold(session_id, log)
@@ -269,7 +268,7 @@ def _answers(log: Sequence[Logged]) -> dict[int, _Answer]:
 def _compare_recording(
     answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, check: SessionCheck
 ) -> Iterator[str]:
-    """What differs in one recording, a sentence each; `found` counts what was looked at."""
+    """The differences of one recording as sentences; counts into `check`."""
     if not all(isinstance(piece.data, bytes) for piece in pieces):
         yield "holds a piece that is not bytes"
         return
@@ -315,7 +314,7 @@ def _bytes_differ(
 
 
 def _again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
-    """What the decoder yields for the whole body; its end is there only if it was seen."""
+    """The decoder's events for the whole body, with an end only if the log has one."""
     if answer.started is None:
         return []
     decoder = codec(answer.sent.protocol).decoder(answer.started.status)
@@ -335,8 +334,8 @@ def _has_header_wait(headers: Mapping[str, str]) -> bool:
 
 
 def _header_wait(answer: _Answer) -> float | None:
-    """The seconds that the headers asked to wait: a date among them was read by the clock of then,
-    so the log has it."""
+    """The wait in seconds that the headers asked for, from the log: a date in them was relative to
+    the time of receipt."""
     if answer.started is None or not _has_header_wait(answer.started.headers):
         return None
     events = (logged.event for logged in answer.logged)
@@ -344,8 +343,8 @@ def _header_wait(answer: _Answer) -> float | None:
 
 
 def _limits(answer: _Answer) -> Limits:
-    """Those that it was taken by. Where more calls were taken than they allow, it is from before
-    there was a limit of calls: all of them were."""
+    """The limits in force for the answer. If it has more calls than they allow, it is older than
+    the limit of calls, and all of them are accepted."""
     limits = answer.settings.limits
     events = (logged.event for logged in answer.logged)
     calls = sum(isinstance(event, PartStarted) and event.part_kind == "call" for event in events)
@@ -371,7 +370,7 @@ class _Fact:
 
 
 def _joined(facts: Sequence[_Fact]) -> list[_Fact]:
-    """Deltas of one part that follow each other are one: where bytes were cut, they may be too."""
+    """Merges consecutive deltas of one part: their boundaries depend on how the bytes arrived."""
     joined: list[_Fact] = []
     for fact in facts:
         last = joined[-1] if joined else None
@@ -387,7 +386,7 @@ def _joined(facts: Sequence[_Fact]) -> list[_Fact]:
 
 
 def _texts(facts: Sequence[_Fact]) -> dict[int, str]:
-    """What the deltas of each part say together."""
+    """The joined deltas of each part."""
     pieces: dict[int, list[str]] = {}
     for fact in facts:
         if isinstance(fact.event, PartDelta):
@@ -398,10 +397,10 @@ def _texts(facts: Sequence[_Fact]) -> dict[int, str]:
 def _facts_differ(
     logged: Sequence[_Fact], decoded: Sequence[_Fact], answer: _Answer, clean: bool
 ) -> Iterator[str]:
-    """Both are gone through side by side, up to the first place where one has another event. Texts
-    are compared by part: of a secret a delta may have fewer stars than any secret is long."""
+    """Compares side by side, up to the first place with different events. Texts are compared by
+    part: one delta may have fewer stars of a secret than the shortest secret has characters."""
     if answer.started is None and len(logged) == 1 and isinstance(logged[0].event, ResponseFailed):
-        return  # nothing came that could be decoded: the failure is the network's
+        return  # nothing to decode: it is a network failure
     for place, (fact, other) in enumerate(zip_longest(logged, decoded), 1):
         if fact is None or other is None:
             yield (
@@ -433,7 +432,7 @@ def _facts_differ(
 
 
 def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> Event:
-    """`decoded` with what only the program could know, made again or taken from the log."""
+    """`decoded` with what the decoder cannot know, reconstructed or taken from the log."""
     match decoded, logged:
         case ResponseEnded(cost=None), ResponseEnded(cost=cost):
             return replace(decoded, cost=cost)
@@ -446,7 +445,7 @@ def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> E
                 rate_limits=rate_limits(headers),
             )
             if decoded.failure == "interrupted" and (not clean or logged.failure == "stopped"):
-                # The decoder saw bytes stop; what stopped them is in the log alone.
+                # The decoder saw only that bytes stopped; the log has the cause.
                 return replace(event, failure=logged.failure, message=logged.message)
             waits = _has_header_wait(headers)
             asked = logged.retry_after if waits else asked_wait(decoded.error)
@@ -455,8 +454,8 @@ def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> E
 
 
 def alike(logged: object, decoded: object) -> bool:
-    """Whether two JSON values are the same, but for stars that the log has for a secret: at least
-    as many as the shortest secret is long, in the place of as many characters or of stars."""
+    """Whether two JSON values are equal, except for stars in the log: at least as many as the
+    shortest secret has characters, in place of as many characters or stars."""
     match logged, decoded:
         case str(), str():
             return logged == decoded or end_of(decoded, logged) == len(logged)
