@@ -1,1 +1,1 @@
-"""The database: one file, one owner, one writer. Knows rows, and nothing of their sense."""
+"""The database: one file, one owner, one writer. Handles rows without interpreting them."""

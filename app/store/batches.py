@@ -1,5 +1,5 @@
-"""Batches and their runs as rows. Knows nothing of what they mean: a run is named by its case,
-variant, model and repetition, and what it came to is a text of JSON."""
+"""Rows of batches and their runs, not interpreted here. A run is identified by case, variant, model
+and repetition; its outcome is JSON text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.store.writes import storable
 BatchState = Literal["running", "paused", "stopped", "ended"]
 
 RunPlace = tuple[str, str, str, int]
-"""Case, variant, model and repetition: what names a run in its batch."""
+"""Case, variant, model and repetition: the key of a run in its batch."""
 
 
 @dataclass(frozen=True)
 class BatchRow:
-    """A batch as it is kept. `digest` is the same for batches that ask the same; `body` is its
-    SPEC as JSON; `runs` is how many there are in all. `state` is what was written last: one that
-    is `running` may have been cut; `why` is a sentence on it, or "". Times are Unix ms."""
+    """A stored batch. `digest` is equal for batches that ask the same; `body` is its SPEC as JSON;
+    `runs` is the total number of runs. `state` is the last one written: a batch that is `running`
+    may have been interrupted; `why` is a sentence on it, or "". Times are Unix ms."""
 
     id: str
     digest: str
@@ -35,8 +35,8 @@ class BatchRow:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run that was claimed. `session` is its session's id; `outcome` is "" until its end is
-    known, `body` what it came to, as JSON, and until then where it is made, "" for here."""
+    """A claimed run. `session` is its session's id; `outcome` is "" until it has ended; `body` is
+    its result as JSON, and before that where it is executed ("": here)."""
 
     place: RunPlace
     session: str
@@ -53,7 +53,7 @@ async def add_batch(database: Database, row: BatchRow) -> None:
 
 
 async def set_state(database: Database, row: BatchRow) -> None:
-    """Its state from now on, as `row` has it."""
+    """Stores the state of the batch, as in `row`."""
     values = (row.state, storable(row.why), row.updated_ms, row.id)
     update = "UPDATE batches SET state = ?, why = ?, updated_ms = ? WHERE id = ?"
     await database.write([Statement(update, [values])])
@@ -65,7 +65,7 @@ async def batch_row(database: Database, batch: str) -> BatchRow | None:
 
 
 async def newest_alike(database: Database, digest: str) -> BatchRow | None:
-    """The newest batch of that digest."""
+    """The newest batch with that digest."""
     rows = await database.rows(
         f"{_SELECT} WHERE digest = ? ORDER BY created_ms DESC LIMIT 1", (digest,)
     )
@@ -81,8 +81,8 @@ async def batch_rows(database: Database, limit: int = 200) -> list[BatchRow]:
 async def claim(
     database: Database, batch: str, place: RunPlace, session: str, at_ms: int, where: str = ""
 ) -> None:
-    """The run is claimed: written before anything of it is sent, to `where` it is made ("": here).
-    A claim before it is forgotten."""
+    """Claims the run before anything of it is sent; `where` it is executed ("": here). Replaces an
+    earlier claim."""
     insert = "INSERT OR REPLACE INTO batch_runs VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)"
     values = (batch, *_stored(place), session, at_ms, storable(where))
     await database.write([Statement(insert, [values])])
@@ -101,19 +101,19 @@ async def case_of_session(database: Database, session: str) -> tuple[str, str] |
 
 
 async def finish(database: Database, batch: str, place: RunPlace, outcome: str, body: str) -> None:
-    """How the run that was claimed ended."""
+    """Stores the outcome of a claimed run."""
     update = f"UPDATE batch_runs SET outcome = ?, body = ? WHERE {_PLACE}"  # noqa: S608
     await database.write([Statement(update, [(outcome, body, batch, *_stored(place))])])
 
 
 async def unclaim(database: Database, batch: str, place: RunPlace) -> None:
-    """The claim is taken back: nothing was sent."""
+    """Removes the claim: nothing was sent."""
     delete = f"DELETE FROM batch_runs WHERE {_PLACE}"  # noqa: S608
     await database.write([Statement(delete, [(batch, *_stored(place))])])
 
 
 async def run_rows(database: Database, batch: str) -> list[RunRow]:
-    """The runs that were claimed, in no order."""
+    """The claimed runs, unordered."""
     rows = await database.rows(
         "SELECT case_id, variant, model, repetition, session, claimed_ms, outcome, body"
         " FROM batch_runs WHERE batch = ?",

@@ -1,8 +1,8 @@
-"""The SQLite file: opening it, bringing it up to date (`schema`), and its one writer.
+"""The SQLite file: opening it, migrating it (`schema`), and its single writer.
 
-Every write goes through `Database.write`: the writer commits whatever is queued, over all
-sessions, as soon as the last commit is done. A write that asks for full durability is synced to
-the disk before it counts; the others are safe against a killed process, not against a power cut.
+Every write goes through `Database.write`: as soon as the last commit is done, the writer commits
+everything queued, over all sessions. A write with full durability is synced to disk before it
+completes; the others survive a killed process, but not a power cut.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from app.core.errors import (
 from app.core.late import dataclass
 from app.store.schema import MIGRATIONS
 
-# Whether the database can be written, by its last write; and who waits until it can.
+# Whether the database can be written, judged by the last write, and waiting until it can.
 
 log = logging.getLogger("playground")
 
 PROBE_S = 1.0
-"""How often a database that could not be written is tried again, in seconds."""
+"""Seconds between attempts to write while the database cannot be written."""
 CALM_S = 5.0
-"""So long must all writes have worked, in seconds, until nothing is said of those that failed."""
+"""Seconds without failure after which a past write failure is no longer shown."""
 
 
 class Health:
-    """`trouble` is why nothing can be written now, None while all is well. `told` is the same for
-    who reads it: it stays for a while, for on a disk that is nearly full writes fail and succeed in
-    turns; `unsteady` is whether one has succeeded meanwhile. `clock` counts seconds."""
+    """`trouble` is why nothing can be written now, else None. `told` is the same for display: it
+    stays for a while, because on a nearly full disk writes alternately fail and succeed;
+    `unsteady`: one has succeeded since. `clock` counts seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -62,11 +62,11 @@ class Health:
         self._ending = False
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """`callback` is called whenever `trouble`, or what is known of it, has become another."""
+        """`callback` is called whenever `trouble` or `told` changes."""
         self._watching.append(callback)
 
     def failed(self, trouble: StoreUnwritable) -> None:
-        """A write failed for a reason that passes."""
+        """A write failed for a temporary reason."""
         if self.trouble is None:
             log.warning("Nothing can be saved: %s", trouble)
         if str(self.trouble) != str(trouble):
@@ -79,7 +79,7 @@ class Health:
             self._become(None)
 
     def look(self) -> None:
-        """Called now and then: what passed long enough ago is shown no more."""
+        """Called periodically: clears `told` after CALM_S without failures."""
         passed = self.trouble is None and self.clock() - self._well_since >= CALM_S
         if self.told is not None and passed:
             self._tell(None, unsteady=False)
@@ -90,7 +90,7 @@ class Health:
             (event.set if now else event.clear)()
         if trouble is not None:
             self._tell(trouble, unsteady=self.unsteady)
-        elif isinstance(before, StoreGone):  # nobody deletes it in turns
+        elif isinstance(before, StoreGone):  # a deleted file does not come and go
             self._tell(None, unsteady=False)
         else:
             self._well_since = self.clock()
@@ -102,14 +102,14 @@ class Health:
             watching()
 
     def end(self) -> None:
-        """The program ends: nobody waits any longer."""
+        """The program ends: all waits return."""
         self._ending = True
         self._well.set()
 
     async def again(self, pause_s: float = PROBE_S) -> bool:
-        """Wait until another try to write makes sense: until all is well, or where it is (whoever
-        failed did not fail here) for `pause_s` seconds. False where the program ends, and nothing
-        is waited for any more."""
+        """Waits until another attempt makes sense: until the database can be written, or if it can
+        (the failure was elsewhere) for `pause_s` seconds. False if the program ends, so that
+        nothing should wait any more."""
         if self._ending:
             return False
         if self.trouble is None:
@@ -119,8 +119,8 @@ class Health:
         return True
 
     async def or_trouble(self, tasks: Collection[asyncio.Future[Any]]) -> None:
-        """Until all `tasks` are done; but no longer than all is well, for what they have still to
-        write down waits for that. At the end of the program nothing does."""
+        """Waits until all `tasks` are done, or the database cannot be written, because the tasks
+        would then wait for it. At the end of the program waits for the tasks only."""
         if self._ending:
             await asyncio.wait(tasks)
             return
@@ -135,25 +135,25 @@ class Health:
 
 APPLICATION_ID = 0x706C6179  # "play"
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
-"""A file up to this size is checked when it is opened; a larger one would hold up the start."""
+"""A file up to this size is checked when opened; checking a larger one would delay the start."""
 
 LOOK_S = 2.0
-"""How often it is looked whether the file is still there, in seconds, where nothing is written."""
+"""Seconds between checks that the file still exists while nothing is written."""
 
 _ROWS_AT_ONCE = 64
-"""Rows that are fetched from a cursor in one step."""
+"""Rows fetched from a cursor in one step."""
 
 PATIENCE_S = 2.0
-"""Seconds after which a message says that a file is being updated."""
+"""Seconds after which a message says that a file is being migrated."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One SQL statement with the rows it is executed for. SQLite makes two copies of a value, so
-    what is large comes in many rows, which are made one after the other.
+    """One SQL statement with the rows to execute it for. SQLite makes two copies of a value, so
+    large content is split into many rows, generated one after the other.
 
-    A query, which has `take`, is made in the transaction: what it finds for each of `rows` is given
-    to `take`, in the writer's thread, for the rows of later statements to be made of."""
+    A query (with `take`) runs in the transaction: `take` gets the results for each of `rows`, in
+    the writer's thread, so that the rows of later statements can depend on them."""
 
     sql: str
     rows: Iterable[Sequence[Any]]
@@ -164,7 +164,7 @@ PROBE = (
     Statement("INSERT OR REPLACE INTO confirmations VALUES ('', '')", [()]),
     Statement("DELETE FROM confirmations WHERE name = ''", [()]),
 )
-"""Writes a page and leaves nothing."""
+"""Writes a page and leaves no data."""
 
 
 @dataclass
@@ -175,12 +175,12 @@ class _Write:
 
 
 class _Connection(aiosqlite.Connection):
-    """A connection whose thread runs a whole transaction in one go: to send it each statement, and
-    wait for it, takes several times as long as most of them."""
+    """A connection that runs a whole transaction in its thread: passing each statement and awaiting
+    it takes several times as long as most statements."""
 
     async def transact(self, groups: Sequence[Sequence[Statement]], full: bool) -> None:
-        """Write all of `groups`, or nothing."""
-        # The thread keeps what it did last until there is something else to do: not the rows.
+        """Writes all of `groups`, or nothing."""
+        # The thread references its last job until the next one; the list lets it drop the rows.
         given = [groups]
         del groups
         await self._execute(self._transact, given, full)  # type: ignore[no-untyped-call]
@@ -206,7 +206,7 @@ class _Connection(aiosqlite.Connection):
 
 
 class Database:
-    """Open with `open`, end with `close`. `owner` False opens read-only, for commands that look."""
+    """Open with `open`, end with `close`. `owner` False opens read-only, for inspection."""
 
     def __init__(self, path: Path, writer: _Connection | None, reader: aiosqlite.Connection):
         self.path = path
@@ -226,9 +226,9 @@ class Database:
     async def open(
         cls, path: Path, *, owner: bool = True, notify: Callable[[str], None] | None = None
     ) -> Database:
-        """StoreError with a sentence where the file cannot be used; it is never overwritten.
+        """Opens the file. StoreError with a sentence if it cannot be used; never overwrites it.
 
-        `notify` gets a sentence where bringing the file up to date takes long.
+        `notify` gets a sentence if the migration takes long.
         """
         opened: list[aiosqlite.Connection] = []
         writer: _Connection | None = None
@@ -262,14 +262,14 @@ class Database:
         return cls(path, writer, opened[-1])
 
     async def write(self, statements: Sequence[Statement], *, full: bool = False) -> None:
-        """Returns when it is committed. A cancelled caller does not undo what it queued."""
+        """Returns after the commit. Cancelling the caller does not undo what it queued."""
         await asyncio.shield(self.submit(statements, full=full))
 
     def submit(
         self, statements: Sequence[Statement], *, full: bool = False
     ) -> asyncio.Future[None]:
-        """Queue a write; what is returned is done when it is committed, with all that was queued
-        meanwhile. After `close` nothing is: StoreError."""
+        """Queues a write; the future is done when it and all that was queued meanwhile is
+        committed. StoreError after `close`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closed:
             problem = f"{self.path} is closed, for the program ends; this was not written."
@@ -282,17 +282,17 @@ class Database:
         """All rows of a query, as committed when it began."""
         await self._open.wait()
         try:
-            # In one go: a query that another began in the middle of would see what that one sees.
+            # One step: if another query began in between it would share this one's snapshot.
             return list(await self._reader.execute_fetchall(sql, values))
         except (sqlite3.Error, UnicodeError) as error:
             raise store_error(error, self.path) from error
 
     async def is_empty(self) -> bool:
-        """Whether the file was made, and nothing was ever written to it."""
+        """Whether the file is new and nothing was ever written to it."""
         return not (await self.rows("PRAGMA user_version"))[0][0]
 
     async def give_back(self, pages: int) -> None:
-        """Up to `pages` free pages to the system, where the file was made for it."""
+        """Returns up to `pages` free pages to the system, if the file was created for that."""
         assert self._writer is not None
         try:
             async with self._writer.execute(f"PRAGMA incremental_vacuum({pages})") as cursor:
@@ -308,7 +308,7 @@ class Database:
         if self._task is not None:
             self._queue.put_nowait(None)
             await self._task
-        # The writer goes last: the last connection to go takes the write-ahead log into the file.
+        # The writer last: the last connection to close merges the write-ahead log into the file.
         await self._reader.close()
         if self._writer is not None:
             await self._writer.close()
@@ -324,13 +324,13 @@ class Database:
                 await self._commit(writes)
             if len(writes) < len(batch):
                 return
-            del batch, writes  # nothing that was written is held until the next write comes
+            del batch, writes  # frees them while it waits for the next write
 
     async def _commit(self, writes: Sequence[_Write]) -> None:
         try:
             await self._transaction([w.statements for w in writes], any(w.full for w in writes))
         except Exception as error:
-            if len(writes) > 1:  # one bad write must not take the others with it
+            if len(writes) > 1:  # one bad write must not fail the others
                 for write in writes:
                     await self._commit([write])
                 return
@@ -338,7 +338,7 @@ class Database:
             if isinstance(failure, StoreUnwritable):
                 self._troubled(failure)
             if not writes[0].done.done():
-                writes[0].done.set_exception(failure)  # the writer lives on
+                writes[0].done.set_exception(failure)  # the writer keeps running
             return
         self.health.worked()
         for write in writes:
@@ -346,8 +346,8 @@ class Database:
                 write.done.set_result(None)
 
     def _check_file(self) -> None:
-        """StoreUnwritable where the file is not where it was, or nobody may write it: SQLite goes
-        on with what it has open, and all that it wrote would be gone with the program."""
+        """StoreUnwritable if the file was moved or is not writable: SQLite would keep writing to
+        the open file, and all that would be lost when the program ends."""
         try:
             status = self.path.stat()
         except FileNotFoundError as error:
@@ -368,9 +368,10 @@ class Database:
             )
 
     async def write_anew(self) -> None:
-        """All that the open database holds, where its file was deleted; it goes on with that file.
+        """Writes the open database to its path after the file was deleted, and goes on with that
+        file.
 
-        Conflict where the file is not gone; StoreError where it could not be written.
+        Conflict if the file exists; StoreError if it could not be written.
         """
         try:
             self._check_file()
@@ -386,7 +387,7 @@ class Database:
             os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             await self._writer.execute("VACUUM INTO ?", (str(copy),))
             await asyncio.to_thread(_sync, copy)
-            os.link(copy, self.path)  # never over a file that came meanwhile
+            os.link(copy, self.path)  # never replaces a file created meanwhile
         except FileExistsError as error:
             raise Conflict(f"Another file stands at {self.path} by now; move it away.") from error
         except sqlite3.Error as error:
@@ -399,13 +400,13 @@ class Database:
         await self.write(PROBE)
 
     async def _reopen(self) -> None:
-        """Leave what was deleted for what stands there now; queries wait meanwhile. StoreError
-        where it cannot be opened: only another start helps then."""
+        """Closes the deleted file and opens the one now at the path; queries wait meanwhile.
+        StoreError if it cannot be opened: then only a restart helps."""
         assert self._writer is not None
         self._open.clear()
         try:
-            # The last to go takes the write-ahead log into its file, and what has the log's name
-            # away: nothing of an old one may stand beside a new file.
+            # The last connection to close merges the write-ahead log into its file and deletes what
+            # has the log's name: no old log may remain beside a new file.
             await self._reader.close()
             await self._writer.close()
             for end in ("-wal", "-shm"):
@@ -421,13 +422,13 @@ class Database:
             self._open.set()
 
     def _troubled(self, trouble: StoreUnwritable) -> None:
-        """From here on it is tried again and again, until something can be written."""
+        """Records the failure and retries until something can be written."""
         self.health.failed(trouble)
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._probe())
 
     async def _look(self) -> None:
-        """While nothing is written nobody would notice that nothing could be."""
+        """Detects an unwritable file while there are no writes, which would detect it."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self._open.is_set() and self.health.trouble is None:
@@ -447,7 +448,7 @@ class Database:
         await self._open.wait()
         self._check_file()
         if self._wal is not None and not self._wal.exists():
-            await self._reopen()  # into the file with it, before the program's end loses it
+            await self._reopen()  # else its content is lost when the program ends
         assert self._writer is not None
         await self._writer.transact(groups, full)
 
@@ -458,7 +459,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _wal_of(path: Path) -> Path | None:
-    """The write-ahead log, where the file system allows for one."""
+    """The write-ahead log, if the file system supports one."""
     wal = path.with_name(path.name + "-wal")
     return wal if wal.exists() else None
 
@@ -470,7 +471,7 @@ def _sync(path: Path) -> None:
 
 async def _connect(path: Path, *, read_only: bool) -> _Connection:
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
-    # Opened here: where aiosqlite fails to, its thread may tell a loop that is closed by then.
+    # Opened here: if aiosqlite fails to open, its thread may report to a loop that is closed.
     raw = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0, check_same_thread=False)
     connection = _Connection(lambda: raw, _ROWS_AT_ONCE)
     await connection
@@ -491,8 +492,8 @@ async def _open_writer(path: Path, notify: Callable[[str], None] | None = None) 
             if verdict != "ok":
                 raise _damaged(path, str(verdict))
         if not path.stat().st_size:
-            # Holds for a new file alone (another one would only be written to, at each start):
-            # what is purged from it can be given back.
+            # Takes effect on new files only (others would just be written to at each start), so
+            # that their purged pages can be returned.
             await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA foreign_keys = ON")
@@ -504,8 +505,8 @@ async def _open_writer(path: Path, notify: Callable[[str], None] | None = None) 
 
 
 def _make_private(path: Path) -> None:
-    """The file and what SQLite keeps beside it, for this user alone: others may have been able to
-    read a file from elsewhere, and what is made from now on takes over its rights."""
+    """Restricts the file and SQLite's files beside it to this user: a file from elsewhere may be
+    readable by others, and new files inherit its permissions."""
     if os.name != "posix":
         return
     for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
@@ -538,7 +539,7 @@ async def _check_identity(connection: aiosqlite.Connection, path: Path) -> None:
 
 
 async def _check_readable(connection: aiosqlite.Connection, path: Path) -> None:
-    """StoreUnreadable where the schema is an older one: reading alone cannot change that."""
+    """StoreUnreadable if the schema is older: a read-only connection cannot migrate it."""
     version = await _value(connection, "PRAGMA user_version")
     if 0 < version < len(MIGRATIONS):
         raise StoreUnreadable(
@@ -585,7 +586,7 @@ def _is_out_of_reach(error: sqlite3.Error) -> bool:
 
 
 def store_error(error: Exception, path: Path) -> StoreError:
-    """What SQLite said, as a sentence."""
+    """SQLite's error as a StoreError with a sentence."""
     code = getattr(error, "sqlite_errorname", "") or ""
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreBusy(f"Another process has locked {path}; try again when it is done.")
@@ -611,20 +612,20 @@ def store_error(error: Exception, path: Path) -> StoreError:
 
 
 def database_path(path: Path) -> Path:
-    """The path of the database itself, behind symbolic links, whether it is there or not yet.
+    """The real path of the database, with symbolic links resolved, whether it exists or not.
 
-    What stands beside it (lock, token, write-ahead log, files of sessions) is then the same for
-    one that comes by another path. StoreError where the links lead nowhere, or where the file has
-    several names (hard links): beside each of them stands another lock. Never opens the file.
+    So the files beside it (lock, token, write-ahead log, files of sessions) are the same for every
+    path to it. StoreError if the links lead nowhere, or if the file has several names (hard links):
+    each name would have its own lock. Never opens the file.
     """
     try:
         place = path.resolve()
-    except (OSError, RuntimeError) as error:  # links in a circle: a RuntimeError before 3.13
+    except (OSError, RuntimeError) as error:  # circular links: RuntimeError before 3.13
         raise StoreError(
             f"{path} is a link that leads nowhere; name the file itself with --db FILE."
         ) from error
     names = 1
-    with suppress(OSError):  # there is none yet, or opening it says more
+    with suppress(OSError):  # does not exist, or opening it reports more
         names = place.stat().st_nlink if place.is_file() else 1
     if names > 1:
         raise StoreError(
@@ -637,8 +638,8 @@ def database_path(path: Path) -> Path:
 
 
 def readable_database(path: Path) -> Path:
-    """The path of a database that is there. NotFound where there is none; StoreUnreadable where
-    this user may not read it."""
+    """The path of an existing database. NotFound if there is none; StoreUnreadable if this user may
+    not read it."""
     place = database_path(path)
     try:
         place.stat()
@@ -646,7 +647,7 @@ def readable_database(path: Path) -> Path:
         raise NotFound(f"There is no database {path}; name one with --db FILE.") from None
     except OSError as error:
         raise _unreadable(path, error.strerror or "it cannot be looked at") from error
-    # Asked of the system and not tried: to close a file takes away the locks that SQLite has on it.
+    # Asks the system instead of opening: closing a file releases SQLite's locks on it.
     if not os.access(place, os.R_OK):
         raise _unreadable(path, "Permission denied")
     return place
@@ -659,13 +660,13 @@ def _unreadable(path: Path, reason: str) -> StoreUnreadable:
     )
 
 
-# Who owns a database ------------------------------------------------------------------------------
-# One process, by an advisory lock on a file beside it that holds its pid and URL.
+# Owner of a database: one process, by an advisory lock on a file beside it that holds its pid and
+# URL.
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who owns the database now. `url` is "" for an owner that serves nothing."""
+    """The current owner of the database. `url` is "" for an owner that serves nothing."""
 
     pid: int
     url: str
@@ -676,7 +677,7 @@ def lock_path(database: Path) -> Path:
 
 
 def owner_of(database: Path) -> Owner | None:
-    """The live owner of `database`, or None. Never takes the lock for longer than a look."""
+    """The live owner of `database`, or None. Holds the lock only for the check."""
     try:
         file = lock_path(database).open("r+", encoding="utf-8")
     except OSError:
@@ -690,7 +691,7 @@ def owner_of(database: Path) -> Owner | None:
 
 
 def busy_error(database: Path, owner: Owner | None) -> StoreBusy:
-    """The error of the second program."""
+    """The error shown by a second program."""
     where = f" at {owner.url}" if owner and owner.url else ""
     who = f" (process {owner.pid}{where})" if owner and owner.pid else ""
     return StoreBusy(
@@ -709,7 +710,7 @@ class OwnerLock:
         self._url = ""
 
     def take(self) -> None:
-        """StoreBusy, naming the owner, where another process holds it."""
+        """Takes the lock. StoreBusy, naming the owner, if another process holds it."""
         try:
             self._database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -727,8 +728,8 @@ class OwnerLock:
         self.tell(self._url)
 
     def renew(self) -> None:
-        """Take it once more where its file was deleted: nobody would see that it is held.
-        StoreBusy where another process has taken it since."""
+        """Takes the lock again after its file was deleted, because others cannot see the old lock.
+        StoreBusy if another process has taken it since."""
         held = self._fd
         assert held is not None
         try:
@@ -740,7 +741,7 @@ class OwnerLock:
         os.close(held)
 
     def tell(self, url: str) -> None:
-        """Write who we are and where we serve into the lock file."""
+        """Writes our pid and URL into the lock file."""
         assert self._fd is not None
         self._url = url
         text = json.dumps({"pid": os.getpid(), "url": url})

@@ -1,6 +1,5 @@
-"""The user's own tools, profiles, servers, rules, taps and confirmations as rows. Knows nothing of
-what they mean; checks are made before.
-"""
+"""Rows of the user's own tools, profiles, servers, rules, taps and confirmations. Does not
+interpret or check them."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ from app.store.database import Database, Statement
 
 @dataclass(frozen=True)
 class LibraryEntry:
-    """A tool of the library. One that is not `enabled` was imported from elsewhere and is given to
-    no model until a user switches it on. `version` counts its saved changes from 1; 0 is a
-    shipped tool as it came. `updated_ms` is Unix time in ms, 0 for a shipped one."""
+    """A tool of the library. One that is not `enabled` was imported and is offered to no model
+    until a user switches it on. `version` counts its saved changes from 1; 0 is an unchanged
+    built-in tool. `updated_ms` is Unix time in ms, 0 for a built-in one."""
 
     tool: Tool
     enabled: bool = True
@@ -32,7 +31,7 @@ class LibraryEntry:
 
 @dataclass(frozen=True)
 class Version:
-    """A tool as it was saved once."""
+    """A saved version of a tool."""
 
     number: int
     tool: Tool
@@ -40,14 +39,14 @@ class Version:
 
 
 class Library:
-    """`shipped` tools come with the program; a saved tool of the same name hides one."""
+    """`shipped` are the built-in tools; a saved tool of the same name hides one."""
 
     def __init__(self, database: Database, shipped: tuple[Tool, ...] = ()) -> None:
         self._db = database
         self._shipped = {tool.name: tool for tool in shipped}
 
     async def entries(self) -> list[LibraryEntry]:
-        """All there are, the user's own first, each by name."""
+        """All tools, the user's own first, each group by name."""
         rows = await self._db.rows(
             "SELECT body, enabled, updated_ms, (SELECT max(version) FROM tool_versions AS v"
             " WHERE v.name = tools.name) FROM tools ORDER BY name"
@@ -60,14 +59,14 @@ class Library:
         return [*own, *(entry for entry in shipped if entry.tool.name not in names)]
 
     async def entry(self, name: str) -> LibraryEntry:
-        """NotFound where there is none."""
+        """NotFound if there is none."""
         for entry in await self.entries():
             if entry.tool.name == name:
                 return entry
         raise NotFound(f"There is no tool {name!r}.")
 
     async def tools(self) -> list[Tool]:
-        """Those that a session may be given."""
+        """The tools that sessions may use."""
         return [entry.tool for entry in await self.entries() if entry.enabled]
 
     async def tool(self, name: str) -> Tool:
@@ -77,7 +76,7 @@ class Library:
         return [tool for tool in await self.tools() if tool.group == group]
 
     async def versions(self, name: str) -> list[Version]:
-        """Every saved state of the user's own tool, the newest first; a shipped one has none."""
+        """All saved versions of the user's own tool, newest first; a built-in one has none."""
         rows = await self._db.rows(
             "SELECT version, body, saved_ms FROM tool_versions WHERE name = ?"
             " ORDER BY version DESC",
@@ -88,13 +87,13 @@ class Library:
     async def save(
         self, tool: Tool, at_ms: int, *, original: str = "", enabled: bool = True
     ) -> None:
-        """Save `tool`, its state before being kept; `original` is the name it had, if another."""
+        """Saves `tool` and keeps its last version; `original` is its former name, if different."""
         await self.save_all([tool], at_ms, original=original, enabled=enabled)
 
     async def save_all(
         self, tools: list[Tool], at_ms: int, *, original: str = "", enabled: bool = True
     ) -> None:
-        """Save all of them or none. `original` is for one alone."""
+        """Saves all or none. `original` is for a single tool only."""
         statements = []
         if original and original != tools[0].name:
             name = tools[0].name
@@ -122,12 +121,12 @@ class Library:
         await self._db.write(statements)
 
     async def switch(self, name: str, *, enabled: bool) -> None:
-        """Switch the user's own tool on or off."""
+        """Enables or disables the user's own tool."""
         update = "UPDATE tools SET enabled = ? WHERE name = ?"
         await self._db.write([Statement(update, [(int(enabled), name)])])
 
     async def delete(self, name: str) -> None:
-        """Delete the user's own tool with its versions; a shipped one that it hid is back."""
+        """Deletes the user's own tool with its versions; a built-in one that it hid reappears."""
         await self._db.write(
             [
                 Statement("DELETE FROM tools WHERE name = ?", [(name,)]),
@@ -136,7 +135,7 @@ class Library:
         )
 
     async def restore(self, name: str, versions: list[Version], *, enabled: bool) -> None:
-        """Bring the deleted tool `name` back, with all its versions."""
+        """Restores the deleted tool `name` with all its versions."""
         rows = [(name, v.number, json.dumps(to_data(v.tool)), v.saved_ms) for v in versions]
         newest = max(rows, key=lambda row: row[1])
         await self._db.write(
@@ -151,7 +150,7 @@ class Library:
         )
 
     async def servers(self) -> list[tuple[Server, Accepted]]:
-        """The user's MCP servers by name, and what of each was accepted."""
+        """The user's MCP servers by name, and what was accepted of each."""
         rows = await self._db.rows("SELECT body, accepted FROM servers ORDER BY name")
         return [
             (from_data(Server, json.loads(row[0])), from_data(Accepted, json.loads(row[1])))
@@ -159,7 +158,7 @@ class Library:
         ]
 
     async def save_server(self, server: Server, accepted: Accepted, at_ms: int) -> None:
-        """Save `server` under its name, over the one that had it."""
+        """Saves `server`, replacing the one of the same name."""
         insert = (
             "INSERT OR REPLACE INTO servers (name, body, accepted, updated_ms) VALUES (?, ?, ?, ?)"
         )
@@ -167,7 +166,7 @@ class Library:
         await self._db.write([Statement(insert, [row])])
 
     async def delete_server(self, name: str) -> None:
-        """Delete the server; nothing where there is none. Its tools stay, and cannot run."""
+        """Deletes the server, if it exists. Its tools stay, but cannot run."""
         await self._db.write([Statement("DELETE FROM servers WHERE name = ?", [(name,)])])
 
     async def profiles(self) -> list[Profile]:
@@ -176,22 +175,22 @@ class Library:
         return [from_data(Profile, json.loads(row[0])) for row in rows]
 
     async def save_profile(self, profile: Profile, at_ms: int) -> None:
-        """Save `profile` under its name, over the one that had it."""
+        """Saves `profile`, replacing the one of the same name."""
         insert = "INSERT OR REPLACE INTO profiles (name, body, updated_ms) VALUES (?, ?, ?)"
         row = (profile.name, json.dumps(to_data(profile)), at_ms)
         await self._db.write([Statement(insert, [row])])
 
     async def delete_profile(self, name: str) -> None:
-        """Delete the user's own profile; nothing where there is none."""
+        """Deletes the user's own profile, if it exists."""
         await self._db.write([Statement("DELETE FROM profiles WHERE name = ?", [(name,)])])
 
     async def rules(self) -> dict[str, tuple[Rule, ...]]:
-        """The rules of each session that has some, in order; those for always under ""."""
+        """The rules of each session that has some, in order; those for all sessions under ""."""
         rows = await self._db.rows("SELECT session, body FROM rules")
         return {row[0]: tuple(from_data(Rule, load) for load in json.loads(row[1])) for row in rows}
 
     async def save_rules(self, session: str, rules: Sequence[Rule], at_ms: int) -> None:
-        """Keep `rules` as all that the session ("" for always) has."""
+        """Replaces all rules of the session ("" for the rules of all sessions)."""
         insert = "INSERT OR REPLACE INTO rules (session, body, updated_ms) VALUES (?, ?, ?)"
         row = (session, json.dumps([to_data(rule) for rule in rules]), at_ms)
         await self._db.write([Statement(insert, [row])], full=True)
@@ -202,17 +201,17 @@ class Library:
         return [(row[0], row[1]) for row in rows]
 
     async def save_tap(self, tap_id: str, hashed: str, body: str, at_ms: int) -> None:
-        """Keep the tap, its JSON being `body`, over what was kept of it."""
+        """Saves the tap with the JSON `body`, replacing an earlier one."""
         insert = "INSERT OR REPLACE INTO taps (id, hash, body, updated_ms) VALUES (?, ?, ?, ?)"
         await self._db.write([Statement(insert, [(tap_id, hashed, body, at_ms)])], full=True)
 
     async def confirmations(self) -> list[tuple[str, str]]:
-        """(name of a key, origin) of each place a key may go to; never a key."""
+        """(key name, origin) of each place a key may be sent to; never a key."""
         rows = await self._db.rows("SELECT name, origin FROM confirmations ORDER BY name, origin")
         return [(row[0], row[1]) for row in rows]
 
     async def confirm(self, name: str, origin: str) -> None:
-        """Keep that the key `name` may go to `origin`."""
+        """Stores that the key `name` may be sent to `origin`."""
         insert = "INSERT OR IGNORE INTO confirmations (name, origin) VALUES (?, ?)"
         await self._db.write([Statement(insert, [(name, origin)])])
 

@@ -1,4 +1,4 @@
-"""Events, recordings, the list of sessions, its marks and the forks of a session, as rows."""
+"""Rows of events, recordings, the list of sessions, its marks, and the forks of a session."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NO_DELTA = f"kind NOT IN ('{DELTA}', '{DELTAS}')"
 
 @dataclass(frozen=True)
 class PastCall:
-    """A call as a model once wrote it: `arguments` is its raw text. `at_ms` is when it ended."""
+    """A past call of a model: `arguments` is its raw text. `at_ms` is when it ended."""
 
     session: str
     title: str
@@ -57,8 +57,8 @@ class PastCall:
 
 @dataclass(frozen=True)
 class PastResult:
-    """What a call once came to. `seq` is the event that holds it, `arguments` the text that ran
-    (or would have), `result` the JSON of its ToolResult."""
+    """A past result. `seq` is its event, `arguments` the text that ran (or would have), `result`
+    the JSON of its ToolResult."""
 
     session: str
     title: str
@@ -70,27 +70,27 @@ class PastResult:
 
 
 PAST_ROWS = 200_000
-"""How many of the newest rows are looked through for past calls."""
+"""How many of the newest rows are searched for past calls."""
 
 
 PORTION = 256
-"""Rows of a recording, or slices of requests, that are read together where all of them would be
-many: 16 MiB at most, but for pieces that came as larger ones."""
+"""Most rows of a recording, or slices of requests, read at once: at most 16 MiB, unless pieces
+arrived larger."""
 
 GAP = 64
-"""Slices that are read without need rather than by a query more."""
+"""Unneeded slices that are read rather than making one more query."""
 
 
 GROUP_S = 0.03
-"""How long deltas wait at most, in seconds, until those of all sessions are written together."""
+"""Seconds that deltas wait at most, until those of all sessions are written together."""
 
 RETRY_S = 1.0
-"""How long until that is tried again where nothing could be written."""
+"""Seconds until the next attempt if nothing could be written."""
 
 
 @dataclass
 class _Waiting:
-    """Deltas of a session and their bytes that wait to be written; `size` counts the bytes."""
+    """A session's unwritten deltas and their bytes; `size` counts the bytes."""
 
     events: list[Logged] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
@@ -106,8 +106,7 @@ class _Waiting:
 class Log:
     """`position` is the global row position of the last event written; it only grows.
 
-    Whatever is read of a session is read after all that was given to be written of it, except
-    where that cannot be written: then it is what is saved.
+    A read of a session first writes all its pending data; if that fails, it returns what is saved.
     """
 
     def __init__(self, database: Database, position: int) -> None:
@@ -116,10 +115,10 @@ class Log:
         self._memory = SliceMemory()
         self._waiting: dict[str, _Waiting] = {}
         self._writing: dict[str, asyncio.Future[None]] = {}
-        self._overdue: set[str] = set()  # written as soon as what is being written is
+        self._overdue: set[str] = set()  # to be written after the current write
         self._timer: asyncio.TimerHandle | None = None
         self.lost: Callable[[str, StoreError], None] = lambda session, error: None
-        """Called with a session of which batches that waited cannot be written, now or later."""
+        """Called with a session whose pending batches can never be written."""
 
     @property
     def database(self) -> Database:
@@ -131,26 +130,26 @@ class Log:
         return cls(database, row[0])
 
     async def append(self, batch: WriteBatch) -> int:
-        """Write `batch`, and before it, in the same transaction, what waits of its session; the
-        position of its first event, after those that are copied."""
+        """Writes the session's pending data and `batch` in one transaction; returns the position of
+        its first event, after copied ones."""
         if batch.copied is not None:
             await self.flush(batch.copied.parent)
         if (lost := await self._written(batch.session)) is not None:
-            raise lost  # what stands before it in the log
+            raise lost  # it precedes the batch in the log
         writing = self._submit(batch.session, batch)
         first = self.position + 1 - len(batch.events)
         await asyncio.shield(writing)
         return first
 
     def append_now(self, batch: WriteBatch) -> asyncio.Future[None] | None:
-        """`append` without a wait: what is done when it is written; None where it has to wait for
-        something before it, and nothing is done."""
+        """`append` without waiting: a future, or None, without effect, if it must wait for an
+        earlier write."""
         if batch.copied is not None or batch.session in self._writing:
             return None
         return self._submit(batch.session, batch)
 
     def append_later(self, session: str, events: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
-        """Write `events`, which are deltas, and their bytes within GROUP_S: with those of all
+        """Writes `events` (deltas) and their bytes within GROUP_S: together with those of all
         sessions, and before anything else of `session`."""
         waiting = self._waiting.get(session)
         if waiting is None:
@@ -159,29 +158,28 @@ class Log:
         self._set_timer(GROUP_S)
 
     def unwritten(self, session: str) -> tuple[Sequence[Logged], Sequence[Chunk]]:
-        """The events and the bytes that wait to be written of `session`, and are not being
-        written."""
+        """The pending events and bytes of `session` whose write has not begun."""
         waiting = self._waiting.get(session)
         return (waiting.events, waiting.chunks) if waiting is not None else ((), ())
 
     def unwritten_size(self, session: str) -> int:
-        """Recorded bytes of `session` that wait."""
+        """Pending recorded bytes of `session`."""
         waiting = self._waiting.get(session)
         return waiting.size if waiting is not None else 0
 
     @property
     def unsaved(self) -> int:
-        """Recorded bytes of all sessions that wait."""
+        """Pending recorded bytes of all sessions."""
         return sum(waiting.size for waiting in self._waiting.values())
 
     async def flush(self, session: str) -> None:
-        """Until all of `session` is written; StoreError where it cannot be."""
+        """Waits until all of `session` is written; StoreError if it cannot be."""
         await self._written(session)
         if session in self._waiting:
             await asyncio.shield(self._submit(session))
 
     async def close(self) -> None:
-        """Write what waits, of all sessions, as far as that can be done."""
+        """Writes the pending data of all sessions, as far as possible."""
         for session in list(self._waiting):
             with suppress(StoreError):
                 await self.flush(session)
@@ -189,14 +187,14 @@ class Log:
             self._timer.cancel()
 
     async def _settle(self, session: str) -> None:
-        """Before `session` is read. What cannot be written is not in what is read; where it never
-        can be, the next append raises it."""
+        """Flushes before `session` is read. Ignores errors: unwritten data is missing in the read;
+        if it can never be written, the next append raises the error."""
         if session in self._waiting or session in self._writing:
             with suppress(StoreError):
                 await self.flush(session)
 
     async def _written(self, session: str) -> StoreError | None:
-        """Until nothing of `session` is being written; why some of it never can be."""
+        """Waits for all current writes of `session`; returns why some can never be written."""
         lost: StoreError | None = None
         while (writing := self._writing.get(session)) is not None:
             await asyncio.wait([writing])
@@ -206,7 +204,7 @@ class Log:
         return lost
 
     def _submit(self, session: str, batch: WriteBatch | None = None) -> asyncio.Future[None]:
-        """Begin to write what waits of `session`, and then `batch`."""
+        """Begins to write the pending data of `session`, followed by `batch`."""
         waiting = self._waiting.pop(session, _Waiting())
         rows = list[Statement]()
         if waiting.events or waiting.chunks:
@@ -253,7 +251,7 @@ class Log:
     async def events(
         self, session: str, after: int = 0, *, limit: int = -1, deltas: bool = True
     ) -> list[Logged]:
-        """The log of `session` after seq `after`, in order; without the deltas if so wished."""
+        """The log of `session` after seq `after`, in order; optionally without deltas."""
         await self._settle(session)
         skip = "" if deltas else f"AND {_NO_DELTA}"
         rows = await self._db.rows(
@@ -266,8 +264,8 @@ class Log:
         return log[before : before + limit] if limit >= 0 else log[before:]
 
     async def opening(self, session: str) -> list[Logged]:
-        """What the fold needs: all events but the deltas of parts that have ended; also what
-        waits to be written."""
+        """The events needed to fold, including pending ones: all except the deltas of ended
+        parts."""
         await self._settle(session)
         waiting = list(self.unwritten(session)[0])
         (row,) = await self._db.rows(
@@ -281,11 +279,11 @@ class Log:
             (session, row[0]),
         )
         log = await self._whole(session, rows)
-        saved = log[-1].seq if log else 0  # what waited may have been written meanwhile
+        saved = log[-1].seq if log else 0  # pending events may have been written meanwhile
         return [*log, *(logged for logged in waiting if logged.seq > saved)]
 
     async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
-        """The events of `rows`, each with all of its text."""
+        """The events of `rows`, each with its complete text."""
         log = [logged for row in rows for logged in events_of(row)]
         sliced = {place: lists for place, lists in enumerate(map(_lists, log)) if lists is not None}
         slices = await self._slices(session, [runs for lists in sliced.values() for runs in lists])
@@ -293,7 +291,7 @@ class Log:
             if (lists := sliced.get(place)) is not None:
                 log[place] = replace(logged, event=_joined(logged, lists, slices))
             elif 2 * len(text := long_text(logged.event)) >= LARGE:
-                # Not 1: of two halves of a character JSON has made one.
+                # Factor 2: JSON joins two surrogates into one character.
                 whole = "".join([text, *await self._rest(session, logged.seq)])
                 log[place] = replace(logged, event=with_text(logged.event, whole))
         return log
@@ -307,7 +305,7 @@ class Log:
                     "SELECT nth, bytes FROM slices WHERE session = ? AND nth BETWEEN ? AND ?",
                     (session, start, min(last, start + PORTION - 1)),
                 )
-                if not rows:  # whatever number a damaged list may have
+                if not rows:  # a damaged list may have any number
                     break
                 for number, data in rows:
                     with suppress(ValueError, TypeError, AttributeError):  # missed by who needs it
@@ -315,7 +313,7 @@ class Log:
         return slices
 
     async def altered_slices(self, session: str) -> list[int]:
-        """The numbers of the slices that are not what was written, by their hash."""
+        """The numbers of the slices whose hash does not match."""
         altered: list[int] = []
         last = 0
         while rows := await self._db.rows(
@@ -328,7 +326,7 @@ class Log:
         return altered
 
     async def _rest(self, session: str, seq: int) -> list[str]:
-        """What the text of an event goes on with, read a few pieces at a time."""
+        """The rest of an event's text, read a few pieces at a time."""
         pieces: list[str] = []
         while rows := await self._db.rows(
             "SELECT bytes FROM rests WHERE session = ? AND seq = ? AND nth >= ?"
@@ -339,7 +337,7 @@ class Log:
         return pieces
 
     async def chunks(self, session: str, recording: int | None = None) -> list[Chunk]:
-        """The recorded bytes, in order; of one recording or of all. A fork has its parent's."""
+        """The recorded bytes in order, of one recording or of all. A fork includes its parent's."""
         await self._settle(session)
         own, shared = ("", "") if recording is None else (" AND recording = ?", " AND number = ?")
         values = [session] if recording is None else [session, recording]
@@ -354,7 +352,7 @@ class Log:
         return _all_pieces(rows)
 
     async def portions(self, session: str, recording: int) -> AsyncIterator[list[Chunk]]:
-        """The bytes of one recording, some thousand pieces at a time: one can have a million."""
+        """The bytes of one recording, some thousand pieces at a time; it can have a million."""
         await self._settle(session)
         after = -1
         while rows := await self._db.rows(
@@ -367,7 +365,7 @@ class Log:
             yield _all_pieces(rows)
 
     async def recorded(self, session: str) -> int:
-        """How many bytes came back, of all recordings, without reading them."""
+        """The number of bytes received in all recordings, without reading them."""
         await self._settle(session)
         end = "max(start + length(bytes))"
         own = f"SELECT {end} AS size FROM chunks WHERE session = ? GROUP BY recording"  # noqa: S608
@@ -382,7 +380,7 @@ class Log:
         return size
 
     async def recordings(self, session: str) -> dict[int, Closed]:
-        """The recordings of `session` that have ended or hold something masked, by number."""
+        """The recordings of `session` that have ended or have masked spans, by number."""
         rows = await self._db.rows(
             "SELECT number, clean, masked, sha256 FROM recordings WHERE session = ?", (session,)
         )
@@ -390,7 +388,7 @@ class Log:
         return {row[0]: Closed(row[0], bool(row[1]), spans[row[0]], row[3]) for row in rows}
 
     async def cut_off(self, session: str, recording: int) -> Closed:
-        """The end of a recording that nobody saw end, from what is kept of it."""
+        """The end of an interrupted recording, made from what was saved of it."""
         digest = hashlib.sha256()
         for chunk in await self.chunks(session, recording):
             digest.update(chunk.data)
@@ -406,9 +404,9 @@ class Log:
         archived: bool = False,
         after: tuple[int, str] | None = None,
     ) -> list[Summary]:
-        """Sessions, newest first; `search` is looked for in titles. With `archived` those, too.
-        `after` is (updated_ms, id) of the last one that is known already. Without a search the
-        runs of batches are left out: there are thousands."""
+        """Sessions, newest first; `search` matches titles. `archived` includes archived ones.
+        `after` is (updated_ms, id) of the last known one. Without a search, runs of batches are
+        left out: there are thousands."""
         like = (
             "%"
             + storable(search).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -427,7 +425,7 @@ class Log:
         return [summary_of_row(row) for row in rows]
 
     async def pinned(self) -> list[Summary]:
-        """Those that stand above all others, the last pinned first."""
+        """The pinned sessions, last pinned first."""
         rows = await self._db.rows(
             f"SELECT {SUMMARY} FROM sessions WHERE pinned_ms IS NOT NULL"  # noqa: S608
             " AND deleted_ms IS NULL AND archived_ms IS NULL ORDER BY pinned_ms DESC, id LIMIT 200"
@@ -454,13 +452,14 @@ class Log:
         )
 
     async def mark_deleted(self, session: str, at_ms: int | None) -> None:
-        """Hide a session (or show it again, with None); its log stays."""
+        """Hides a session (or with None shows it again); its log stays."""
         await self._db.write(
             [Statement("UPDATE sessions SET deleted_ms = ? WHERE id = ?", [(at_ms, session)])]
         )
 
     async def past_calls(self, name: str, *, limit: int = 20) -> list[PastCall]:
-        """What models last called the tool `name` with, newest first; not of deleted sessions."""
+        """The last arguments models passed to the tool `name`, newest first; no deleted
+        sessions."""
         rows = await self._db.rows(
             f"SELECT e.session, s.title, e.seq, e.at_ms, {_whole_text('e')}"  # noqa: S608
             " FROM events AS e JOIN sessions AS s ON s.id = e.session"
@@ -472,8 +471,8 @@ class Log:
         return [PastCall(*row) for row in read]
 
     async def past_results(self, name: str, here: str, *, limit: int = 20) -> list[PastResult]:
-        """The last results of the tool `name`: of the session `here` first, then of all others,
-        newest first; not of deleted sessions."""
+        """The last results of the tool `name`: first of the session `here`, then of all others,
+        newest first; without deleted sessions."""
         rows = await self._db.rows(
             _PAST_RESULTS,
             (self.position - PAST_ROWS, kind_of(PartEnded), _bytes(name), here, 3 * limit, here),
@@ -482,8 +481,8 @@ class Log:
         return [PastResult(*row) for row in read]
 
     async def denied_calls(self, name: str, *, limit: int = 100) -> list[str]:
-        """The arguments of the calls of the tool `name` that a user denied, newest first, as
-        JSON; of deleted sessions, too: what was denied stays so."""
+        """The arguments (JSON) of the calls of the tool `name` that a user denied, newest first;
+        also of deleted sessions, because a denial stays valid."""
         since = self.position - PAST_ROWS
         rows = await self._db.rows(
             _DENIED,
@@ -493,21 +492,21 @@ class Log:
         return [json.dumps({"input": text}) if is_custom else text for text, is_custom in texts]
 
     async def tapped(self, tap: str, limit: int) -> list[str]:
-        """The sessions that agents run through the tap of that id, the newest first."""
+        """The sessions of agents through the tap with that id, newest first."""
         rows = await self._db.rows(_OF_TAP.format("?"), (tap, limit))
         return [row[0] for row in rows]
 
     async def below(self, session: str) -> list[str]:
-        """The sessions that the agent of `session` had beside it, and those beside these, without
-        what is deleted; the oldest first."""
+        """All sessions below `session` (further ones of its agent) at any depth, without deleted
+        ones; oldest first."""
         rows = await self._db.rows(_BELOW, (session, session))
         return [row[0] for row in rows]
 
     async def sessions_of_taps(
         self, taps: Sequence[str], limit: int
     ) -> Mapping[str, Sequence[Summary]]:
-        """By the id of a tap its sessions as `tapped` gives them, at most `limit` of each, without
-        those that stand below others."""
+        """By tap id its sessions as `tapped` returns them, at most `limit` each, without those
+        below others."""
         top = _OF_TAP.format("wanted AND above = ''")
         rows = await self._db.rows(
             "WITH wanted (wanted) AS (SELECT value FROM json_each(?))"  # noqa: S608
@@ -521,15 +520,15 @@ class Log:
         return summaries
 
     async def unfinished(self) -> list[str]:
-        """Own sessions in which something was under way when they were last written."""
+        """Own sessions that were running when they were last written."""
         rows = await self._db.rows(
             "SELECT id FROM sessions WHERE own AND (state = 'running' OR tasks > 0)"
         )
         return [row[0] for row in rows]
 
     async def waiting(self, *, agents: bool = False) -> list[str]:
-        """Own sessions that waited for a user when they were last written; those that `agents` run
-        alone."""
+        """Own sessions that waited for a user when they were last written; `agents`: those that
+        agents run."""
         query = "SELECT id FROM sessions WHERE own AND state = 'waiting' AND (tap != '' OR NOT ?)"
         rows = await self._db.rows(query, (agents,))
         return [row[0] for row in rows]
@@ -543,7 +542,7 @@ def _lists(logged: Logged) -> tuple[Runs, Runs] | None:
 
 
 def _joined(logged: Logged, lists: tuple[Runs, Runs], slices: Mapping[int, str]) -> Event:
-    """The event that `lists` stand in. StoreError where a slice is missing."""
+    """The event with its `lists` replaced by the text. StoreError if a slice is missing."""
     try:
         body, headers = ("".join([slices[number] for number in numbers_of(runs)]) for runs in lists)
         return with_slices(logged.event, body, headers)
@@ -561,8 +560,8 @@ def _unreadable(logged: Logged, why: str) -> StoreError:
 
 
 def _all_pieces(rows: list[Row]) -> list[Chunk]:
-    """The pieces of `rows`, in order. `rows` are emptied: a piece is a copy, and both at once would
-    be twice the recording."""
+    """The pieces of `rows`, in order. Empties `rows`: pieces are copies, so keeping both would take
+    twice the memory."""
     rows.reverse()
     pieces: list[Chunk] = []
     while rows:
@@ -578,13 +577,13 @@ def _whole_text(part: str) -> str:
 
 
 def _text(data: bytes) -> str:
-    """A text that SQLite made of JSON. It may hold half a character (a lone surrogate), which is
-    no UTF-8: a model can write such a thing, so it is read as bytes."""
+    """A text that SQLite made from JSON. A model can write a lone surrogate, which is invalid
+    UTF-8, so the text is read as bytes."""
     return data.decode("utf-8", "surrogatepass")
 
 
 def _bytes(text: str) -> bytes:
-    """A text that SQLite compares with such a one, as `CAST(? AS TEXT)`."""
+    """A text to compare with such a one in SQLite, as `CAST(? AS TEXT)`."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -609,7 +608,7 @@ _PAST_RESULTS = f"""
         AND json_extract(ended.body, '$.result.kind') NOT IN ('denied', 'unknown_tool')
     ORDER BY made.session = ? DESC, ended.pos DESC
 """  # noqa: S608
-"""A call's id is its turn's number, which is its recording's, and its place in it."""
+"""A call's id is the number of its turn, which is that of its recording, and its index there."""
 
 _DENIED = f"""
     WITH denied AS MATERIALIZED (
@@ -623,7 +622,7 @@ _DENIED = f"""
     SELECT {_whole_text("made")}, json_extract(body, '$.meta.type') = 'custom'
     FROM denied JOIN made USING (session, call) ORDER BY denied.pos DESC LIMIT ?
 """  # noqa: S608
-"""Each is looked through once, however many there are of both."""
+"""Scans each table once, however many rows match."""
 
 _BELOW = """
     WITH RECURSIVE beside (id) AS (
@@ -633,7 +632,7 @@ _BELOW = """
     )
     SELECT id FROM sessions JOIN beside USING (id) WHERE id != ? ORDER BY created_ms, id LIMIT 200
 """
-"""What came from elsewhere may name one another: UNION takes each once."""
+"""UNION, because imported sessions may refer to each other in a cycle."""
 
 _OF_TAP = """
     SELECT id FROM sessions WHERE tap = {} AND tap != '' AND own AND deleted_ms IS NULL
@@ -649,7 +648,7 @@ SUMMARY = (
     " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id), tap, agent,"
     " above, batch"
 )
-"""The columns of `summary_of_row`, of the table sessions."""
+"""The columns of table sessions for `summary_of_row`."""
 
 
 def summary_of_row(row: Sequence[Any]) -> Summary:
@@ -659,7 +658,7 @@ def summary_of_row(row: Sequence[Any]) -> Summary:
     return Summary(*values, *row[16:20])
 
 
-# What the user marks a session with. No event: it changes no session ----------------------------
+# Marks that the user sets. They are no events: they do not change a session ----------------------
 
 
 _PIN = "UPDATE sessions SET pinned_ms = ? WHERE id = ?"
@@ -667,33 +666,33 @@ _ARCHIVE = "UPDATE sessions SET archived_ms = ? WHERE id = ?"
 
 
 async def pin(database: Database, session: str, at_ms: int | None) -> None:
-    """Above all others in the list since `at_ms` (Unix ms), or no more with None."""
+    """Pins the session since `at_ms` (Unix ms), or with None unpins it."""
     await database.write([Statement(_PIN, [(at_ms, session)])])
 
 
 async def archive(database: Database, session: str, at_ms: int | None) -> None:
-    """Out of the list since `at_ms` (Unix ms), and found all the same; back in it with None."""
+    """Hides the session from the list since `at_ms` (Unix ms), or with None shows it again."""
     await database.write([Statement(_ARCHIVE, [(at_ms, session)])])
 
 
 async def set_tags(database: Database, session: str, tags: Sequence[str]) -> None:
-    """`tags` are all that the session has from now on."""
+    """Replaces the tags of the session."""
     rows = [(session, storable(tag)) for tag in tags]
     away = Statement("DELETE FROM tags WHERE session = ?", [(session,)])
     await database.write([away, Statement("INSERT OR IGNORE INTO tags VALUES (?, ?)", rows)])
 
 
-# The forks of a session, and the session it comes from ------------------------------------------
+# The forks of a session, and the session it was forked from ---------------------------------------
 
 
 MOST_RELATIVES = 500
-"""Sessions of one family that are listed."""
+"""Most sessions of one family that are listed."""
 
 
 @dataclass(frozen=True)
 class Relative:
-    """A session of a family: `parent` is "" where it is nobody's fork. It took over the events of
-    its parent up to `parent_seq`; after them the calls `reopened` were open again."""
+    """A session of a family: `parent` is "" if it is no fork. It copied its parent's events up to
+    `parent_seq`; after them the calls `reopened` were open again."""
 
     id: str
     title: str
@@ -705,14 +704,14 @@ class Relative:
 
 
 async def family(database: Database, session: str) -> list[Relative]:
-    """All that have a first ancestor with `session` in common, the oldest first; not deleted ones,
-    but for `session` itself."""
+    """All sessions with the same first ancestor as `session`, oldest first; without deleted ones,
+    except `session` itself."""
     rows = await database.rows(_FAMILY, (session, session, kind_of(SessionForked), MOST_RELATIVES))
     return [_relative(row) for row in rows]
 
 
 async def forks_of(database: Database, session: str) -> list[Relative]:
-    """Those that were forked from `session` itself, the oldest first; not deleted ones."""
+    """The direct forks of `session`, oldest first; without deleted ones."""
     rows = await database.rows(_FORKS, (kind_of(SessionForked), session, MOST_RELATIVES))
     return [_relative(row) for row in rows]
 
@@ -724,7 +723,7 @@ def _relative(row: Sequence[Any]) -> Relative:
     return Relative(name, title, state, updated_ms, parent, parent_seq, reopened)
 
 
-# A fork begins with SessionForked, before which its settings may have changed.
+# A fork begins with SessionForked, or with a settings change before it.
 _ROW = """
     SELECT s.id, s.title, s.state, s.updated_ms, s.parent, s.parent_seq,
         (SELECT e.body FROM events AS e WHERE e.session = s.id AND s.parent != ''
@@ -732,8 +731,8 @@ _ROW = """
     FROM sessions AS s
 """
 
-# Upwards to the first that has no parent here, and from it (or its name) down again. UNION, for
-# what came from elsewhere may name one another as parents.
+# Goes up to the first session without a parent here, and down again from it (or its name). UNION,
+# because imported sessions may refer to each other in a cycle.
 _ALL = """
     WITH RECURSIVE
     up (id, parent) AS (

@@ -1,8 +1,8 @@
-"""Maintenance: sessions really deleted, the file made smaller, derived rows rewritten.
+"""Maintenance: purges sessions, shrinks the file, rewrites derived rows.
 
-Derived are the list's rows, the tools of a session and the index for search.
+Derived are the list's rows, the tools of a session and the search index.
 
-Recordings that forks still need go to one of the forks. Anyone who calls holds the session.
+Recordings that forks still need are given to one of the forks. The caller holds the session.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from app.store.database import Database, Statement
 from app.store.writes import Summary, WriteBatch, statements, storable
 
 PAGES = 500
-"""Pages that are given back at once, so that no other write waits long."""
+"""Pages returned in one step, so that other writes do not wait long."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What the database holds. `file` and `free` are bytes; `free` is inside the file and used
-    again by what comes."""
+    """The size of the database. `file` and `free` are bytes; `free` is inside the file and will be
+    reused."""
 
     file: int
     free: int
@@ -33,7 +33,7 @@ class Size:
 
 
 async def purge(database: Database, session: str) -> None:
-    """Every row of `session`, and what search knows of it."""
+    """Deletes all rows of `session`, and its entries in the search index."""
     heirs = await database.rows(
         "SELECT number, min(session) FROM shares WHERE owner = ? GROUP BY number", (session,)
     )
@@ -52,7 +52,7 @@ async def purge(database: Database, session: str) -> None:
             row,
         ),
         Statement("DELETE FROM rules WHERE session = ?", row),
-        Statement("DELETE FROM sessions WHERE id = ?", row),  # and with it all that names it
+        Statement("DELETE FROM sessions WHERE id = ?", row),  # cascades to its references
     ]
     await database.write(statements, full=True)
 
@@ -64,21 +64,21 @@ async def deleted_sessions(database: Database) -> list[str]:
 
 
 async def shrink(database: Database) -> None:
-    """Give free pages back to the system, a few at a time. A file from before schema 6 keeps its
-    size; what is free in it is used again."""
+    """Returns free pages to the system, a few at a time. A file from before schema 6 keeps its
+    size; its free space is reused."""
     if (await database.rows("PRAGMA auto_vacuum"))[0][0] != 2:
         return
     free = (await database.rows("PRAGMA freelist_count"))[0][0]
     while free:
         await database.give_back(PAGES)
         still = (await database.rows("PRAGMA freelist_count"))[0][0]
-        if still >= free:  # others write meanwhile: the next purge goes on
+        if still >= free:  # others write meanwhile: left to the next purge
             return
         free = still
 
 
 async def size(database: Database) -> Size:
-    """Counted again; quick also where there is much, for nothing is read but the smallest index."""
+    """Counts the database; fast, because it reads only the smallest index."""
     page, pages, free = [
         (await database.rows(f"PRAGMA {name}"))[0][0]
         for name in ("page_size", "page_count", "freelist_count")
@@ -91,7 +91,7 @@ async def size(database: Database) -> Size:
     return Size(page * pages, page * free, *row)
 
 
-# What is kept beside the events, written anew from them -----------------------------------------
+# Rebuilds derived data from the events -----------------------------------------------------------
 
 
 REBUILD = (
@@ -107,14 +107,14 @@ _INDEXED = """
 
 @dataclass(frozen=True)
 class Stale:
-    """What the list has otherwise than the log, a sentence each, and what makes it right."""
+    """Differences of derived rows from the log as sentences, and statements to repair them."""
 
     says: Sequence[str] = ()
     right: Sequence[Statement] = ()
 
 
 async def find_stale(database: Database, folded: Summary, tools: frozenset[str]) -> Stale:
-    """The row and the tools of a session beside what its log says."""
+    """Compares the row and the tools of a session with its log."""
     rows = await database.rows(
         "SELECT updated_ms, state, model, calls, waiting, tasks, profile, tap, agent, above"
         " FROM sessions WHERE id = ?",
@@ -139,16 +139,16 @@ async def find_stale(database: Database, folded: Summary, tools: frozenset[str])
 
 
 async def search_differs(database: Database) -> Sequence[str]:
-    """Which texts the index for search has otherwise than the events. Their words it cannot
-    compare: FTS5's own 'integrity-check' cannot read this view either."""
+    """Texts missing in or foreign to the search index. Cannot compare their words: FTS5's own
+    'integrity-check' cannot read this view either."""
     ((lost, extra),) = await database.rows(_INDEXED)
     says = [f"{lost} texts are not in the index"] if lost else []
     return [*says, *([f"{extra} texts of the index are in no session"] if extra else [])]
 
 
 async def repair(database: Database, several: Sequence[Statement]) -> None:
-    """Write what is stale, and the whole index for search again. StoreError where an event that
-    nobody can read stands in the way of the index; the rest is right then."""
+    """Rewrites stale rows and the whole search index. StoreError if an unreadable event prevents
+    rebuilding the index; the rest is repaired then."""
     await database.write(several, full=True)
     await database.write(REBUILD, full=True)
 

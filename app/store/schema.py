@@ -1,10 +1,10 @@
-"""The tables, indices and views of the database, step by step from the first file there was."""
+"""The tables, indices and views of the database, and the migrations from the first version."""
 
 from __future__ import annotations
 
 INDEXED = 1024 * 1024
-"""Characters of a text that can be searched. What one text adds to the index stays in memory until
-it is all there: of 64 MiB of numbers that were 1.6 GB."""
+"""Most characters of a text that are indexed. The index additions of one text stay in memory until
+it is complete: for 64 MiB of numbers that was 1.6 GB."""
 
 _WHOLE_TEXTS = """
     CREATE VIEW texts (pos, session, seq, kind, text) AS SELECT pos, session, seq, kind,
@@ -20,15 +20,15 @@ _WHOLE_TEXTS = """
         END
     FROM events WHERE kind IN ('prompt_added', 'part_ended', 'call_decided', 'call_ended');
 """
-"""What could be searched before step 8, by the position of its event."""
+"""The text searchable before step 8, by the position of its event."""
 
 TEXTS = _WHOLE_TEXTS.replace("CASE kind", "substr(CASE kind").replace(
     "END\n", f"END, 1, {INDEXED})\n"
 )
-"""What can be searched: `found` is the index over it."""
+"""The searchable text; `found` is the index of it."""
 
 TOKENS = 'tokenize="unicode61 remove_diacritics 2"'
-"""How `found` takes a text apart."""
+"""The tokenizer of `found`."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -112,8 +112,8 @@ MIGRATIONS: tuple[str, ...] = (
         ORDER BY seq DESC LIMIT 1), '');
     CREATE INDEX sessions_by_profile ON sessions (profile, updated_ms DESC);
     """,  # noqa: S608
-    # Imported sessions that were cut in mid-run were listed as running, and forks under tools that
-    # only their parent called. A "?" in a name may stand for what UTF-8 cannot hold: it stays.
+    # Fixes rows: imported sessions cut in mid-run were listed as running, and forks under tools
+    # that only their parent called. A "?" in a name may replace invalid UTF-8; such names stay.
     """
     UPDATE sessions SET state = 'interrupted', waiting = 0 WHERE NOT own AND state = 'running';
     UPDATE sessions SET tasks = 0 WHERE NOT own AND tasks > 0;
@@ -123,7 +123,7 @@ MIGRATIONS: tuple[str, ...] = (
                 AND CASE WHEN json_valid(body)
                     THEN json_extract(body, '$.name') END = called.tool);
     """,
-    # What a long text goes on with beyond its event's body; and its beginning alone is indexed.
+    # The rest of a long text beyond its event's body; only the beginning is indexed.
     f"""
     CREATE TABLE rests (
         session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -139,7 +139,7 @@ MIGRATIONS: tuple[str, ...] = (
     INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos IN (SELECT pos FROM long);
     DROP TABLE temp.long;
     """,  # noqa: S608
-    # Where the pieces of a row of several end, and when each came; rows from before are of one.
+    # The ends of the pieces in a shared row, and their times; older rows have one piece.
     """
     ALTER TABLE chunks ADD COLUMN cuts TEXT NOT NULL DEFAULT '';
     """,
@@ -147,8 +147,8 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE taps (id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
         updated_ms INTEGER NOT NULL);
     """,
-    # What the bodies of requests consist of; `seq` is the event that a slice came with. A large
-    # body is a list of their numbers in its event.
+    # The slices of request bodies; `seq` is the event that added a slice. The event of a large body
+    # contains a list of slice numbers.
     """
     CREATE TABLE slices (
         session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -163,7 +163,7 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE sessions ADD COLUMN agent TEXT NOT NULL DEFAULT '';
     ALTER TABLE sessions ADD COLUMN above TEXT NOT NULL DEFAULT '';
     """,
-    # `session` is the run's, which may be gone; `outcome` is '' from the claim to the end.
+    # `session` is the run's, possibly purged; `outcome` is '' from the claim to the end.
     """
     CREATE TABLE batches (id TEXT PRIMARY KEY, digest TEXT NOT NULL, name TEXT NOT NULL,
         body TEXT NOT NULL, runs INTEGER NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
@@ -179,4 +179,4 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX sessions_of_no_batch ON sessions (updated_ms DESC, id) WHERE batch = '';
     """,
 )
-"""Step n brings a file from user_version n to n + 1. Steps are only ever added."""
+"""Step n migrates a file from user_version n to n + 1. Only append steps."""

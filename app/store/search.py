@@ -1,11 +1,10 @@
-"""Search for sessions: by what was said in them, by their titles, by what they are.
+"""Searches sessions by what was said in them, by title, and by properties.
 
-Of what is typed, plain words are looked for as beginnings, all of them in one text; a "phrase" as
-it is; `tool:` and its like narrow. Nothing that can be typed is an error: what has no meaning is
-said in `notes`.
+Plain words match as prefixes, all in the same text; a "phrase" matches literally; `tool:` and
+similar words filter. No input is an error: ignored input is reported in `notes`.
 
-Each search has a connection of its own and a time after which it ends with what it has, so that
-none holds up a page or another search. Newest first; what is found in a title comes first.
+Each search has its own connection and a time limit, after which it returns what it has, so it
+blocks no page and no other search. Newest first; title matches come first.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from app.store.log import SUMMARY, summary_of_row
 from app.store.schema import TOKENS
 from app.store.writes import Summary, storable
 
-# What the user wrote into the search box --------------------------------------------------------
+# Parses the user's input --------------------------------------------------------------------------
 
 WORDS = 32
-"""How many words and phrases are looked for; more are left out, and that is said."""
+"""Most words and phrases used; the others are ignored, with a note."""
 
 LONGEST = 100
-"""Characters of one word."""
+"""Most characters of one word."""
 
 STATES = ("idle", "running", "paused", "waiting", "failed", "interrupted")
 MARKS = ("pinned", "archived", "deleted", "fork", "foreign", "agent", "batch")
@@ -43,9 +42,9 @@ _KEYED = re.compile(rf"({'|'.join(KEYS)}):(?:\"([^\"]*)\"?|(\S*))")
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """`words` are beginnings, `phrases` whole. Of each of the other lists, one must fit; times are
-    Unix ms, `after_ms` inclusive, `before_ms` exclusive. `notes` are sentences about what was left
-    out; `signs` have no letter or digit: only titles are searched for them."""
+    """`words` are prefixes, `phrases` literal. Of each of the other lists one value must match;
+    times are Unix ms, `after_ms` inclusive, `before_ms` exclusive. `notes` are sentences about
+    ignored input; `signs` have no letter or digit: only titles are searched for them."""
 
     words: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
@@ -66,21 +65,21 @@ class SearchQuery:
 
     @property
     def narrows(self) -> bool:
-        """Whether anything but text is asked for."""
+        """Whether it has any filter besides text."""
         lists = (self.tools, self.models, self.profiles, self.states, self.tags, self.marks)
         return any(lists) or self.after_ms is not None or self.before_ms is not None
 
     @property
     def match(self) -> str:
-        """The text as FTS5 wants it. Every word is quoted, so that none is an operator. One letter
-        is no beginning: too much begins with it."""
+        """The FTS5 query. Every word is quoted, so that none is an operator. A single letter is no
+        prefix: too many words begin with it."""
         starts = (_quoted(word) + ("*" if len(word) > 1 else "") for word in self.words)
         return " AND ".join([*starts, *map(_quoted, self.phrases)])
 
 
 @dataclass(frozen=True)
 class ExcerptPart:
-    """Text of an excerpt; `marked` where it is what was looked for."""
+    """Text of an excerpt; `marked` if it matched."""
 
     text: str
     marked: bool
@@ -88,7 +87,7 @@ class ExcerptPart:
 
 @dataclass
 class _ParsedQuery:
-    """What was read so far."""
+    """The input parsed so far."""
 
     words: list[str] = field(default_factory=list)
     phrases: list[str] = field(default_factory=list)
@@ -99,7 +98,7 @@ class _ParsedQuery:
 
 
 def parse_query(text: str) -> SearchQuery:
-    """`text` as it was typed, whatever it is."""
+    """Parses `text`, which may be anything."""
     read, place = _ParsedQuery(), 0
     text = "".join(" " if ord(letter) < 32 or letter == "\x7f" else letter for letter in text)
     while place < len(text):
@@ -141,7 +140,7 @@ def parse_query(text: str) -> SearchQuery:
 
 
 def _add_text(read: _ParsedQuery, some: list[str], text: str) -> None:
-    """`text` among `some`, or with the signs."""
+    """Adds `text` to `some`, or to the signs."""
     text_kept = text[:LONGEST].encode("utf-8", "replace").decode()
     if any(map(str.isalnum, text_kept)):
         some.append(text_kept)
@@ -167,7 +166,7 @@ def _add_keyed(read: _ParsedQuery, key: str, value: str) -> None:
 
 
 def _day_ms(text: str) -> int | None:
-    """The beginning of a day, month or year (2026, 2026-01, 2026-01-31), UTC as all times here."""
+    """The beginning of a day, month or year (2026, 2026-01, 2026-01-31), in UTC."""
     for form in ("%Y-%m-%d", "%Y-%m", "%Y"):
         try:
             return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000)
@@ -180,26 +179,26 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-# Looking for it ---------------------------------------------------------------------------------
+# Search -------------------------------------------------------------------------------------------
 
 LIMIT_S = 0.8
-"""Seconds that a search may take."""
+"""Time limit of a search, in seconds."""
 
 FEW = 200
-"""So many sessions are looked through one by one; of more, all that fits the text is."""
+"""Up to so many sessions are searched one by one; with more, all matching texts are scanned."""
 
 LOOKED_UP = 500
-"""So many sessions are asked for by themselves before all that are allowed are read at once."""
+"""So many sessions are queried one by one before all permitted ids are read at once."""
 
 KNOWN = 8_000
-"""Up to so many sessions with a tool or tag are known before any is asked for."""
+"""If at most so many sessions have a tool or tag, their ids are read first."""
 
 LOOKED_THROUGH = 50_000
-"""So many texts that fit are looked through for those of few sessions; after that, each of these
-is asked for by itself, which costs as much as thousands of texts."""
+"""So many matching texts are scanned for a few sessions; after that each session is queried by
+itself, which costs as much as thousands of texts."""
 
 STEPS = 2_000
-"""Steps of SQLite between two looks at the time."""
+"""SQLite steps between two checks of the time limit."""
 
 TEXTS = "('prompt_added', 'part_ended', 'call_decided', 'call_ended')"
 
@@ -229,13 +228,13 @@ _EVENT = """
         ELSE 'call-' || replace(json_extract(body, '$.call_id'), '.', '-') END
     FROM events WHERE pos = ?
 """
-"""With the id of the block in which it is shown (render/blocks.py)."""
+"""Includes the id of the block that shows it (render/blocks.py)."""
 
 
 @dataclass(frozen=True)
 class SearchHit:
-    """A session that was found: by the event `seq` of that `kind`, or, with 0, by its title or by
-    what it is. `at_ms` is when that was, Unix ms; `place` the id of the block that shows it."""
+    """A matching session: by the event `seq` of that `kind`, or, if 0, by title or properties.
+    `at_ms` is its time, Unix ms; `place` the id of the block that shows it."""
 
     session: Summary
     seq: int = 0
@@ -247,7 +246,7 @@ class SearchHit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """`more`: there are others; `cut`: the time was over before everything was looked through."""
+    """`more`: there are more hits; `cut`: the time limit ended the search early."""
 
     hits: Sequence[SearchHit] = ()
     more: bool = False
@@ -257,8 +256,8 @@ class SearchResult:
 async def search(
     path: Path, wanted: SearchQuery, limit: int, limit_s: float = LIMIT_S
 ) -> SearchResult:
-    """Up to `limit` sessions of the database at `path`; it is only read. StoreError where it
-    cannot be."""
+    """Up to `limit` sessions of the database at `path`, read-only. StoreError if it cannot be
+    read."""
     try:
         return await asyncio.to_thread(search_in_thread, path, wanted, limit, limit_s)
     except sqlite3.Error as error:
@@ -268,7 +267,7 @@ async def search(
 def search_in_thread(
     path: Path, wanted: SearchQuery, limit: int, limit_s: float = LIMIT_S
 ) -> SearchResult:
-    """The same, in this thread."""
+    """The same, in the calling thread."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     ends = time.monotonic() + limit_s
     with closing(sqlite3.connect(uri, uri=True, timeout=limit_s)) as connection:
@@ -283,13 +282,13 @@ def search_in_thread(
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
             running.cut = True
-        connection.set_progress_handler(None, 0)  # the excerpts look at the time themselves
+        connection.set_progress_handler(None, 0)  # excerpts check the time themselves
         return running.result()
 
 
 @dataclass
 class _Search:
-    """One search under way: what was found so far, each session once."""
+    """A running search: the hits so far, each session once."""
 
     connection: sqlite3.Connection
     wanted: SearchQuery
@@ -308,7 +307,7 @@ class _Search:
         return len(self.hits) > self.limit
 
     def result(self) -> SearchResult:
-        """What was found, with excerpts of what is shown; `places` are the texts of the hits."""
+        """The hits, with excerpts of those returned; `places` has the positions of their texts."""
         hits = list(self.hits.values())[: self.limit]
         shown = [self.places[hit.session.id] for hit in hits if hit.session.id in self.places]
         marked = excerpts(self.connection, self.wanted.match, shown, self.ends) if shown else {}
@@ -319,12 +318,12 @@ class _Search:
 
     @property
     def plus(self) -> str:
-        """Few are pinned or forks: the plus has SQLite find these first and sort them after."""
+        """Pinned sessions and forks are few: the "+" makes SQLite filter first and sort after."""
         return "+" if {"pinned", "fork", "deleted"} & set(self.wanted.marks) else ""
 
     def rows(self, where: str, values: Sequence[object], limit: int) -> Iterator[Summary]:
-        """The sessions of which `where` holds, and all that is wanted but the text."""
-        # Of one session it is asked whether it has them, not which have them.
+        """The sessions that satisfy `where` and all filters except the text."""
+        # For one session, tests whether it has the tools and tags, not which sessions have them.
         each = where == _ONE
         if each not in self.narrow:
             self.narrow[each] = self.narrowed(0 if each else 2_000)
@@ -336,8 +335,8 @@ class _Search:
         return map(summary_of_row, self.connection.execute(sql, (*values, *more, limit)))
 
     def wanted_session(self, session: str) -> Summary | None:
-        """The session where it is one of those that are wanted. Asked for by itself, until so many
-        were not that it is quicker to know all that are."""
+        """The session if it passes the filters. Queried one by one, until so many failed that it is
+        faster to read all permitted ids."""
         for some in (self.having, self.allowed):
             if some is not None and session not in some:
                 return None
@@ -354,8 +353,8 @@ class _Search:
             self.hits[row.id] = SearchHit(row, at_ms=row.updated_ms)
 
     def texts(self) -> None:
-        """Where few sessions are allowed, one by one, newest first; else whatever has the text,
-        newest first, until enough of them are allowed. Titles first."""
+        """If few sessions are permitted, searches them one by one, newest first; else scans
+        matching texts, newest first, until enough are permitted. Titles first."""
         if (few := self._few()) is not None:
             parts = [part.lower() for part in self.in_title]
             for summary in few:
@@ -378,7 +377,7 @@ class _Search:
                 self._keep(session_found, position)
 
     def _few(self) -> list[Summary] | None:
-        """All sessions that are allowed, newest first; None where they are more than few."""
+        """All permitted sessions, newest first; None if there are more than FEW."""
         if not self.wanted.narrows:
             return None
         narrowed, values = self.narrowed(2_000)
@@ -387,8 +386,7 @@ class _Search:
         return None if number > FEW else list(self.rows("1", (), FEW + 1))
 
     def _having(self) -> frozenset[str] | None:
-        """The sessions with a tool or tag that is wanted, where these are not too many: others
-        need not be asked for."""
+        """The sessions with a wanted tool or tag, if not too many: then no others are queried."""
         wanted = self.wanted
         for table, column, some in (("tags", "tag", wanted.tags), ("called", "tool", wanted.tools)):
             one_of = f"{column} IN ({', '.join('?' * len(some))})"
@@ -401,14 +399,14 @@ class _Search:
 
     @property
     def in_title(self) -> list[str]:
-        """What a title must have; the longest first, for most titles have it not."""
+        """Texts that a title must contain; the longest first, because most titles lack it."""
         wanted = self.wanted
         return sorted((*wanted.words, *wanted.phrases, *wanted.signs), key=len, reverse=True)
 
     def _titles(self) -> None:
         wanted = self.wanted
         values: list[object] = [_like(part) for part in self.in_title]
-        # To look for an escape costs a fourth more, over all titles there are.
+        # ESCAPE costs 25 % more over all titles.
         escaped = ("\\" in str(value) for value in values)
         conditions = ["title LIKE ?" + (_ESCAPE if is_escaped else "") for is_escaped in escaped]
         for bound, at_ms in ((">=", wanted.after_ms), ("<", wanted.before_ms)):
@@ -416,7 +414,7 @@ class _Search:
                 conditions.append(f"updated_ms {bound} ?")
                 values.append(at_ms)
         likes = " AND ".join(conditions)
-        # Read from an index that holds the titles: a few megabytes rather than the whole table.
+        # An index contains the titles: a few megabytes instead of the whole table.
         source = "sessions WHERE" if "deleted" in self.wanted.marks else _TITLES
         sql = f"SELECT id FROM {source} {likes} ORDER BY updated_ms DESC, id"  # noqa: S608
         for (session,) in self.connection.execute(sql, values):
@@ -426,8 +424,8 @@ class _Search:
                 return
 
     def _in_few(self, few: Sequence[Summary]) -> None:
-        """The newest text that fits of each of `few`: all texts that fit are looked through once,
-        and only where these are too many, each session is asked for by itself."""
+        """The newest matching text of each of `few`: scans all matching texts once; if there are
+        too many, queries the remaining sessions one by one."""
         left = [summary for summary in few if summary.id not in self.hits]
         if not left or not self.wanted.match:
             return
@@ -469,8 +467,8 @@ class _Search:
         self.hits[summary.id] = SearchHit(summary, seq, at_ms, kind, place)
 
     def narrowed(self, few: int) -> tuple[str, list[object]]:
-        """What is wanted but the text, as conditions on the table sessions. Tools and tags that up
-        to `few` have are looked for from these, others in each session that is looked at."""
+        """The filters, except the text, as conditions on the table sessions. Tools and tags that at
+        most `few` sessions have are looked up first, others tested for each session."""
         wanted, marks = self.wanted, self.wanted.marks
         values: list[object] = []
         sql = ["deleted_ms IS NOT NULL" if "deleted" in marks else "deleted_ms IS NULL"]
@@ -498,7 +496,7 @@ class _Search:
         return "".join(f" AND {condition}" for condition in sql), values
 
     def _has(self, table: str, column: str, some: Sequence[str], few: int) -> str:
-        """That a session has one of `some`."""
+        """The condition that a session has one of `some`."""
         one_of = f"{column} IN ({', '.join('?' * len(some))})"
         number = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {one_of} LIMIT ?)"  # noqa: S608
         if few and self.connection.execute(number, (*some, few + 1)).fetchone()[0] <= few:
@@ -518,8 +516,8 @@ _NAMES = {"model": "sessions", "profile": "sessions", "tool": "called", "tag": "
 
 
 def names(connection: sqlite3.Connection, column: str, most: int = 200) -> list[str]:
-    """The different values of `column` ("model", "profile", "tool" or "tag"), in order: one step
-    through its index for each, not one for each row."""
+    """The distinct values of `column` ("model", "profile", "tool" or "tag"), in order: one index
+    step per value, not per row."""
     table, names, last = _NAMES[column], list[str](), ""
     after = f"SELECT min({column}) FROM {table} WHERE {column} > ?"  # noqa: S608
     while len(names) < most:
@@ -531,8 +529,8 @@ def names(connection: sqlite3.Connection, column: str, most: int = 200) -> list[
 
 
 def _inside(positions: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Those of `positions` that lie in one of `spans`, first and last position, which may overlap
-    where sessions ran at the same time."""
+    """Those of `positions` inside one of `spans` (first and last position); spans of sessions that
+    ran at the same time overlap."""
     lows, highs = list[int](), list[int]()
     for low, high in sorted(spans):
         if highs and low <= highs[-1]:
@@ -552,7 +550,7 @@ def _like(text: str) -> str:
 
 
 def choices(path: Path) -> dict[str, list[str]]:
-    """What can be chosen from: the values of each of "model", "profile", "tool" and "tag"."""
+    """The possible filters: the values of "model", "profile", "tool" and "tag"."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
         return {column: names(connection, column) for column in _NAMES}
@@ -562,7 +560,7 @@ def choices(path: Path) -> dict[str, list[str]]:
 
 
 LONG_TEXT = 300_000
-"""Bytes of an event beyond which no excerpt is made: marking it would take too long."""
+"""Bytes of an event above which no excerpt is made: marking it would take too long."""
 
 BEGIN, END = "\x02", "\x03"
 
@@ -576,9 +574,9 @@ _MARKED = """
 def excerpts(
     connection: sqlite3.Connection, match: str, positions: Sequence[int], ends: float
 ) -> Mapping[int, Sequence[ExcerptPart]]:
-    """The words around what was found by position, for those of `positions` that could be marked
-    until `ends` (monotonic). They are marked in a small index of their own in memory, all by one
-    query: in the large one each hit would have every text that fits looked up again."""
+    """Excerpts by position, for those of `positions` that could be marked until `ends` (monotonic).
+    Marked by one query in a small index in memory: in the large one each hit would look up all
+    matching texts again."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as small:
         small.execute(f"CREATE VIRTUAL TABLE shown USING fts5 (text, {TOKENS})")
         small.execute("BEGIN")
@@ -595,8 +593,8 @@ def excerpts(
 
 
 def excerpt_parts(marked: bytes) -> list[ExcerptPart]:
-    """An excerpt in which BEGIN and END stand around what was looked for; what is no UTF-8 (lone
-    surrogates) becomes U+FFFD."""
+    """Splits an excerpt in which BEGIN and END surround matches; invalid UTF-8 (lone surrogates)
+    becomes U+FFFD."""
     parts: list[ExcerptPart] = []
     for number, part in enumerate(marked.decode("utf-8", "replace").split(BEGIN)):
         inner, end, rest = part.partition(END)

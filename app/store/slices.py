@@ -1,10 +1,10 @@
-"""A request's body cut into slices, so that what it repeats of earlier ones is stored once.
+"""Cuts request bodies into slices, so that text repeated from earlier requests is stored once.
 
-An agent sends its whole history with each request. The cut follows the punctuation of JSON, but for
-that in its texts, and knows no protocol: a slice begins at the comma before a member or an element,
-or at the bracket behind the last one, so that a list that grows keeps the slices it had. Each place
-of a cut follows from what stands before it alone. Any text can be cut; the slices joined are that
-text.
+An agent sends its whole history with each request. The cut follows JSON punctuation outside of
+strings, and is independent of the protocol: a slice begins at the comma before a member or an
+element, or at the bracket that closes the last one, so a growing list keeps its slices. The
+position of a cut depends only on the text before it. Any text can be cut; the slices concatenated
+are that text.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ SMALL = 2048
 """Characters from which a body is stored in slices."""
 
 LEAST = (64, 64, 64, 256)
-"""Characters that a slice has at least where it ends at this depth of brackets, or deeper: a small
-one costs more than it holds, and a message's end, which changes when another follows, joins it."""
+"""Minimum characters of a slice that ends at this bracket depth, or deeper: smaller ones cost more
+than they hold, and the end of a message, which changes when another follows, joins the message."""
 
 LONG = 1280
-"""Characters of a slice at most: three of them share a page of SQLite. A text that grew shares its
-beginning."""
+"""Maximum characters of a slice: three of them share a page of SQLite. A text that grew keeps the
+slices of its beginning."""
 
 MANY, COARSE = 4096, 64 * 1024
-"""Behind so many slices of one body, the others have this many characters or more (at most LONG
-more), for anyone who sends images or a list of a million numbers."""
+"""After so many slices of one body, slices have at least so many characters (at most LONG more):
+for bodies with images or a list of a million numbers."""
 
 _TO_PUNCTUATION = re.compile(r'(?:[^][{},"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{},]', re.DOTALL)
-"""Up to the next bracket or comma outside of a JSON text. Possessive: where there is none, it fails
-at once."""
+"""Up to the next bracket or comma outside of a JSON string. Possessive: fails at once if there is
+none."""
 
 
 class SliceEnd(NamedTuple):
-    """Where a slice ends, and what the cut has to know to go on: how far it has read, how deep in
-    brackets that is, and where the last member of the top object begins."""
+    """The end of a slice and the state needed to continue the cut: position read so far, bracket
+    depth, and where the last member of the top-level object begins."""
 
     end: int
     read: int
@@ -52,14 +52,14 @@ class SliceEnd(NamedTuple):
 
 @dataclass(frozen=True)
 class CutBody:
-    """The slices of a body: where each ends, and the hash of each."""
+    """A body in slices: the end and the hash of each."""
 
     body: str
     places: Sequence[SliceEnd]
     hashes: Sequence[bytes]
 
     def slices(self) -> Iterator[str]:
-        """In order; none is empty."""
+        """The slices in order; none is empty."""
         start = 0
         for place in self.places:
             yield self.body[start : place.end]
@@ -67,11 +67,11 @@ class CutBody:
 
 
 def cut(body: str, before: CutBody | None = None) -> CutBody:
-    """`body` in slices. Where `before`, another body, begins or ends with the same, its slices are
-    taken over, so that a session's next request costs what is new in it."""
+    """Cuts `body`. If the earlier body `before` has the same beginning or end, reuses its slices,
+    so that a session's next request costs only its new text."""
     old = before or CutBody("", (), ())
     same = _common(old.body, body)
-    # The last one ends where its body did.
+    # The last slice ended only because its body did.
     repeated = bisect_right(old.places, same, 0, max(len(old.places) - 1, 0), key=_reach)
     places, hashes = list(old.places[:repeated]), list(old.hashes[:repeated])
     ending = _Ending(old, body)
@@ -88,12 +88,12 @@ def cut(body: str, before: CutBody | None = None) -> CutBody:
 
 
 def _reach(place: SliceEnd) -> int:
-    """How much of the body decided on it."""
+    """How much of the body determined this end."""
     return max(place.end + 1, place.read)
 
 
 def _common(before: str, after: str, *, end: bool = False) -> int:
-    """How many characters both begin with, or end with."""
+    """The number of characters of the common beginning, or end."""
     low, high = 0, min(len(before), len(after))
     while low < high:
         middle = (low + high + 1) // 2
@@ -109,19 +109,19 @@ def _common(before: str, after: str, *, end: bool = False) -> int:
 
 
 class _Ending:
-    """Finds where the cut of `body` has come to what `old` ends with, too."""
+    """Finds where the cut of `body` reaches the end that it shares with `old`."""
 
     def __init__(self, old: CutBody, body: str) -> None:
         self.shift = len(body) - len(old.body)
         self._places = old.places
         self._same_from = len(body) - _common(old.body, body, end=True)
-        # Within a long text its beginning would decide how it goes on.
+        # Inside a long text the cut depends on where the text begins.
         known = enumerate(old.places)
         self._known = {place.end: at for at, place in known if place.read > place.end}
 
     def after(self, place: SliceEnd, count: int) -> int | None:
-        """From which of the old places on all are those that follow on `place`, the end of slice
-        `count`; None before that."""
+        """The index from which the old places can follow `place`, the end of slice `count`; None if
+        not yet."""
         at = self._known.get(place.end - self.shift)
         if place.end < self._same_from or at is None:
             return None
@@ -132,7 +132,7 @@ class _Ending:
 
 
 def _places(body: str, last: SliceEnd, count: int) -> Iterator[SliceEnd]:
-    """Where the slices behind `last` end, which is the end of `count` of them."""
+    """The ends of the slices after `last`, which is the end of slice `count`."""
     start, read, depth, member = last
     while (match := _TO_PUNCTUATION.match(body, read)) is not None:
         end = match.end() - 1
@@ -142,8 +142,8 @@ def _places(body: str, last: SliceEnd, count: int) -> Iterator[SliceEnd]:
         read, mark = end + 1, body[end]
         if mark in "[{":
             depth += 1
-            # A list or an object in the top one (tools behind messages) does not depend on what
-            # stands before it.
+            # The cut of a second-level list or object (tools after messages) is independent of what
+            # precedes it.
             if depth == 2 and member > start and count < MANY:
                 start, count = member, count + 1
                 yield SliceEnd(start, read, depth, member)
@@ -162,7 +162,7 @@ def _places(body: str, last: SliceEnd, count: int) -> Iterator[SliceEnd]:
 
 
 def encoded(piece: str) -> bytes:
-    """A slice as it is stored: UTF-8, in which halves of characters stay what they are."""
+    """The stored form of a slice: UTF-8 with lone surrogates preserved."""
     return piece.encode("utf-8", "surrogatepass")
 
 
@@ -172,17 +172,17 @@ def decoded(data: bytes) -> str:
 
 
 def hash_of(data: bytes) -> bytes:
-    """16 bytes that tell slices apart."""
+    """A 16-byte hash that identifies a slice."""
     return blake2b(data, digest_size=16).digest()
 
 
-# Numbers of slices, most of which follow each other, as (first, count) ----------------------------
+# Slice numbers, mostly consecutive, as (first, count) ---------------------------------------------
 
 Runs = Sequence[Sequence[int]]
 
 
 def runs_of(numbers: Iterable[int]) -> list[list[int]]:
-    """`numbers` in their order as runs."""
+    """`numbers`, in order, as runs."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == sum(runs[-1]):
@@ -199,8 +199,8 @@ def numbers_of(runs: Runs) -> Iterator[int]:
 
 
 def spans_over(several: Iterable[Runs], gap: int) -> list[tuple[int, int]]:
-    """The spans (first, last) in order that have all numbers of `several`; those with no more than
-    `gap` numbers between them are one."""
+    """The spans (first, last), in order, that cover all numbers of `several`; those with at most
+    `gap` numbers between them are merged."""
     spans: list[tuple[int, int]] = []
     for first, count in sorted(tuple(run) for runs in several for run in runs):
         last = first + count - 1

@@ -1,8 +1,8 @@
-"""What is written together, as values and as statements; and its events and bytes read back from
-their rows. Knows SQL, and no connection.
+"""Batches of writes as values and as SQL statements, and events and bytes read back from rows. Uses
+no connection.
 
-Deltas that follow each other in one batch, and pieces of one recording, share a row: an answer is
-mostly these, and what SQLite does for a row costs more than all that one of them holds.
+Consecutive deltas of a batch, and pieces of one recording, share a row: most of an answer are
+these, and SQLite's cost per row exceeds that of the content of one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from app.store.slices import SMALL, CutBody, Runs, cut, encoded, runs_of
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes of a recording as they arrived, `start` being their place in it."""
+    """Recorded bytes as they arrived; `start` is their offset in the recording."""
 
     recording: int
     start: int
@@ -48,14 +48,14 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the list shows of a session: a projection, rebuilt from its fold at every change.
+    """A session's row in the list: a projection, rebuilt from its fold at every change.
 
-    `tasks` counts those that run in the background, `tap` is the id of the tap through which an
-    agent runs it, "" for none of these; `agent` is that agent's name, and `above` the session of
-    the same agent that it stands below, "" for none. `tasks` is not read back. No projections are
-    `parent`, the session that it was forked from after event `parent_seq`, "" for none; `own`
-    (what is not came from somebody else and is only read); `batch`, the id of the batch that it
-    is a run of, "" for none; and `pinned`, `archived` and `tags`, by which a user marked it.
+    `tasks` counts background tasks (it is not read back), `tap` is the id of the tap through which
+    an agent runs it, `agent` that agent's name, and `above` the session of the same agent that it
+    is below; each is "" if there is none. These are no projections: `parent`, the session that it
+    was forked from after event `parent_seq`, "" for none; `own` (others are imported and
+    read-only); `batch`, the id of the batch that it is a run of, "" for none; and the user's marks
+    `pinned`, `archived` and `tags`.
     """
 
     id: str
@@ -84,8 +84,7 @@ class Summary:
 def summary_of(
     session: Session, title: str, created_ms: int, *, own: bool = True, batch: str = ""
 ) -> Summary:
-    """What is folded is written at each change; `own`, `batch` and the parent as the session is
-    made."""
+    """Projections are written at each change; `own`, `batch` and the parent when it is created."""
     assert session.settings is not None
     fork = session.forks[-1][1] if session.forks else None
     tapped = session.tapped
@@ -118,9 +117,9 @@ def title_of(prompt: str) -> str:
 
 @dataclass(frozen=True)
 class Copied:
-    """The first `seq` events of session `parent`, with which a fork begins, the number of their
-    recordings, which it shares, and the `tools` that are called in them, as `called` gives them.
-    The last of them is no delta: where a fork begins no answer is under way."""
+    """What a fork copies: the first `seq` events of `parent`, the number of their recordings, which
+    are shared, and the `tools` called in them, as `called` returns them. The last event is no
+    delta: no answer is open where a fork begins."""
 
     parent: str
     seq: int
@@ -130,8 +129,8 @@ class Copied:
 
 @dataclass(frozen=True)
 class Closed:
-    """How a recording ended: whether cleanly, which spans of it are masked (half open), and the
-    SHA-256 of what is kept, as hex digits; "" while it goes on, and it is not clean then."""
+    """The end of a recording: whether it was clean, its masked half-open spans, and the SHA-256 of
+    the saved bytes as hex digits ("", and not clean, while it goes on)."""
 
     recording: int
     clean: bool
@@ -141,8 +140,8 @@ class Closed:
 
 @dataclass(frozen=True)
 class WriteBatch:
-    """What is written together. `copied` is what a new session begins with; `ends` are those of all
-    its recordings and `tags` its own, where it comes whole, from a file."""
+    """What is written together. `copied` is the beginning of a new fork; `ends` (of all recordings)
+    and `tags` are for a session that is written whole, from a file."""
 
     session: str
     events: Sequence[Logged] = ()
@@ -156,12 +155,12 @@ class WriteBatch:
 
 
 _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
-"""What the view `texts` of the database makes texts of."""
+"""The events of which the view `texts` of the database makes texts."""
 
 
 LARGE = 2 * INDEXED
-"""Characters of a text that stand in the body of its event: no less than what the view `texts`
-reads, of which a character may be two here, the halves of one. The rest follows in pieces."""
+"""Characters of a text kept in the body of its event: at least what the view `texts` reads, doubled
+because a character may be two surrogates here. The rest is stored in pieces."""
 
 PIECE = 256 * 1024
 """Characters of such a piece."""
@@ -169,7 +168,7 @@ PIECE = 256 * 1024
 
 @dataclass(frozen=True)
 class _Rests:
-    """The rows of what goes beyond LARGE, each made when it is written."""
+    """The rows for text beyond LARGE, each generated when it is written."""
 
     session: str
     events: Sequence[Logged]
@@ -187,7 +186,7 @@ def _has_rest(event: Event) -> bool:
 
 
 def long_text(event: Event) -> str:
-    """The text that may be large."""
+    """The text of an event that may be large."""
     match event:
         case PartDelta(text=text) | PartEnded(text=text) | RequestSent(body=text):
             return text
@@ -195,7 +194,7 @@ def long_text(event: Event) -> str:
 
 
 def with_text(event: Event, text: str) -> Event:
-    """`event` with another text in the place of `long_text`."""
+    """`event` with its `long_text` replaced."""
     match event:
         case PartDelta() | PartEnded():
             return replace(event, text=text)
@@ -207,7 +206,7 @@ def with_text(event: Event, text: str) -> Event:
 def delta_statements(
     session: str, events: Sequence[Logged], chunks: Sequence[Chunk], base: int
 ) -> list[Statement]:
-    """What writes deltas and their bytes, and nothing else, after position `base`."""
+    """The statements that write deltas and their bytes after position `base`."""
     statements = list[Statement]()
     if events:
         statements.append(Statement(_INSERT, _EventRows(session, base + 1, events, None)))
@@ -223,7 +222,7 @@ def _rests(session: str, events: Sequence[Logged]) -> list[Statement]:
 
 
 def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) -> list[Statement]:
-    """What writes `batch` after position `base`; `memory` belongs to the database."""
+    """The statements that write `batch` after position `base`; `memory` belongs to the database."""
     statements = [_summarized(batch.summary)] if batch.summary is not None else []
     first = base + 1
     others = [logged for logged in batch.events if not isinstance(logged.event, PartDelta)]
@@ -241,7 +240,7 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
     if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in others):
-        # What another batch wrote later has its own statement, whichever is committed first.
+        # Later batches have their own statement, whichever is committed first.
         last = first + len(batch.events) - 1
         statements.append(Statement(_INDEX, [(base + 1, last)]))
     if batch.chunks:
@@ -262,7 +261,7 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
 
 
 def _summarized(summary: Summary) -> Statement:
-    """What is a projection is rewritten; the rest holds from when the session was made."""
+    """Projections are updated; the other columns keep their values from the creation."""
     return Statement(
         "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
         " tasks, profile, parent, parent_seq, own, tap, agent, above, batch)"
@@ -298,9 +297,9 @@ def _summarized(summary: Summary) -> Statement:
 
 
 def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
-    """The first events of the parent under the same numbers; its recordings are shared: whoever
-    holds the bytes is named, however many forks lie between. The slices of its requests are copied:
-    each is there once, so that they are small, and a purge has nobody to give them to."""
+    """Copies the parent's first events under the same numbers. Recordings are shared, referring to
+    the session that holds the bytes, however many forks lie between. Request slices are copied:
+    they are small, each stored once, and a purge need not hand them over."""
     numbers = (copied.parent, copied.recordings)
     return [
         Statement(
@@ -339,7 +338,7 @@ def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
 
 
 def called_tools(log: Iterable[Logged]) -> frozenset[str]:
-    """The tools that were called, by name, as they are stored."""
+    """The names of the called tools, as stored."""
     parts = (logged.event for logged in log if isinstance(logged.event, PartStarted | PartEnded))
     return frozenset(storable(part.name) for part in parts if part.name)
 
@@ -349,7 +348,7 @@ def _spans(recording: Closed) -> str:
 
 
 def storable(text: str) -> str:
-    """`text` without lone surrogates, which no UTF-8 can hold; events are ASCII and keep them."""
+    """`text` without lone surrogates, which UTF-8 cannot encode; events are ASCII and keep them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -364,18 +363,18 @@ _INSERT_REST = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)
 _INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos BETWEEN ? AND ?"
 
 
-# Events and bytes as rows, and back. A row of several has the place and the time of the last one:
-# a query for what came after an event finds it, and no reader sees half of it.
+# Events and bytes as rows, and back. A shared row has the position and time of its last event, so a
+# query for later events finds it, and no reader sees half of it.
 
 
 MOST = 256
-"""Deltas, or pieces of a recording, that may share a row."""
+"""Most deltas, or pieces of a recording, in a row."""
 
 SIZE = 64 * 1024
-"""Characters, or bytes, that may share a row: a long text stands in a row of its own."""
+"""Most characters, or bytes, in a shared row: a long text has its own row."""
 
 DELTA, DELTAS = kind_of(PartDelta), "part_deltas"
-"""The kinds of the rows that hold deltas: of one, and of several. No event is of the second."""
+"""The kinds of rows with one delta and with several. No event has the second kind."""
 
 EVENT_COLUMNS = "seq, at_ms, kind, body, recording, start, stop"
 CHUNK_COLUMNS = "recording, start, at_ms, bytes, cuts"
@@ -383,12 +382,12 @@ CHUNK_COLUMNS = "recording, start, at_ms, bytes, cuts"
 
 @dataclass(frozen=True)
 class _EventRows:
-    """The rows of `events`, each made when it is written; `first` is the position of the first."""
+    """The rows of `events`, generated when written; `first` is the position of the first."""
 
     session: str
     first: int
     events: Sequence[Logged]
-    slices: RequestSlices | None  # of what is not a delta
+    slices: RequestSlices | None  # of the events that are no deltas
 
     def __iter__(self) -> Iterator[tuple[object, ...]]:
         position = self.first - 1
@@ -401,7 +400,7 @@ class _EventRows:
 
 
 def _runs(events: Iterable[Logged]) -> Iterator[Sequence[Logged]]:
-    """`events` in order, those together that share a row."""
+    """`events` in order, grouped by shared row."""
     run, size = list[Logged](), 0
     for logged in events:
         added = len(logged.event.text) if isinstance(logged.event, PartDelta) else SIZE + 1
@@ -417,7 +416,7 @@ def _runs(events: Iterable[Logged]) -> Iterator[Sequence[Logged]]:
 
 
 def _follows(last: Logged, logged: Logged) -> bool:
-    """Whether `logged` is the next event after `last`, and both are from one recording or none."""
+    """Whether `logged` directly follows `last` and has the same recording, or none as well."""
     return logged.seq == last.seq + 1 and _recording(logged) == _recording(last)
 
 
@@ -426,19 +425,19 @@ def _recording(logged: Logged) -> int | None:
 
 
 def _row(logged: Logged, sliced: Event | None) -> tuple[object, ...]:
-    """From the kind on; of `sliced`, where the event is stored so."""
+    """The columns from `kind` on; uses `sliced`, if the event is stored in slices."""
     event, source = sliced or logged.event, logged.source
     if sliced is None and len(text := long_text(event)) > LARGE:
         event = with_text(event, text[:LARGE])
     span = (source.recording, source.start, source.end) if source is not None else (None,) * 3
-    if isinstance(event, PartDelta):  # what `to_row` gives, in a third of the time
+    if isinstance(event, PartDelta):  # same as `to_row`, in a third of the time
         return (DELTA, f'{{"index":{event.index},"text":{_quoted(event.text)}}}', *span)
     return (*to_row(event), *span)
 
 
 def _shared_row(run: Sequence[Logged]) -> tuple[object, ...]:
-    """The same of several deltas: `before` is how many ms each came before the last, `start` how
-    many bytes after the first it begins, `size` how many bytes it has."""
+    """The same for several deltas: `before` is how many ms each arrived before the last, `start`
+    its offset in bytes from the first, `size` its length in bytes."""
     at_ms, sources = run[-1].at_ms, [logged.source for logged in run if logged.source is not None]
     deltas = [logged.event for logged in run if isinstance(logged.event, PartDelta)]
     texts = ",".join([_quoted(delta.text) for delta in deltas])
@@ -455,12 +454,12 @@ def _shared_row(run: Sequence[Logged]) -> tuple[object, ...]:
 
 
 def _numbers(numbers: list[int]) -> str:
-    """As JSON; in a third of the time that the encoder takes."""
+    """JSON, in a third of the time that the encoder takes."""
     return str(numbers).replace(" ", "")
 
 
 def events_of(row: Sequence[Any]) -> list[Logged]:
-    """The events of a row of EVENT_COLUMNS. StoreError where it cannot be read."""
+    """The events of a row of EVENT_COLUMNS. StoreError if it cannot be read."""
     seq, at_ms, kind, body, recording, start, stop = row
     try:
         if kind == DELTAS:
@@ -477,7 +476,7 @@ def events_of(row: Sequence[Any]) -> list[Logged]:
 def _deltas(
     seq: int, at_ms: int, body: dict[str, list[Any]], recording: int | None, first: int
 ) -> list[Logged]:
-    """The deltas of a row; the names in `body` are those of `_shared_row`."""
+    """The deltas of a shared row; `body` has the members written by `_shared_row`."""
     columns = zip(body["index"], body["text"], body["before"], strict=True)
     seq -= len(body["text"]) - 1
     if recording is None:
@@ -499,7 +498,7 @@ def _deltas(
 
 @dataclass(frozen=True)
 class _ChunkRows:
-    """The rows of `chunks`, each made when it is written."""
+    """The rows of `chunks`, each generated when it is written."""
 
     session: str
     chunks: Sequence[Chunk]
@@ -516,7 +515,7 @@ class _ChunkRows:
 
 
 def _pieces(chunks: Iterable[Chunk]) -> Iterator[Sequence[Chunk]]:
-    """`chunks` in order, those together that share a row."""
+    """`chunks` in order, grouped by shared row."""
     run, end = list[Chunk](), 0
     for chunk in chunks:
         stop = chunk.start + len(chunk.data)
@@ -533,7 +532,7 @@ def _pieces(chunks: Iterable[Chunk]) -> Iterator[Sequence[Chunk]]:
 
 
 def chunks_of(row: Sequence[Any]) -> list[Chunk]:
-    """The pieces of a row of CHUNK_COLUMNS. StoreError where it cannot be read."""
+    """The pieces of a row of CHUNK_COLUMNS. StoreError if it cannot be read."""
     recording, start, at_ms, data, cuts = row
     if not cuts:
         return [Chunk(recording, start, at_ms, data)]
@@ -552,18 +551,17 @@ def chunks_of(row: Sequence[Any]) -> list[Chunk]:
         ) from error
 
 
-# Requests -----------------------------------------------------------------------------------------
-# A large one has lists of slices in the place of what is large in it. Which numbers these have is
-# known when it is written, in the transaction that writes it.
+# Requests: a large one is stored with lists of slice numbers in place of its large members. The
+# numbers are assigned in the transaction that writes it.
 
 NEVER: tuple[int | None, int] = (None, -1)
 
 
 @dataclass
 class KnownSlices:
-    """What is known of the slices of a session, so that its next request costs what is new in it.
-    `stamp` says of which moment: the position of the session's first event and the number of its
-    last slice, which no other moment of one program has, whatever failed or was purged since."""
+    """The known slices of a session, so that its next request costs only its new text. `stamp`
+    identifies their state: position of the session's first event and number of its last slice, a
+    pair that never recurs in one process, whatever failed or was purged since."""
 
     numbers: dict[bytes, int] = field(default_factory=dict)
     stamp: tuple[int | None, int] = NEVER
@@ -571,8 +569,8 @@ class KnownSlices:
 
 
 class SliceMemory:
-    """Of the sessions that sent something last, the slices that are known; used in the writer's
-    thread alone."""
+    """The known slices of the last sessions that sent something; used in the writer's thread
+    only."""
 
     def __init__(self) -> None:
         self._known: dict[str, KnownSlices] = {}
@@ -589,13 +587,13 @@ REMEMBERED = 8
 """Sessions whose slices are kept in memory."""
 
 LARGEST = 2 * 1024 * 1024
-"""Characters of a body that is kept with them."""
+"""Most characters of a body that is kept with them."""
 
 
 class RequestSlices:
-    """The rows of `slices` that the requests among `events` bring, and the list of each. All of it
-    is made when it is written, in the writer's thread, and made again where that is tried again:
-    first comes what is stored of the session, then the rows, then it is asked for the lists."""
+    """The rows of `slices` for the requests among `events`, and their lists. Computed in the
+    writer's thread, again at each retry: first what is stored of the session is read, then the rows
+    are generated, then the lists are available."""
 
     def __init__(self, session: str, events: Sequence[Logged], memory: SliceMemory) -> None:
         self._session, self._memory = session, memory
@@ -631,7 +629,7 @@ class RequestSlices:
     def __iter__(self) -> Iterator[tuple[object, ...]]:
         known = self._known
         position, last = known.stamp
-        known.stamp = NEVER  # until all rows are made: the numbers of some may never be written
+        known.stamp = NEVER  # until all rows exist: some may never be written
         for seq, request in self._requests:
             body, headers = cut(request.body, known.cut), cut(json.dumps(dict(request.headers)))
             known.cut = body if len(body.body) <= LARGEST else None
@@ -646,8 +644,7 @@ class RequestSlices:
         known.stamp = position, last
 
     def stored(self, logged: Logged) -> Event | None:
-        """The event as it is stored where it is in slices: with their lists in the place of what
-        consists of them."""
+        """The event as stored if it is in slices: with lists in place of body and headers."""
         event = logged.event
         if logged.seq not in self._lists or not isinstance(event, RequestSent):
             return None
@@ -664,8 +661,8 @@ _STAMP = """
 
 
 def is_sliced(event: Event) -> bool:
-    """Whether its text is stored in slices, and its headers with it: that of a request, but for a
-    short one; and one with half a character, two of which JSON makes one."""
+    """Whether the body and headers are stored in slices: those of a request, unless it is short;
+    also if it has lone surrogates, as JSON joins two of them."""
     if not isinstance(event, RequestSent):
         return False
     return len(event.body) >= SMALL or _has_halves(event.body)
@@ -680,9 +677,8 @@ def _has_halves(text: str) -> bool:
 
 
 def slices_of(event: Event) -> tuple[Runs, Runs] | None:
-    """The lists of slices that stand in the place of a request's body and of its headers, which are
-    JSON; None where these stand there, as in rows from before schema 11. ValueError or TypeError
-    where they are no such lists."""
+    """The slice lists in place of a request's body and of its JSON headers; None if these are
+    stored directly, as before schema 11. ValueError or TypeError if the lists are invalid."""
     body: Any = event.body if isinstance(event, RequestSent) else ""
     headers: Any = event.headers if isinstance(event, RequestSent) else ()
     if not isinstance(body, list):
@@ -695,8 +691,8 @@ def _checked(data: Iterable[Any]) -> Runs:
 
 
 def with_slices(event: Event, body: str, headers: str) -> Event:
-    """The request with what was in slices; "" for headers that stand in its row. ValueError or
-    TypeError where its headers are none."""
+    """The request with the text from slices; "" for headers that are in its row. ValueError or
+    TypeError if the headers are invalid."""
     assert isinstance(event, RequestSent)
     own = event.headers if not headers else dict(json.loads(headers))
     return replace(event, body=body, headers=own)
