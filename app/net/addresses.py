@@ -1,7 +1,7 @@
-"""Which addresses may be reached for a tool: parsed once, looked up once, each address checked.
+"""Checks addresses for tools: parses and resolves a URL once, and checks each address.
 
-Anyone who connects must connect to one of the addresses given here, and look nothing up again.
-Knows no HTTP and no tool. Threat 20 of docs/safety.md, https://www.rfc-editor.org/rfc/rfc6890
+Callers must connect to one of the returned addresses and must not resolve again. No HTTP, no tools.
+Threat 20 of docs/safety.md, https://www.rfc-editor.org/rfc/rfc6890
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from app.net.keys import DEFAULT_PORTS, LOCAL_NAME, origin
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, by its name and port; OSError where it has none."""
+"""Resolves a host name and port to addresses; OSError if it has none."""
 
 MOST_ADDRESSES = 4
 MAY_REACH = "may reach this computer and its network"
-"""What every page calls it where a user allows private addresses."""
-"""How many of a host's addresses are worth a try."""
+"""The label on all pages of the option that permits private addresses."""
+"""Most addresses of a host that are tried."""
 
 _PRIVATE = tuple(
     ipaddress.ip_network(block)
@@ -34,7 +34,7 @@ _PRIVATE = tuple(
         *("::1/128", "fc00::/7"),
     )
 )
-"""What `private` opens: this machine, and the networks of a house. Nothing else is ever opened."""
+"""Permitted by `private`: this machine and private networks. Nothing else is ever permitted."""
 
 _METADATA = frozenset(
     ipaddress.ip_address(word)
@@ -43,7 +43,7 @@ _METADATA = frozenset(
         *("fd00:ec2::254", "fd20:ce::254"),
     )
 )
-"""Where clouds hand out the keys of a machine, outside of the link-local networks."""
+"""Cloud metadata services, which return a machine's keys, outside of the link-local networks."""
 
 _GLOBAL = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -57,8 +57,8 @@ _SHUT = tuple(
         *("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20"),
     )
 )
-"""IANA's blocks for special use, of IPv6 those within 2000::/3. Written out, for what Python holds
-for global changes with its releases. Whole blocks: the few public hosts in them are no tool's.
+"""IANA's special-purpose blocks, for IPv6 those within 2000::/3. Written out, because Python's
+`is_global` changes between releases. Whole blocks: the few public hosts in them serve no tools.
 https://www.iana.org/assignments/iana-ipv4-special-registry/"""
 
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -66,8 +66,8 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 @dataclass(frozen=True)
 class CheckedAddress:
-    """Where a URL leads. `host` is what the request and the certificate name, without brackets;
-    `addresses` are the only ones to connect to, in the order to try them."""
+    """The target of a URL. `host` is the name for the request and the certificate, without
+    brackets; only `addresses` may be connected to, in this order."""
 
     scheme: str
     host: str
@@ -76,13 +76,13 @@ class CheckedAddress:
 
     @property
     def authority(self) -> str:
-        """The value of the header Host."""
+        """The value of the Host header."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The system's own answer, in its order."""
+    """The addresses from the system resolver, in its order."""
     entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
@@ -90,11 +90,11 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 async def checked_address(
     url: str, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = resolve_host
 ) -> CheckedAddress:
-    """Where `url` may be fetched from. Refused, with a sentence, where it may not be reached.
+    """The target of `url`. Refused, with a sentence, if it must not be reached.
 
-    `private` opens loopback and private networks. `hosts`, if any, are the only hosts allowed:
-    `api.example.com`, or `*.example.com` for those below it. A host with one bad address among
-    good ones is refused whole.
+    `private` permits loopback and private networks. `hosts`, if any, are the only hosts permitted:
+    `api.example.com`, or `*.example.com` for its subdomains. A host with any forbidden address is
+    refused as a whole.
     """
     try:
         parts = urlsplit(origin(url))
@@ -117,7 +117,7 @@ async def checked_address(
 
 
 def _host(name: str) -> str:
-    """`name` without the root's dot. BadInput where it can be read as two different hosts."""
+    """`name` without the trailing dot. BadInput if parsers could disagree about the host."""
     host = name.lower().removesuffix(".")
     if ":" in host:
         return str(ipaddress.IPv6Address(host))
@@ -141,7 +141,7 @@ def _literal(host: str) -> IPAddress | None:
 
 
 def _listed(host: str, hosts: Sequence[str]) -> bool:
-    """Whether `hosts` names it, or there is no list."""
+    """Whether `hosts` permits it; an empty list permits all."""
     below = ("." + host[2:].lower() for host in hosts if host.startswith("*."))
     names = (host.lower().strip("[]").removesuffix(".") for host in hosts)
     return not hosts or host in names or any(host.endswith(end) for end in below)
@@ -171,14 +171,14 @@ def _plain(address: IPAddress) -> str:
 
 @dataclass(frozen=True)
 class Unreachable:
-    """What an address is, that it is not reached; `private` where a user may allow it."""
+    """Why an address must not be reached; `private` if a user may permit it."""
 
     words: str
     private: bool = False
 
 
 def _fault(address: IPAddress, private: bool) -> Unreachable | None:
-    """Why `address` is not to be reached."""
+    """The reason why `address` must not be reached, or None."""
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
         return Unreachable("an address with a zone")
     for form in (address, *_carried(address)):
@@ -190,7 +190,7 @@ def _fault(address: IPAddress, private: bool) -> Unreachable | None:
 
 
 def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 address stands for, by any of the ways to write one."""
+    """The IPv4 addresses embedded in an IPv6 address, in any of the standard encodings."""
     if isinstance(address, ipaddress.IPv4Address):
         return
     number = int(address)
@@ -220,7 +220,7 @@ def _own_fault(address: IPAddress, private: bool) -> Unreachable | None:
     special = Unreachable("an address for special use, not of a public host")
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None or address in _NAT64:
-            return None  # judged by what they carry
+            return None  # judged by the embedded addresses
         if address not in _GLOBAL:
             return special
     shut = any(address in block for block in _SHUT if block.version == address.version)

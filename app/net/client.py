@@ -1,7 +1,7 @@
-"""HTTP, client side, to providers: one request, its bytes as they arrive.
+"""HTTP client for providers: one request, and its bytes as they arrive.
 
-Follows no redirect, keeps no cookie, asks for no compression, ends at a cap. Knows no protocol:
-what the bytes mean is the codecs' matter. https://www.rfc-editor.org/rfc/rfc9110
+Follows no redirect, keeps no cookie, asks for no compression, stops at a size limit. Does not
+interpret the bytes; codecs do that. https://www.rfc-editor.org/rfc/rfc9110
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
 else:
     cookiejar = Late("http.cookiejar")
     urllib_request = Late("urllib.request")
-    # The library is named here and nowhere else: its successor httpx2 has the same API.
+    # The library is imported only here: its successor httpx2 has the same API.
     httpx = Late("httpx")
 
 MOST_QUOTED = 500
-"""Characters of a server's own words in a sentence of ours."""
+"""Most characters quoted from a server in one of our sentences."""
 
 REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "x-goog-request-id", "cf-ray")
 
 
 def request_id(headers: Mapping[str, str]) -> str:
-    """The id that the answer names for its request, or ""."""
+    """The response's id of its request, or ""."""
     return next((headers[name] for name in REQUEST_IDS if headers.get(name)), "")
 
 
 class NetworkError(PlaygroundError):
-    """What went wrong with one request, as ResponseFailed will say it.
+    """The failure of one request, in terms of ResponseFailed.
 
-    `status` is the answer's, where there was one. `quoted` is what the sentence repeats of the
-    server's own words, in full: `sentence` cuts it, once it is redacted.
-    `began` is whether any byte of a body had come: then a second try would repeat output.
-    `retry_after` is in seconds. `headers` are the answer's where it is reported nowhere else.
+    `status` is that of the response, if any. `quoted` is the server's text that the message
+    repeats, unshortened: `sentence` shortens it after redaction. `began`: a byte of the body had
+    arrived, so a retry would repeat output. `retry_after` is in seconds. `headers` are the
+    response's if they are reported nowhere else.
     """
 
     def __init__(
@@ -87,24 +87,24 @@ class NetworkError(PlaygroundError):
         self.request_id = request_id(self.headers)
 
     def sentence(self, redact: Callable[[str], str]) -> str:
-        """The message, redacted and only then cut: no redactor knows half of a secret."""
+        """The message, redacted and then shortened: half of a secret would not be recognized."""
         message, quoted = redact(str(self)), redact(self.quoted)
         if len(quoted) <= MOST_QUOTED:
             return message
         return message.replace(quoted, quoted[:MOST_QUOTED] + "…")
 
 
-# What a failed connection or a header says ------------------------------------------------------
+# Interprets failed connections and headers --------------------------------------------------------
 
 
 FOREVER_S = 1e9
-"""More than anybody waits; what a server asks for in more digits than a float has."""
+"""Replaces waits that exceed a float; longer than anybody waits."""
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait as the answer asks for them: a number or a date; None for junk or the past.
+    """The wait in seconds that the response asks for: a number or a date; None if invalid or past.
 
-    A number that is beyond all floats is a very long time, and no junk.
+    A number too large for a float counts as FOREVER_S, not as invalid.
 
     The caller decides how much of it to honour.
     """
@@ -130,7 +130,7 @@ def _number(text: str) -> float | None:
 
 
 def connect_reason(error: BaseException) -> str:
-    """Why no connection came about, and what to do, from the chain of causes."""
+    """Why a connection failed and what to do, from the chain of exceptions."""
     for cause in _causes(error):
         match cause:
             case socket.gaierror():
@@ -146,13 +146,13 @@ def connect_reason(error: BaseException) -> str:
 
 
 def closed_early(error: httpx.RemoteProtocolError) -> bool:
-    """Whether the server closed the connection, and did not break HTTP: httpx tells these two
-    apart by its words alone (h11's, and those of httpcore)."""
+    """Whether the server closed the connection rather than violate HTTP: httpx distinguishes these
+    two only by message (that of h11 or of httpcore)."""
     return re.search("disconnected|peer closed", str(error)) is not None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """`error` and all that stands behind it, groups too."""
+    """`error` and all its causes and contexts, including those in exception groups."""
     unread: list[BaseException | None] = [error]
     seen: set[int] = set()
     while unread:
@@ -168,15 +168,15 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 WRITE_S = 30.0
 CONNECT_S = 30.0
-"""Seconds for a connection for somebody else's request."""
+"""Seconds to connect for a relayed request."""
 ERROR_BODY = 64 * 1024
-"""Bytes; of an answer that is an error, no more is read."""
+"""Most bytes read of an error response."""
 
 
 class ProviderResponse:
-    """A response whose head has come. Header names are lower case.
+    """A response whose head has arrived. Header names are lower case.
 
-    `retry_after` is in seconds and never negative; None where the server named none or junk.
+    `retry_after` is in seconds and never negative; None if missing or invalid.
     """
 
     def __init__(
@@ -194,18 +194,18 @@ class ProviderResponse:
         self._response = response
         self._place = place
         self._limits = limits
-        self._ends_at = ends_at  # by the loop's clock, as the next one
+        self._ends_at = ends_at  # loop time, like the next one
         self._first_by = first_by
         self._began = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body, unpacked, as it arrives; once. Ends where the connection closed politely.
+        """The decompressed body as it arrives; call once. Ends when the connection closes properly.
 
-        NetworkError: `interrupted` where it broke, `timeout` where its first byte was not there
-        `first_byte_s` after the request, nothing came for `idle_s` after that, or the whole took
-        more than `wall_s`, `too_large` at `max_stream_bytes` (all up to the cap is
-        given), `not_api` for a compression nobody asked for and we cannot undo. Of an answer with
-        status 400 or above the first 64 KiB are given, and that is its end.
+        NetworkError: `interrupted` if it broke off, `timeout` if the first byte took longer than
+        `first_byte_s` after the request, no byte arrived for `idle_s` after that, or the whole took
+        more than `wall_s`, `too_large` at `max_stream_bytes` (everything up to the limit is
+        yielded), `not_api` for an unrequested compression that is not supported. Of a response with
+        status 400 or above only the first 64 KiB are yielded, without an error.
         """
         most = self._limits.max_stream_bytes
         if self.status >= 400:
@@ -256,11 +256,11 @@ class ProviderResponse:
             raise self._broken("with data that is not compressed as it says") from None
 
     async def _arriving(self) -> AsyncGenerator[bytes, None]:
-        """The bytes off the socket, each wait bounded. No yield stands inside the time-out."""
+        """The bytes from the socket, each wait limited. No yield inside the time-out."""
         loop = asyncio.get_running_loop()
         source = self._response.aiter_raw()
         while True:
-            # A head may come at once, and the model begin to speak only when it is loaded.
+            # The head may arrive at once although the model must still be loaded.
             silent_at = loop.time() + self._limits.idle_s if self._began else self._first_by
             try:
                 async with asyncio.timeout_at(min(silent_at, self._ends_at)):
@@ -300,8 +300,8 @@ class ProviderResponse:
 
 
 class RelayedResponse:
-    """An answer that is passed on: its status, its headers in order (those that came twice twice,
-    names in lower case), and its body as it came, in whatever coding."""
+    """A relayed response: its status, its headers in order (including repetitions, names in lower
+    case), and its body as received, in any encoding."""
 
     def __init__(self, response: httpx.Response, place: str) -> None:
         self.status = response.status_code
@@ -310,8 +310,8 @@ class RelayedResponse:
         self._place = place
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body in the pieces in which it arrives; once. NetworkError `interrupted` where it
-        ended before its end, by length or by last chunk."""
+        """The body in pieces as they arrive; call once. NetworkError `interrupted` if it ends
+        before its declared length or last chunk."""
         began = False
         assert isinstance(self._response.stream, httpx.AsyncByteStream)
         source = aiter(self._response.stream)
@@ -329,7 +329,7 @@ class RelayedResponse:
 
 
 class HttpClient:
-    """The way out. Made and closed within one event loop; connections are kept for reuse."""
+    """The client for all requests. Create and close it in one event loop; reuses connections."""
 
     def __init__(self) -> None:
         self._clients: dict[str, httpx.AsyncClient] = {}
@@ -340,11 +340,11 @@ class HttpClient:
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, limits: Limits
     ) -> AsyncIterator[ProviderResponse]:
-        """Sends the request and gives its answer as soon as the head has come.
+        """Sends the request; yields the response as soon as its head has arrived.
 
         NetworkError: `bad_request` (nothing was sent), `unreachable`, `timeout` (no head within
-        `first_byte_s` after the request was sent), `redirect`, `not_api`. Leaving the block
-        early closes the connection at once.
+        `first_byte_s` after the request was sent), `redirect`, `not_api`. Leaving the block early
+        closes the connection at once.
         """
         place = _place(url)
         ends_at = asyncio.get_running_loop().time() + limits.wall_s
@@ -364,12 +364,12 @@ class HttpClient:
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes | AsyncIterator[bytes],
     ) -> AsyncIterator[RelayedResponse]:
-        """Passes on somebody else's request, and gives the answer as soon as its head has come.
+        """Relays another program's request; yields the response as soon as its head has arrived.
 
-        `url` says where to, as scheme://host:port; `target` is path and query as they go out,
-        `headers` all there are, `host` and the length of the body among them. Nothing is added,
-        followed, kept, unpacked or cut off, and but for CONNECT_S there is no time limit: how long
-        to wait is the business of who asked. What raises in the iterator `body` ends the request.
+        `url` is the server, scheme://host:port; `target` is path and query as sent, `headers` are
+        all headers, including `host` and the body's length. Nothing is added, followed, stored,
+        decompressed or cut off, and except for CONNECT_S there is no time limit: that is left to
+        the requesting program. An exception in the iterator `body` ends the request.
 
         NetworkError: `bad_request` (nothing was sent), `unreachable`, `not_api` (no HTTP). Leaving
         the block early closes the connection at once.
@@ -379,7 +379,7 @@ class HttpClient:
         waits = {"connect": CONNECT_S, "read": None, "write": None, "pool": None}
         connections = Connections()
         try:
-            # A stream as such gets no headers of httpx's own.
+            # For a raw stream httpx adds no headers.
             stream = httpx.ByteStream(body) if isinstance(body, bytes) else None
             request = httpx.Request(
                 method,
@@ -393,7 +393,7 @@ class HttpClient:
             async with connections.closed_on_error():
                 response = await transport.handle_async_request(request)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
-            # `from None`: the cause may hold a header's value, which may be a key.
+            # `from None`: the cause may contain a header's value, which may be a key.
             raise _no_answer(error, place, Limits(connect_s=CONNECT_S), Arrived()) from None
         try:
             if not 200 <= response.status_code < 600:
@@ -403,12 +403,12 @@ class HttpClient:
             await close_response(response)
 
     async def _passage(self, url: str, place: str) -> httpx.AsyncHTTPTransport:
-        """The connections by the proxy that the environment names for `url`, or by none. They are
-        kept apart from those of our own requests."""
+        """The connections through the environment's proxy for `url`, if any. Separate from those of
+        our own requests."""
         route = "plain" if url.lower().startswith("http:") and is_loopback(url) else _proxy(url)
         if route not in self._passages:
             transport = await asyncio.to_thread(self._new_passage, route, place)
-            self._passages.setdefault(route, transport)  # another may have been first
+            self._passages.setdefault(route, transport)  # another task may have been faster
         return self._passages[route]
 
     def _new_passage(self, route: str, place: str) -> httpx.AsyncHTTPTransport:
@@ -429,7 +429,7 @@ class HttpClient:
             await transport.aclose()
         self._clients.clear()
         self._passages.clear()
-        await asyncio.sleep(0)  # the loop closes the sockets in its next round
+        await asyncio.sleep(0)  # the loop closes sockets in its next iteration
 
     async def _head(
         self,
@@ -441,13 +441,13 @@ class HttpClient:
         place: str,
         ends_at: float,
     ) -> tuple[httpx.Response, float]:
-        """The answer's head, and until when its first byte must be there."""
+        """The response's head, and the deadline for its first byte."""
         loop = asyncio.get_running_loop()
         client = await self._client(url, place)
         stage, first_by, arrived = "", ends_at, start_listening()
         connections = Connections()
         try:
-            # A connection through a proxy is two; each of its steps has its own time as well.
+            # Connecting through a proxy takes two connections; each step has its own time limit.
             async with (
                 asyncio.timeout(2 * limits.connect_s) as waiting,
                 self._turn.take() as end_turn,
@@ -463,7 +463,7 @@ class HttpClient:
                             waiting.reschedule(ends_at)
                         case "http11.receive_response_headers.started":
                             stage = "waiting"
-                            arrived.anything = False  # a proxy has its say before
+                            arrived.anything = False  # a proxy may have answered before
                             first_by = loop.time() + limits.first_byte_s
                             waiting.reschedule(min(ends_at, first_by))
 
@@ -482,24 +482,24 @@ class HttpClient:
         except TimeoutError:
             raise _no_head(stage, place, limits) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
-            # `from None`: the cause may hold a header's value, which may be a key.
+            # `from None`: the cause may contain a header's value, which may be a key.
             raise _no_answer(error, place, limits, arrived) from None
 
     async def _client(self, url: str, place: str) -> httpx.AsyncClient:
-        """A proxy of the environment is for hosts out there; this machine is reached directly."""
+        """A client; uses the environment's proxy for remote hosts only, never for this machine."""
         loopback = is_loopback(url)
         plain = loopback and url.lower().startswith("http:")
         route = "plain" if plain else "loopback" if loopback else "remote"
         if route not in self._clients:
-            # The library and the certificates take tens of milliseconds: all others go on.
+            # In a thread: loading the library and the certificates takes tens of milliseconds.
             client = await asyncio.to_thread(self._new_client, plain, loopback, place)
-            self._clients.setdefault(route, client)  # another may have been first
+            self._clients.setdefault(route, client)  # another task may have been faster
         return self._clients[route]
 
     def _new_client(self, plain: bool, loopback: bool, place: str) -> httpx.AsyncClient:
         try:
             return httpx.AsyncClient(
-                # Where no TLS can come in, an empty store of certificates saves 20 ms.
+                # Without TLS, an empty certificate store saves 20 ms.
                 verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True,
                 trust_env=not loopback,
                 follow_redirects=False,
@@ -521,7 +521,7 @@ def _bad_environment(error: Exception, place: str) -> NetworkError:
 
 
 def _proxy(url: str) -> str:
-    """The proxy that the environment names for `url`, or ""."""
+    """The environment's proxy for `url`, or ""."""
     parts = urlsplit(url)
     if is_loopback(url) or urllib_request.proxy_bypass(parts.netloc):
         return ""
@@ -532,9 +532,8 @@ def _proxy(url: str) -> str:
 
 @cache
 def _exact_url() -> Callable[[str, bytes], httpx.URL]:
-    """What makes a URL whose path and query go out as they are: httpx's own takes out dots and
-    escapes what it knows to be odd. (Its extension `target` would also replace what a proxy is
-    asked for.)"""
+    """A URL class that sends path and query unchanged: httpx's own resolves dots and escapes some
+    characters. (Its extension `target` would also replace the target of a proxy request.)"""
 
     class ExactUrl(httpx.URL):
         def __init__(self, url: str, target: bytes) -> None:
@@ -549,7 +548,7 @@ def _exact_url() -> Callable[[str, bytes], httpx.URL]:
 
 
 def _place(url: str) -> str:
-    """HOST:PORT for the user; NetworkError where `url` is no plain http(s) address."""
+    """HOST:PORT for messages; NetworkError if `url` is not a plain http(s) URL."""
     try:
         parts = urlsplit(origin(url))
     except BadInput as error:
@@ -585,7 +584,7 @@ def _refuse_status(response: httpx.Response, place: str) -> None:
 
 
 def _no_head(stage: str, place: str, limits: Limits) -> NetworkError:
-    """Which time ran out before the head of an answer came."""
+    """The error for the time limit that expired before the head arrived."""
     match stage:
         case "waiting":
             return NetworkError("timeout", _no_first_byte(place, limits))
@@ -611,7 +610,7 @@ def _no_connection(limits: Limits) -> str:
 
 
 def _no_answer(error: Exception, place: str, limits: Limits, arrived: Arrived) -> NetworkError:
-    """Why no head of an answer came."""
+    """The error for a response without a head."""
     cannot = f"cannot reach {place}: "
     match error:
         case httpx.ConnectTimeout():
@@ -657,14 +656,13 @@ def _size(size: int) -> str:
 
 MOST_PIECE = 64 * 1024
 CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
-EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, told apart by their first bytes
+EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, detected by the first bytes
 
 
 class Decompressor:
-    """Decompresses one body: gzip (RFC 1952) or zlib (RFC 1950). Bytes in, pieces of at most 64 KiB
-    out, so that a bomb can be stopped between two of them. We ask for no compression; some servers
-    compress all the same. `complete` is whether the compressed data came to its own end. Finding 10
-    of docs/safety.md."""
+    """Decompresses one body: gzip (RFC 1952) or zlib (RFC 1950). Yields pieces of at most 64 KiB,
+    so that a decompression bomb can be stopped. We request no compression; some servers compress
+    anyway. `complete`: the compressed data has reached its end. Finding 10 of docs/safety.md."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(EITHER)
@@ -675,9 +673,9 @@ class Decompressor:
         return self._stream.eof or not self._begun
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What `data` unpacks to, piece by piece; ValueError where it is not what it says."""
+        """The decompressed `data`, in pieces; ValueError if it is invalid."""
         while data:
-            if self._stream.eof:  # several members may follow one another
+            if self._stream.eof:  # another gzip member may follow
                 self._stream = zlib.decompressobj(EITHER)
             self._begun = True
             try:

@@ -1,12 +1,11 @@
-"""The connections beneath our requests, as httpcore makes them: what they bring, and their end.
+"""Patches httpcore's connections: notes what they receive, and closes them reliably.
 
-httpcore shields what it closes from anyio's cancellations, and not from those of asyncio
-(`Task.cancel`, `asyncio.timeout`). One that comes while it closes several connections loses the
-others, which are out of its pool by then: they stay open until they are collected as garbage. One
-that comes a moment after another, or at the end of a body, leaves a connection open and in use by
-no request. https://github.com/encode/httpx/issues/3782
-So a connection here is closed without a pause, in which nothing can be cancelled, and whatever
-ends a request before its time closes the connections that it used.
+httpcore shields closing from anyio's cancellation, but not from asyncio's (`Task.cancel`,
+`asyncio.timeout`). A cancellation while it closes several connections leaves the others open until
+they are garbage-collected, as they are no longer in its pool. One shortly after another, or at the
+end of a body, leaves a connection open and unused. https://github.com/encode/httpx/issues/3782 So
+here a connection closes without awaiting, which cannot be cancelled, and whatever ends a request
+early closes the connections that it used.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Connections:
-    """The connections that one request opens or writes to; those of httpcore, whose type is
-    private. `trace` is an extension of the request."""
+    """The httpcore connections that one request opens or writes to (their type is private). `trace`
+    is a trace extension of the request."""
 
     def __init__(self) -> None:
         self._used: list[Any] = []
@@ -42,8 +41,8 @@ class Connections:
 
     @asynccontextmanager
     async def closed_on_error(self) -> AsyncIterator[None]:
-        """For as long as no head of an answer has come. httpcore leaves a connection whose TLS
-        handshake is cancelled to the garbage collector, too."""
+        """Closes them on any exception before a response head arrives. httpcore also leaves a
+        connection to the garbage collector if its TLS handshake is cancelled."""
         token = _USED.set(self._used)
         try:
             yield
@@ -56,8 +55,8 @@ class Connections:
 
 
 async def next_piece(source: AsyncIterator[bytes], response: httpx.Response) -> bytes:
-    """The next piece of the body of `response` from `source`, b"" at its end. What raises closes
-    the connection, which is no other request's yet."""
+    """The next piece of the body of `response` from `source`, b"" at its end. On an exception
+    closes the connection, which no other request uses yet."""
     try:
         return await anext(source, b"")
     except BaseException:
@@ -66,10 +65,10 @@ async def next_piece(source: AsyncIterator[bytes], response: httpx.Response) -> 
 
 
 async def close_response(response: httpx.Response) -> None:
-    """The connection is kept where the body was read to its end, and closed where it was not."""
+    """Keeps the connection if the body was read to its end, else closes it."""
     try:
         await response.aclose()
-    except BaseException:  # it is no other request's yet
+    except BaseException:  # no other request uses it yet
         await _close_connection(response)
         raise
 
@@ -85,7 +84,7 @@ _USED: ContextVar[list[Any]] = ContextVar("used")
 
 
 def note_use(connection: Any) -> None:
-    """From now on, whatever request writes to `connection` of httpcore has it among its own."""
+    """Patches an httpcore connection: a request that writes to it adds it to its connections."""
     write = connection.write
 
     async def note_and_write(*args: Any, **named: Any) -> None:
@@ -98,8 +97,8 @@ def note_use(connection: Any) -> None:
 
 
 def close_without_pause(connection: Any) -> None:
-    """Let `connection` of httpcore close before its `aclose` would first wait: anyio cuts a socket
-    off at once, and what it waits for then is only that others have their turn."""
+    """Patches an httpcore connection to close without awaiting: anyio closes the socket at once,
+    and then awaits only to let other tasks run."""
     close = connection.aclose
 
     async def close_at_once() -> None:
@@ -114,9 +113,9 @@ def close_without_pause(connection: Any) -> None:
 
 
 def keep_socket(connection: Any) -> None:
-    """Let `connection` of httpcore tell from its socket whether something has come. Each idle one
-    is asked that whenever a request begins or ends; anyio looks up all that it could say of it,
-    addresses among them, each time."""
+    """Patches an httpcore connection to check readability by its socket. httpcore asks each idle
+    connection whenever a request begins or ends, and anyio then computes all extra info, including
+    addresses."""
     tell, sock = connection.get_extra_info, connection.get_extra_info("socket")
 
     def tell_at_once(info: str) -> Any:
@@ -126,7 +125,7 @@ def keep_socket(connection: Any) -> None:
 
 
 def _is_readable(sock: Any) -> bool:
-    """Whether there is something to be read, the end among it; also where it is closed."""
+    """Whether the socket has data or has ended; also if it is closed."""
     if sock.fileno() < 0:
         return True
     looking = select.poll()
@@ -135,16 +134,16 @@ def _is_readable(sock: Any) -> bool:
 
 
 class PoolTurn:
-    """Of requests that begin together, one at a time takes its connection: httpcore gives an idle
-    one to all of them, of which all but the first have to look through the whole pool again. A
-    turn ends with the first step that the trace of its request tells, or with the request."""
+    """Lets concurrent requests take connections one at a time: httpcore would offer an idle one to
+    all of them, and all but the first would scan the pool again. A turn ends with the first trace
+    event of its request, or with the request."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Callable[[], None]]:
-        """What ends the turn before the block does."""
+        """Yields a function that ends the turn before the block ends."""
         await self._lock.acquire()
         ended = False
 
@@ -160,40 +159,40 @@ class PoolTurn:
             end()
 
 
-# Whether any byte of an answer has come ---------------------------------------------------------
-# Of an answer that broke off in its head, neither httpx nor h11 tell it from none at all; but only
-# where nothing came may the request be sent again by itself.
+# Detects whether any byte of a response arrived. If a response breaks off in its head, httpx and
+# h11 report the same as for none; but only if nothing arrived may a request be retried
+# automatically.
 
 
 @dataclass
 class Arrived:
-    """What is known of the answer to the request of this task."""
+    """State of the response to the request of this task."""
 
     anything: bool = False
 
 
-# A connection outlives the request that made it: what it brings is for the task that reads.
+# A connection outlives its first request: its data belongs to the task that reads.
 _ARRIVED: ContextVar[Arrived] = ContextVar("arrived")
 
 
 def start_listening() -> Arrived:
-    """From now on, what this task reads counts here."""
+    """Makes data that this task reads count in the returned object."""
     arrived = Arrived()
     _ARRIVED.set(arrived)
     return arrived
 
 
 def listen(connection: Any) -> None:
-    """Note whatever `connection` of httpcore brings. Without a time limit, and none of our reads
-    has one, a read is of the stream beneath: the two context managers that httpcore puts around
-    each take as long as all else that a short piece needs."""
+    """Patches an httpcore connection to note received data. Reads without a time limit (all of
+    ours) go directly to the underlying stream: the two context managers that httpcore adds to each
+    take as long as the rest of reading a short piece."""
     read = connection.read
     receive = getattr(getattr(connection, "_stream", None), "receive", None)
 
     async def read_and_note(max_bytes: int, timeout: float | None = None) -> bytes:
         data = b""
         if timeout is None and receive is not None:
-            # The end and an error come again below, and httpcore words them.
+            # Ends and errors recur below, where httpcore words them.
             with suppress(Exception):
                 data = await receive(max_bytes)
         if not data:

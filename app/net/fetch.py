@@ -1,6 +1,6 @@
-"""One HTTP request on behalf of a tool: to a checked address, small enough to be held whole.
+"""One HTTP request for a tool: to a checked address, with a response small enough for memory.
 
-Follows no redirect, keeps no cookie, goes through no proxy, looks no name up twice. Knows no tool.
+Follows no redirect, keeps no cookie, uses no proxy, resolves each name once. Independent of tools.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from app.net.connections import Connections
 from app.net.keys import origin
 
 CONNECT_S = 10.0
-_CERTIFICATES: list[ssl.SSLContext] = []  # made when first needed: reading them takes 20 ms
+_CERTIFICATES: list[ssl.SSLContext] = []  # created on first use: takes 20 ms
 
 
 @dataclass(frozen=True)
 class FetchResponse:
-    """An answer of any status. Header names are lower case; `body` is unpacked."""
+    """A response of any status. Header names are lower case; `body` is decompressed."""
 
     status: int
     reason: str
@@ -40,17 +40,17 @@ class FetchResponse:
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
-    """A way out that checks each request's address again, and connects to no other.
+    """A transport that checks each request's address again, and connects only to checked ones.
 
-    A transport of httpx, for anyone who needs a client of its own. What it refuses is raised as
-    core.errors.Refused. TLS and Host keep to the name.
+    An httpx transport, for code that needs its own client. Raises core.errors.Refused for forbidden
+    addresses. TLS and Host use the name.
     """
 
     def __init__(
         self, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = resolve_host
     ) -> None:
         self._private, self._hosts, self._resolve = private, hosts, resolve
-        # One a name: two names at one address must not share a connection.
+        # One per name: two names with one address must not share a connection.
         self._ways: dict[str, httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -112,13 +112,13 @@ async def fetch(
     report: Callable[[int, int | None], None] | None = None,
     resolve: Resolve = resolve_host,
 ) -> FetchResponse:
-    """Send it and read the answer whole, within `timeout_s` seconds; a 3xx is an answer, too.
-    Without `timeout_s` the caller ends it.
+    """Sends a request and reads the whole response within `timeout_s` seconds; a 3xx is returned.
+    Without `timeout_s` the caller must limit the time.
 
-    `report` gets how many bytes of the body have come, and of how many (None: not known).
-    Refused where the address may not be reached. NetworkError: `bad_request` (nothing was sent),
-    `unreachable`, `timeout`, `not_api`, `interrupted`, or `too_large` where the unpacked body has
-    more than `max_bytes`. No sentence holds a header.
+    `report` gets the number of body bytes received, and the total (None: unknown). Refused if the
+    address must not be reached. NetworkError: `bad_request` (nothing was sent), `unreachable`,
+    `timeout`, `not_api`, `interrupted`, or `too_large` if the decompressed body has more than
+    `max_bytes`. No message contains a header.
     """
     place = _place(url)
     try:
@@ -140,7 +140,7 @@ async def fetch(
         )
         raise NetworkError("timeout", sentence) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError, ValueError) as error:
-        # `from None`: the cause may hold a header's value, which may be a key.
+        # `from None`: the cause may contain a header's value, which may be a key.
         raise _trouble(error, place) from None
     return FetchResponse(
         response.status_code,

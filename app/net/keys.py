@@ -1,8 +1,8 @@
-"""Keys: looked up by name when a request is made, kept in memory alone, each bound to an origin.
+"""Keys: read by variable name per request, kept only in memory, each bound to an origin.
 
-A key goes to its provider's own address, or to one the user has confirmed for it; one of the
-environment also to where the environment moves its provider. A profile that names another address
-gets none. Threats 15 and 16 of docs/safety.md.
+A key is sent to its provider's own address, or to one the user confirmed for it; a key from the
+environment also to the address to which the environment moves its provider. A profile with another
+address gets none. Threats 15 and 16 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEFAULT_ORIGINS: Mapping[str, str] = {
     "PPLX_API_KEY": "https://api.perplexity.ai",
     "VERTEX_ACCESS_TOKEN": "https://aiplatform.googleapis.com",
     "LITELLM_API_KEY": "http://127.0.0.1:4000",
-    "AZURE_OPENAI_API_KEY": "",  # each resource has its own: AZURE_OPENAI_ENDPOINT says which
+    "AZURE_OPENAI_API_KEY": "",  # each resource has its own, in AZURE_OPENAI_ENDPOINT
 }
 
 SAME: Mapping[str, tuple[str, ...]] = {
@@ -49,10 +49,10 @@ SAME: Mapping[str, tuple[str, ...]] = {
     "HF_TOKEN": ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
     "PERPLEXITY_API_KEY": ("PERPLEXITY_API_KEY", "PPLX_API_KEY"),
 }
-"""Names of one and the same key, the one that wins first, as the provider's own client has it."""
+"""Alternative names of one key, in order of precedence, as in the provider's own client."""
 
 ADDRESS_NAMES: Mapping[str, str] = {"AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT"}
-"""The variable that moves a key's provider, where it is not called X_BASE_URL for X_API_KEY."""
+"""The variable that moves a key's provider, if it is not X_BASE_URL for X_API_KEY."""
 
 PROVIDER_HOSTS: Mapping[str, str] = {
     host: provider.profile.key_name
@@ -60,13 +60,13 @@ PROVIDER_HOSTS: Mapping[str, str] = {
     for host in provider.hosts
     if host.startswith((".", "-"))
 }
-"""How the hosts of providers end that have one for each region or customer."""
+"""Host suffixes of providers that have one host per region or customer."""
 
 REGION = re.compile(r"[a-z0-9-]{2,40}")
 
 SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET)", re.I)
 SECRET_LENGTH = 16
-"""Variables whose values are masked though no profile uses them; shorter ones may be words."""
+"""Variables masked although no profile uses them, from this length on; shorter may be words."""
 
 
 PLAIN = frozenset(
@@ -76,17 +76,17 @@ PLAIN = frozenset(
         *("LC_ALL", "LC_CTYPE", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"),
     )
 )
-"""Variables whose values everybody may read; masked, they would blank half of a page."""
+"""Variables whose values are public; masking them would blank half of a page."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
 
 def origin(url: str) -> str:
-    """`scheme://host:port` of `url`, lower case, the scheme's own port left out.
+    """`scheme://host:port` of `url`, in lower case, without the scheme's default port.
 
-    BadInput where it is no plain http(s) address: with a user name, a backslash or anything else
-    in the host that two parsers might read in two ways.
+    BadInput if it is not a plain http(s) URL: with a user name, a backslash or anything else in the
+    host that two parsers could read differently.
     """
     try:
         parts = urlsplit(url)
@@ -94,7 +94,7 @@ def origin(url: str) -> str:
     except ValueError:
         parts, host, port = urlsplit(""), None, None
     scheme = parts.scheme.lower()
-    odd = " " in url or not url.isprintable()  # urlsplit drops line breaks, others do not
+    odd = " " in url or not url.isprintable()  # urlsplit drops line breaks, other parsers do not
     if odd or scheme not in DEFAULT_PORTS or not host or not AUTHORITY.fullmatch(parts.netloc):
         raise BadInput(f"Invalid URL {url[:200]!r}. Use https://host:port/path.")
     name = f"[{host}]" if ":" in host else host
@@ -102,8 +102,8 @@ def origin(url: str) -> str:
 
 
 def provider_keys(place: str) -> list[str]:
-    """The names of the keys whose provider stands at the origin `place`: no other key is meant for
-    it, whatever protocol it speaks. Another port of a provider's host is the provider's too."""
+    """The names of the keys whose provider is at the origin `place`: no other key is for it, in any
+    protocol. A provider's host belongs to it on all ports."""
     names = [name for name, own in DEFAULT_ORIGINS.items() if own == place]
     host = urlsplit(place).hostname or ""
     if not names:
@@ -114,7 +114,7 @@ def provider_keys(place: str) -> list[str]:
 
 def is_vendors_own(profile: Profile) -> bool:
     """Whether `profile` is at the origin of its protocol's own vendor: another program's login to
-    that vendor may go there, and nowhere else."""
+    that vendor may be sent only there."""
     try:
         place = origin(profile.base_url)
     except BadInput:
@@ -127,7 +127,7 @@ def is_vendors_own(profile: Profile) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether `url` is sure to stay on this machine; False for what is no address."""
+    """Whether `url` is certainly on this machine; False for an invalid URL."""
     try:
         host = urlsplit(url).hostname or ""
         if host == "localhost" or host.endswith(".localhost"):
@@ -141,7 +141,7 @@ def is_loopback(url: str) -> bool:
 LOCAL_NAME = re.compile(
     r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa|lan|home|corp|intranet)"
 )
-"""Names of this machine and of a house or a company; no public host has one."""
+"""Names of this machine and of private networks; no public host has one."""
 
 
 def is_near(place: str) -> bool:
@@ -155,7 +155,7 @@ def is_near(place: str) -> bool:
 
 
 def check_key_name(name: str) -> None:
-    """BadInput where `name` cannot be the variable of a key."""
+    """BadInput if `name` cannot be the name of a key's variable."""
     if not KEY_NAME.fullmatch(name):
         raise BadInput(
             f"{name[:80]!r} does not look like the name of a key; name a variable with KEY, TOKEN"
@@ -164,10 +164,10 @@ def check_key_name(name: str) -> None:
 
 
 class Keys:
-    """Every key this process knows, by the name of its variable. Its repr shows no value.
+    """All keys of this process by variable name. Its repr shows no value.
 
-    `confirmed` are (name, base URL) pairs from earlier; `simulator_key` is what the simulator
-    takes: the page's token when it stands under the page's own port, else any word.
+    `confirmed` are saved (name, base URL) pairs; `simulator_key` is the simulator's key: the page's
+    token if it runs on the page's own port, else any word.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Keys:
         self._confirmed: set[tuple[str, str]] = set()
         self._simulator_key = simulator_key
         self._learned: set[str] = set()
-        self._version = 1  # counts the values that became known
+        self._version = 1  # counts known values
         self._redactor: tuple[int, frozenset[str], Redactor] = (0, frozenset(), Redactor())
         for name, url in confirmed:
             self.confirm(name, url)
@@ -190,7 +190,7 @@ class Keys:
         return f"Keys({', '.join(self.names())})"
 
     def paste(self, name: str, value: str, base_url: str = "") -> None:
-        """Keeps a key for this run; it wins over the environment's. BadInput where it is empty.
+        """Keeps a key for this run; it wins over the environment's. BadInput if it is empty.
 
         With `base_url` it is confirmed for that address as well.
         """
@@ -202,15 +202,15 @@ class Keys:
         self._version += 1
 
     def confirm(self, name: str, base_url: str) -> None:
-        """The user has said that the key `name` may go to the origin of `base_url`.
+        """Records that the user permits sending the key `name` to the origin of `base_url`.
 
-        BadInput where the one is no name of a key, or the other no address.
+        BadInput if `name` is no key name, or `base_url` is invalid.
         """
         check_key_name(name)
         self._confirmed.add((name, origin(base_url)))
 
     def confirmations(self) -> list[tuple[str, str]]:
-        """What was confirmed, as (name, origin), in order: to be kept for the next start."""
+        """The confirmed (name, origin) pairs, in order, to be saved for the next start."""
         return sorted(self._confirmed)
 
     def names(self) -> list[str]:
@@ -221,7 +221,7 @@ class Keys:
     def where(self, name: str) -> tuple[str, str]:
         """(name, "pasted" or "environment") of the key that is used as `name`; ("", "") for none.
 
-        The name is another one where the provider knows its key by several (`SAME`).
+        The name differs if the provider has several names for its key (`SAME`).
         """
         for other, value, place in self._sources(name):
             if value:
@@ -229,7 +229,7 @@ class Keys:
         return "", ""
 
     def key_for(self, profile: Profile) -> str | None:
-        """The key to send with a request of `profile`, or None: `missing` says why."""
+        """The key to send with a request of `profile`, or None: `missing` returns the reason."""
         if profile.simulated:
             return self._simulator_key
         if not profile.key_name or not self.bound(profile):
@@ -240,7 +240,7 @@ class Keys:
         return value
 
     def missing(self, profile: Profile) -> str:
-        """A sentence that says which key is wanting, or "" where none is."""
+        """A sentence on the missing key, or "" if none is missing."""
         name = profile.key_name
         if profile.simulated or not name:
             return ""
@@ -255,7 +255,7 @@ class Keys:
         return f"{name} is not confirmed for {place}: confirm it at the profile before it is sent."
 
     def bound(self, profile: Profile) -> bool:
-        """Whether the key of `profile` may go to its address."""
+        """Whether the key of `profile` may be sent to its address."""
         try:
             place = origin(profile.base_url)
         except BadInput:
@@ -277,8 +277,8 @@ class Keys:
     def for_tool(self, name: str, url: str) -> str:
         """The key `name` for a header of a tool's request to `url`; it is masked from now on.
 
-        BadInput where there is none, or nobody has confirmed it for this address: a provider's
-        key goes to that provider, every other one where the user let it go.
+        BadInput if it does not exist or may not be sent there: a provider's key may be sent to that
+        provider, all others to addresses that the user confirmed.
         """
         check_key_name(name)
         place = origin(url)
@@ -296,22 +296,22 @@ class Keys:
     def variable(self, name: str, url: str = "") -> str | None:
         """The variable `name` for an MCP server that the user accepted with it, or None.
 
-        It is masked from now on unless everybody may know it. With a `url` it goes to no other
-        address than the one it is bound to, if it is.
+        Masked from now on, unless it is public. With a `url` a bound value is sent only to the
+        address it is bound to.
         """
         value = self._value(name)
         if url and value and name not in PLAIN:
             place = origin(url)
             bound = {where for known, where in self._confirmed if known == name}
             bound |= {DEFAULT_ORIGINS[name]} if name in DEFAULT_ORIGINS else set()
-            # What was accepted names both, so a key that is bound to no address may go there.
+            # The user accepted name and URL together, so an unbound key may be sent there.
             return self.for_tool(name, url) if bound else self._sent(name, place)
         if value and name not in PLAIN:
             self.learn(value)
         return value
 
     def _sent(self, name: str, place: str) -> str:
-        """The value, where it may go to `place` as far as the way there is concerned."""
+        """The value, if the connection to `place` is safe for it: https, or a near host."""
         if place.startswith("http:") and not is_near(place):
             raise BadInput(
                 f"{name} was not sent: on the way to {place} anybody could read it. Use https."
@@ -323,15 +323,14 @@ class Keys:
         return value
 
     def learn(self, value: str) -> None:
-        """From now on, as long as the process lives, `value` is masked: it leaves this program, or
-        came in as a credential."""
+        """Masks `value` from now on, as long as the process lives: it leaves this program, or
+        arrived as a credential."""
         if value not in self._learned:
             self._learned.add(value)
             self._version += 1
 
     def secrets(self) -> frozenset[str]:
-        """Every value to be masked wherever it turns up: known at this moment, used or not, or
-        ever learned."""
+        """All values to mask everywhere: currently known, used or not, and all learned ones."""
         named = (
             value.strip()
             for name, value in self._environ.items()
@@ -341,8 +340,8 @@ class Keys:
         return frozenset([*self._pasted.values(), *self._learned, self._simulator_key, *named])
 
     def redactor(self) -> Redactor:
-        """A redactor of `secrets`, which are read when a key is pasted or a value learned: the
-        environment of a process changes by nobody else."""
+        """A redactor of `secrets`, updated when a key is pasted or a value learned: nothing else
+        changes the environment of the process."""
         version, secrets, redactor = self._redactor
         if version != self._version:
             version, known = self._version, self.secrets()
@@ -354,7 +353,7 @@ class Keys:
         return next((value for _, value, _ in self._sources(name) if value), None)
 
     def _sources(self, name: str) -> Iterator[tuple[str, str, str]]:
-        """(name, value, place) of all that may be the key `name`, the one that wins first."""
+        """(name, value, origin) of all sources of the key `name`, in order of precedence."""
         names = SAME.get(name, (name,))
         for other in (name, *names):
             yield other, self._pasted.get(other, ""), "pasted"
@@ -364,7 +363,7 @@ class Keys:
     def _moved(self, name: str) -> str:
         """The origin to which the environment moves its own key `name`, or "".
 
-        Never a pasted key, nor one of another name: who wrote the address did not have that one.
+        Not for a pasted key or one of another name: the address was not written for that one.
         """
         own = self._environ.get(name, "").strip()
         if not own or self._value(name) != own:
@@ -379,7 +378,7 @@ class Keys:
             return ""
 
     def _region(self) -> str:
-        """Vertex has a host for each region; a name of a region can only lead to Google's."""
+        """Vertex's host for the region; any valid region name leads to Google's domain."""
         region = self._environ.get("GOOGLE_CLOUD_LOCATION", "").strip()
         if not REGION.fullmatch(region):
             return ""
@@ -390,8 +389,8 @@ PR_SET_DUMPABLE = 4
 
 
 def harden_process() -> None:
-    """Keeps what this process knows from other programs of the same user: on Linux its memory and
-    its environment, which has keys in it, can from now on be read by root alone. What is started
-    from here is as open as ever, and is given no key. Threat 16 of docs/safety.md."""
+    """Hides this process's memory and environment, which has keys, from other programs of the same
+    user: on Linux only root can read them from now on. Child processes are not hardened, and get no
+    keys. Threat 16 of docs/safety.md."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,8 +1,8 @@
-"""HTTP for the MCP client: its own SDK speaks, and each request passes through here first.
+"""HTTP for the MCP client: the SDK speaks the protocol, and each request is checked here.
 
-One origin, the one that was accepted; every address checked and connected to without a second
-look-up; no redirect, no proxy, no cookie. Threats 15 and 20 of docs/safety.md. httpx2 comes with
-the extra `mcp`.
+Only the accepted origin; every address checked, and connected to without resolving it again; no
+redirect, no proxy, no cookie. Threats 15 and 20 of docs/safety.md. httpx2 comes with the extra
+`mcp`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_MESSAGE = 16 * 1024 * 1024
-"""Bytes of one message of a server: an event of a stream, or a whole JSON answer."""
+"""Most bytes of one message of a server: an event of a stream, or a JSON response."""
 
 CONNECT_S = 10.0
 
 OnArrival = Callable[[int, int], None]
-"""Told of bytes and events that came in; raises where that is too much."""
+"""Called with the received bytes and events; raises if there are too many."""
 
 
 @asynccontextmanager
@@ -37,9 +37,9 @@ async def streams(
     heard: OnArrival = lambda size, events: None,
     resolve: Resolve = resolve_host,
 ) -> AsyncIterator[Any]:
-    """The streams of the SDK's client to `url`, every request with `headers`.
+    """The streams of the SDK's client to `url`; every request has `headers`.
 
-    BadInput where `url` is no address, Refused (in a request) where it may not be reached.
+    BadInput if `url` is invalid, Refused (in a request) if it must not be reached.
     """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -48,9 +48,9 @@ async def streams(
     for name, value in headers.items():
         if not value.isprintable() or not name.isascii() or not name.isprintable():
             raise BadInput(f"The header {name!r} has a line break or another odd sign in it.")
-    # A server may be silent for as long as its tool works: the call has a limit of its own.
+    # A server may be silent while its tool works: the call has its own time limit.
     timeout = httpx2.Timeout(CONNECT_S, read=None)
-    transport = cast("httpx2.AsyncBaseTransport", way)  # by its form: its class comes with an extra
+    transport = cast("httpx2.AsyncBaseTransport", way)  # structural: the class is in an extra
     client = httpx2.AsyncClient(
         headers=dict(headers), timeout=timeout, transport=transport, trust_env=False
     )
@@ -62,7 +62,7 @@ async def streams(
 
 
 class McpTransport:
-    """The transport under the client: where a request may go, and how much may come back."""
+    """The transport of the client: limits where requests go, and how much is received."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class McpTransport:
         self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """One request to the accepted origin. Refused for any other, and for a redirect."""
+        """Sends one request to the accepted origin. Refused for another origin, or a redirect."""
         import httpx2
 
         if origin(str(request.url)) != self._origin:
@@ -95,7 +95,7 @@ class McpTransport:
             "sni_hostname": place.host,
             "trace": connections.trace,
         }
-        headers = request.headers.copy()  # Host among them, as the name it was
+        headers = request.headers.copy()  # includes Host with the original name
         headers["accept-encoding"] = "identity"
         response = None
         for number, address in enumerate(place.addresses, 1):
@@ -131,8 +131,8 @@ class McpTransport:
 
 
 async def _check(request: httpx2.Request, response: httpx2.Response, place: str) -> None:
-    """Refused for a redirect, a login that is wanted, an address that takes no message, a
-    compressed answer, one without measure."""
+    """Refused for a redirect, a required login, an address without an MCP endpoint, a compressed
+    response, or one of unlimited size."""
     status = response.status_code
     coding = response.headers.get("content-encoding", "").strip().lower()
     sentence = ""
@@ -155,7 +155,7 @@ async def _check(request: httpx2.Request, response: httpx2.Response, place: str)
             " command."
         )
     elif coding not in ("", "identity"):
-        # What is measured is what comes; unpacked, a thousand times as much could follow.
+        # Limits apply to received bytes; decompressed, they could be a thousand times as many.
         sentence = (
             f"{place} sent {coding[:40]} where no compression was asked for; switch it off there."
         )
@@ -167,8 +167,8 @@ async def _check(request: httpx2.Request, response: httpx2.Response, place: str)
 
 
 def _is_no_endpoint(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether a first message was refused by the web server, as one with SSE alone does: 404 later
-    on is the end of a session, and in JSON it is an answer."""
+    """Whether a first message was refused by the web server, as by a server with only SSE: a later
+    404 is the end of a session, and one with JSON is an answer."""
     kind: str = response.headers.get("content-type", "")
     first = request.method == "POST" and "mcp-session-id" not in request.headers
     return first and response.status_code in (404, 405) and not kind.startswith("application/json")
@@ -180,10 +180,10 @@ def _streams(response: httpx2.Response) -> bool:
 
 
 def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
-    """A body of which no more than MAX_MESSAGE is given."""
+    """A body limited to MAX_MESSAGE bytes."""
     import httpx2
 
-    class Measured(httpx2.AsyncByteStream):  # the client knows a body by its class
+    class Measured(httpx2.AsyncByteStream):  # the client checks the class of a body
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
             async for piece in stream:
@@ -200,7 +200,7 @@ def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
 
 
 def _counted(stream: Any, heard: OnArrival) -> httpx2.AsyncByteStream:
-    """A body without end, of which `heard` is notified: each event has a line of data at least."""
+    """An endless body; reports to `heard`: each event has at least one data line."""
     import httpx2
 
     class Counted(httpx2.AsyncByteStream):
