@@ -1,1 +1,1 @@
-"""Secrets: how they look, where they are in a text, and their redaction. Pure."""
+"""Secrets: their patterns, their positions in a text, and their redaction. Pure."""

@@ -1,8 +1,8 @@
-"""Which values of a configuration may be keys, and the names of variables put in their place.
+"""Finds possible keys in a configuration, and chooses names of variables to replace them.
 
-Knows no key. A value is one by what it begins with (the keys of a known make), by its name (a whole
-word of it, as in MY_API_KEY), by its place (a password in an address, what follows Bearer), or
-because it was drawn by lot. Ordinary values are left alone: a region, a path, a package, an id.
+Does not know the keys. A value is a possible key by its prefix (known vendors), by its name (a
+whole word of it, as in MY_API_KEY), by its position (a password in a URL, text after Bearer), or
+because it is random. Ordinary values are not reported: a region, a path, a package, an id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IDENTIFIES = word_set(
     "id ids ref sha sha256 hash digest address commit checksum uuid guid arn account tenant "
     "project image model revision version profile branch tag container session workspace"
 )
-"""Last words of a name whose value is drawn by lot and no secret."""
+"""Last words of names whose values are random but no secrets."""
 
 # -- values
 
@@ -37,7 +37,7 @@ _PLAIN = re.compile(
     r"|[\w./\\-]+\.(?:json|ya?ml|toml|txt|env|ini|cfg|conf|pem|crt|cer|key|p12|pfx|jks|js|ts|py|db)"
     r"|[a-z][a-z0-9+.-]*://\S*"
 )
-"""Values that are no key, whatever they are called. Of an address its parts are looked at."""
+"""Values that are no keys, whatever their name. The parts of a URL are still checked."""
 _REFERENCE = re.compile(
     r"\$\{[^{}]*\}|\{env:[^{}]*\}|(?<![\w$])\$[A-Z_][A-Z0-9_]*(?!\w)|%[A-Z_][A-Z0-9_()]*%|\{\{[^{}]*\}\}"
 )
@@ -72,12 +72,12 @@ _LONGEST_NAME = 100
 _LOCAL = re.compile(r"~|\.{0,2}/|[A-Za-z]:")
 _MOST_READ = 8_192
 LONG = 20
-"""Characters of the shortest word that is looked at for how random it is."""
+"""Minimum characters of a word that is tested for randomness."""
 
 
 @dataclass(frozen=True)
 class SecretSpan:
-    """Where in a text a key may stand; `word` is what it is called there, "" for nothing."""
+    """The span of a possible key in a text; `word` is its name there, or ""."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ class SecretSpan:
 
 
 def secrets_in(text: str, name: str = "") -> list[SecretSpan]:
-    """Where in the value called `name` keys may stand, in order and apart from each other."""
+    """The spans of possible keys in the value called `name`, in order and disjoint."""
     if not text or len(text) > _MOST_READ:
         return []
     covered = bytearray(len(text))
@@ -106,8 +106,8 @@ def secrets_in(text: str, name: str = "") -> list[SecretSpan]:
 
 
 def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
-    """The whole value, behind the scheme that it may begin with; of one that refers to variables
-    what stands beside them, where that looks like a key by itself."""
+    """The whole value, after an authentication scheme; if it refers to variables, the text beside
+    them, if that looks like a key itself."""
     scheme = _SCHEME.match(text)
     start = scheme.end() if scheme else 0
     value = text[start:]
@@ -115,7 +115,7 @@ def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
     if not name or plain or not names_key(name, value):
         return
     if _JSON.match(value) and any(_by_place(value)):
-        return  # what is called a key in there is one
+        return  # the key inside it is reported instead
     if not _REFERENCE.search(value):
         yield SecretSpan(start, len(text), name, NAME)
         return
@@ -138,7 +138,7 @@ def _by_prefix(text: str) -> Iterator[SecretSpan]:
 
 
 def _is_mixed(run: str) -> bool:
-    """Whether letters and digits, or a long row of letters, make one run that is no word."""
+    """Whether a run is no word: it mixes letters and digits, or is long."""
     digits = sum(char.isdigit() for char in run)
     return len(run) >= 12 or (len(run) >= 8 and digits >= 2)
 
@@ -169,8 +169,7 @@ def _by_place(text: str) -> Iterator[SecretSpan]:
 
 
 def _by_randomness(text: str, name: str) -> Iterator[SecretSpan]:
-    """What is random, piece by piece; no place of a file, no digest, and nothing whose name says
-    that it identifies."""
+    """The random pieces of the value; no file paths, digests or values named as identifiers."""
     if "git+" in text or ".git" in text:
         return
     for match in _ATOM.finditer(text):
@@ -196,8 +195,8 @@ def _by_randomness(text: str, name: str) -> Iterator[SecretSpan]:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a word was drawn by lot: long, and its letters, sizes and digits change all the time,
-    which no name of words does. Ids with their usual dashes are none."""
+    """Whether a word is random: long, and it changes between letters, cases and digits more often
+    than names made of words. Ids with the usual dashes are not."""
     if len(word) < LONG or _UUID.search(word) or re.search(r"[^A-Za-z0-9+/=._~%-]", word):
         return False
     if _HEX.fullmatch(word):
@@ -219,7 +218,7 @@ def _is_random(word: str) -> bool:
 
 
 def _length_of_pieces(runs: Iterable[str]) -> float:
-    """How long a word of camelCase, or a number, is in the mean."""
+    """The mean length of the pieces: words of camelCase, and numbers."""
     pieces = [piece for run in runs for piece in _PIECE.findall(run)]
     return sum(map(len, pieces)) / max(len(pieces), 1)
 
@@ -236,13 +235,13 @@ def variable(*words: str) -> str:
 
 
 class Variables:
-    """The variables of one file: each value its own, and none that the file refers to itself."""
+    """The variables of one file: one per value, and none that the file refers to already."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._values: dict[str, str | None] = dict.fromkeys(names, None)
 
     def of(self, value: str, *names: str) -> str:
-        """The first of `names`, or the last with a number, that stands for nothing else."""
+        """The first of `names` that is free for `value`, or the last one with a number."""
         numbered = (f"{names[-1]}_{number}" for number in count(2))
         free = (name for name in chain(names, numbered) if self._values.get(name, value) == value)
         name = next(free)

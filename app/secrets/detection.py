@@ -1,6 +1,5 @@
-"""How keys look, where something that looks like a secret stands in a text, and the texts behind
-its encodings. Pure, and knows no key.
-"""
+"""Patterns of keys, positions of likely secrets in a text, and decoded forms of a text. Pure; does
+not know the actual keys."""
 
 from __future__ import annotations
 
@@ -17,16 +16,15 @@ from app.secrets.names import is_long_opaque, is_opaque, is_secret
 
 
 class KeyShape(NamedTuple):
-    """Keys of some makes: what they begin with, several apart by spaces, and a pattern of what
-    follows in texts ("" where they are not looked for there). `place` is where they are looked for,
-    and how:
+    """Keys of some vendors: their prefixes, separated by spaces, and a pattern of the rest in texts
+    ("" if texts are not searched for them). `place` is where they are searched for, and how:
 
     - "anywhere": in any text;
-    - "random": there too, but names of functions, tables and styles begin so as well: what follows
-      must have been drawn by lot;
-    - "config": in values of configurations alone, for in texts too much begins so.
+    - "random": also in any text, but names of functions, tables and styles begin alike: the rest
+      must be random;
+    - "config": only in values of configurations, because too much in texts begins alike.
 
-    What is `sure` is a key there even where words follow.
+    A match of a `sure` one is a key even if words follow.
     """
 
     begins: str
@@ -58,13 +56,13 @@ KEY_SHAPES: tuple[KeyShape, ...] = (
     KeyShape("rnd_ nfp_ dckr_pat_ ATATT hvs. ops_ e2b_ jina_ key- ocpat_", "", "config"),
 )
 BEGINS = tuple(begins for shape in KEY_SHAPES for begins in shape.begins.split())
-"""What a key of a known make begins with."""
+"""Prefixes of keys of known vendors."""
 SURE_BEGINS = (
     *(begins for shape in KEY_SHAPES if shape.sure for begins in shape.begins.split()),
     "sk-ant-",
 )
 
-# Each begins with letters as they are, for these are found many times as fast as a pattern.
+# Each pattern begins with a literal, which is found many times as fast.
 _KEYS = tuple(
     (
         begins,
@@ -78,7 +76,7 @@ _KEYS = tuple(
 
 
 def find_keys(text: str) -> Iterator[tuple[int, int]]:
-    """Where keys of known makes stand in `text`; plain words are none."""
+    """The spans of keys of known vendors in `text`; plain words do not match."""
     for begins, like_names, key in _KEYS:
         if begins in text:
             matches = key.finditer(text)
@@ -94,8 +92,8 @@ _TURN = re.compile("[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value was drawn by lot: letters and digits in one another, or a long run of small
-    and large ones. Names that are put together of words and numbers are not."""
+    """Whether a value is random: letters mixed with digits, or a long run of mixed case. Names
+    composed of words and numbers are not."""
     runs = _KEY_RUN.findall(value)
     return len(_TURN.findall(value)) >= 3 or any(
         (any(letter.isdigit() for letter in run) or not (run.islower() or run.isupper()))
@@ -114,8 +112,8 @@ _JUMBLE = r"(?=[A-Za-z+/=_]*\d)(?=[\d+/=_]*[A-Za-z])[A-Za-z0-9+/=_]{32,}"
 
 
 def may_be_key(value: str) -> bool:
-    """Whether a header's value could be a key: it is behind a scheme of credentials, begins as keys
-    do, or is a long jumble. Rather once too often: what is refused can be named by a variable."""
+    """Whether a header's value could be a key: it follows an authentication scheme, has a key
+    prefix, or is a long mixture. Errs towards True: a refused value can be put into a variable."""
     return re.search(f"{_CREDENTIALS}|{_JUMBLE}", value) is not None or any(
         re.search(rf"(?<![A-Za-z0-9]){re.escape(begins)}[-_.A-Za-z0-9]{{12,}}", value)
         for begins, _, _ in _KEYS
@@ -140,8 +138,8 @@ _VALUE = (
 
 
 def _preceded_by(last: str, *firsts: str) -> str:
-    """A pattern of `last` where one of `firsts` stands before it. It begins with plain letters,
-    which are found many times as fast."""
+    """A pattern of `last` preceded by one of `firsts`. It begins with a literal, which is found
+    many times as fast."""
     named = (f"(?<={first}{gap}{last})" for first in firsts for gap in ("", "[-_ ]"))
     return f"{last}(?:{'|'.join(named)})"
 
@@ -174,19 +172,19 @@ _BORDER = re.compile(
     r"(?:\x1b|(?<!\\)\\++(?:u001[bB]|x1[bB]|033|e))\[[0-9;]*+[A-Za-z]"
     r"|(?<!\\)\\++(?:[nrtbfv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})"
 )
-"""What is one character inside of JSON and like it, or none on a terminal, and ends in a letter or
-a digit that is no part of the word after it."""
+"""Escapes that are one character in JSON and similar notations, or invisible on a terminal, but end
+in a letter or a digit, which is not part of the following word."""
 
 _COOKIE = re.compile(r"(?P<name>[^=;,\s]+)=(?P<v>[^;,\s]*)")
 _ATTRIBUTES = {"path", "domain", "expires", "max-age", "samesite", "priority", "version"}
 
 AGENTS_OWN = "(the agent's own)"
-"""Stands for the value of a credential that an agent sent, which is kept nowhere."""
+"""Replaces the value of a credential that an agent sent, which is never stored."""
 
 _NAMED = re.compile(
     rf"(?:[A-Za-z]+ )?(?:\$\{{?[A-Za-z_][A-Za-z0-9_]*\}}?|\*+|{re.escape(AGENTS_OWN)})"
 )
-"""The name of a variable in place of its value, or what is masked already."""
+"""A variable reference in place of a value, or an already masked value."""
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]* )?(?P<v>.+)", re.DOTALL)
 
@@ -196,16 +194,15 @@ _DOTTED = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*\.?")
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>[\"'\\/]))")
 _RUN = re.compile(r"[A-Za-z0-9+/_-]{24,}")
 _LONG_RUN = 64 * 1024
-"""A longer one is a file or an image, whose base64 begins where it does."""
+"""A longer run is a file or an image, whose base64 begins where the run does."""
 
 
 def secret_spans(text: str) -> list[Span]:
-    """Where something that looks like a secret stands in `text`, as it is."""
+    """The spans in `text`, as it is, that look like secrets."""
     if "\\" in text or "\x1b" in text:
         text = _BORDER.sub(lambda border: " " * len(border[0]), text)
     spans = list(find_keys(text))
-    # Of the same length, for there is one letter whose small form is longer; and many times as fast
-    # as a pattern that takes both.
+    # Same length: "İ" is the one letter with a longer lower case. Much faster than ignoring case.
     lower = text.replace("\u0130", "i").lower()
     if "slack" in lower:
         spans += [match.span("v") for match in _SLACK.finditer(text)]
@@ -238,7 +235,7 @@ def secret_spans(text: str) -> list[Span]:
 
 
 def certain_spans(text: str) -> list[Span]:
-    """Those whose make or place says that they are secret, whatever their length."""
+    """The spans that are secrets by vendor or position, whatever their length."""
     spans = list(find_keys(text))
     if "://" in text:
         spans += [match.span("v") for match in _IN_URL.finditer(text) if is_opaque(match["v"])]
@@ -246,7 +243,7 @@ def certain_spans(text: str) -> list[Span]:
 
 
 def _is_credential(text: str, match: re.Match[str]) -> bool:
-    """Whether "Bearer" or "Basic" means a header: a command-line tool may be basic, too."""
+    """Whether "Bearer" or "Basic" is a header's scheme here: "basic" is also a plain word."""
     value = text[match.start("v") : match.end("v")]
     if is_opaque(value) if match[0][:2] == "be" else is_long_opaque(value):
         return True
@@ -257,8 +254,8 @@ def _is_credential(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_code(match: re.Match[str]) -> bool:
-    """Whether what is assigned is a word, an address, or what a program reads it from: a name, a
-    member of one, a call."""
+    """Whether the assigned value is a word, a URL, or code that reads it: a name, an attribute, a
+    call."""
     value, text = match["v"], match.string
     if _WORD.fullmatch(value) or "://" in value:
         return True
@@ -270,8 +267,8 @@ def _is_code(match: re.Match[str]) -> bool:
 
 
 def header_spans(name: str, value: str) -> list[Span]:
-    """What of the header (or a field like one) `name` is secret, by its name alone, or by its name
-    and looks."""
+    """The secret spans of the header (or similar field) `name`, judged by name, or by name and
+    looks."""
     whole = _SCHEME.fullmatch(value)
     if whole is None or not is_secret(name, whole["v"]) or _NAMED.fullmatch(value):
         return []
@@ -281,7 +278,7 @@ def header_spans(name: str, value: str) -> list[Span]:
 
 
 def decoded_texts(text: str) -> Iterator[str]:
-    """The texts behind the base64, the percent signs and the escapes of `text`."""
+    """The texts encoded in `text` by base64, percent signs or escapes."""
     if "%" in text:
         yield unquote(text, errors="replace")
     if "\\" in text:
@@ -299,7 +296,7 @@ def decoded_texts(text: str) -> Iterator[str]:
                 texts.append(base64.b64decode(data[shift:whole]).decode("latin-1"))
             except (binascii.Error, ValueError):
                 continue
-    # Together, for there may be very many of them; nothing goes on from one to the next.
+    # In one text, because there may be very many; the separator keeps them apart.
     yield _APART.join(texts)
 
 

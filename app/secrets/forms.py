@@ -1,7 +1,7 @@
-"""How a secret may look when it is echoed, and where such forms stand in a text or in bytes.
+"""The forms in which a secret may be echoed, and the search for them in a text or in bytes.
 
-A text is gone through once, in C, for the first units (characters or bytes) of any form; only what
-begins there is compared, and only with the few forms that begin so.
+One pass, in C, searches for the first units (characters or bytes) of all forms; only at these
+positions are the forms compared, and only the few with that beginning.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from urllib.parse import quote, quote_plus
 Span = tuple[int, int]
 
 LEVELS = 3
-"""So often a secret may be escaped over again: JSON in JSON in JSON, an address in an address."""
+"""Levels of repeated escaping: JSON in JSON in JSON, a URL in a URL."""
 
 BEGUN = 3
-"""Units that are looked for: with fewer, ordinary words begin forms; more say hardly more."""
+"""Units of a beginning: with fewer, ordinary words match; more add little."""
 
 _KEY = 8
-"""Units by which the few forms are known that may stand at a place; no form has fewer."""
+"""Units of the key that selects the few forms for a position; no form is shorter."""
 
 LONG = 4096
-"""Units of a text from which on it is quicker to look for each form."""
+"""Length in units from which searching for each form separately is faster."""
 
 
 Begin = Callable[..., re.Match[AnyStr] | None]
 
 
 class FormSearch(Generic[AnyStr]):
-    """Finds `forms`, each of 8 units or more: those that stand whole in a text, and those that its
-    end cuts. `begin(text, start=0)` searches for where the first units of one stand, or what the
-    end of `text` leaves of them."""
+    """Finds `forms`, each of at least 8 units: complete ones in a text, and ones cut by its end.
+    `begin(text, start=0)` finds the first units of a form, or as much of them as fits at the end of
+    `text`."""
 
     def __init__(self, forms: Sequence[AnyStr]) -> None:
         self.forms: Sequence[AnyStr] = forms
@@ -48,7 +48,7 @@ class FormSearch(Generic[AnyStr]):
         self.begin: Begin[AnyStr] = _begin(forms)
 
     def spans(self, text: AnyStr) -> list[Span]:
-        """Every occurrence, overlapping ones too; merged and in order."""
+        """Every occurrence, including overlapping ones; merged and in order."""
         if len(text) > LONG:
             return merge_spans(_each_in(text, self.forms))
         if self.begin(text) is None:
@@ -61,12 +61,12 @@ class FormSearch(Generic[AnyStr]):
         )
 
     def cut_at(self, text: AnyStr) -> int:
-        """Where the longest end of `text` begins that a form begins with and goes on after; the
-        length of `text` where there is none."""
+        """Where the longest proper prefix of a form at the end of `text` begins; the length of
+        `text` if there is none."""
         for place in self._begins(text, max(0, len(text) + 1 - self.longest)):
             end = text[place:]
             nth = bisect_right(self._sorted, end)
-            # What goes on after `end` comes right behind it.
+            # In sorted order, a longer form with the prefix `end` comes directly after it.
             if nth < len(self._sorted) and self._sorted[nth].startswith(end):
                 return place
         return len(text)
@@ -91,12 +91,12 @@ def _begin(forms: Sequence[AnyStr]) -> Begin[AnyStr]:
 
 
 def _nowhere(text: object, start: int = 0) -> None:
-    """What nothing begins in; a pattern that never matches would try each place."""
+    """Finds nothing; a pattern that never matches would try each position."""
 
 
 def _alternatives(words: Iterable[str]) -> str:
-    """A pattern of `words`, which have one length, and of what the end of a text leaves of them;
-    by their first characters, so that most places cost one comparison."""
+    """A pattern of `words` (of equal length), or of their prefixes at the end of the text; factored
+    by first characters, so that most positions cost one comparison."""
     rests: dict[str, set[str]] = {}
     for word in words:
         rests.setdefault(word[0], set()).add(word[1:])
@@ -116,7 +116,7 @@ def _each_in(text: AnyStr, forms: Iterable[AnyStr]) -> Iterator[Span]:
 
 
 def forms_of(secret: str) -> Iterator[str]:
-    """How `secret` may look when it is echoed."""
+    """The forms in which `secret` may be echoed."""
     raw = secret.encode("utf-8", "surrogateescape")
     escaped = quoted = {secret}
     yield secret
@@ -135,7 +135,7 @@ def forms_of(secret: str) -> Iterator[str]:
     for encode in encoders:
         yield encode(raw).decode("ascii").rstrip("=")
         for shift in range(3):
-            # Of a longer text's base64, the characters that these bytes alone decide.
+            # In the base64 of a longer text, the characters that depend only on these bytes.
             first, last = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
             yield encode(bytes(shift) + raw).decode("ascii")[first:last]
 
@@ -148,13 +148,13 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> Iterator[str]:
-    """As a string inside of JSON; the arguments of a call are JSON inside of JSON."""
+    """Escaped as in a JSON string; the arguments of a call are JSON inside of JSON."""
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def merge_spans(*several: Iterable[Span]) -> list[Span]:
-    """Half-open spans in order; those that touch or overlap are one."""
+    """Sorts half-open spans and merges those that touch or overlap."""
     return list(_iterate_merged(chain(*several)))
 
 
@@ -171,7 +171,7 @@ def _iterate_merged(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def replace_with_stars(text: AnyStr, spans: Sequence[Span], star: AnyStr) -> AnyStr:
-    """`text` with a star for each character of `spans`, which are in order."""
+    """Replaces each character of `spans`, which are in order, by a star."""
     if not spans:
         return text
     pieces: list[AnyStr] = []
@@ -184,16 +184,16 @@ def replace_with_stars(text: AnyStr, spans: Sequence[Span], star: AnyStr) -> Any
 
 
 CODED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-"""The digits of base64, of both alphabets."""
+"""The digits of both base64 alphabets."""
 LINE_END = re.compile(r"([\r\n]+)")
 SHORT_LINE = 40
-"""Digits of the shortest line that base64 is broken into."""
+"""Minimum digits of a line of wrapped base64."""
 _DIGIT = "[A-Za-z0-9+/_-]"
 _BROKEN = {
     end: re.compile(rf"{re.escape(end)}(?<={_DIGIT}{{{SHORT_LINE}}}{re.escape(end)})")
     for end in "\n\r\\"
 }
-"""How a long line of base64 ends; a plain character first, which is found many times as fast."""
+"""The end of a long base64 line; begins with a literal, which is found many times as fast."""
 _BREAK = r"(?:\\++r)?\\++n|\r?\n"
 _WRAPPED = re.compile(
     rf"(?<![A-Za-z0-9+/_=-]){_DIGIT}{{{SHORT_LINE},}}+(?:(?:{_BREAK})[A-Za-z0-9+/_=-]++)+"
@@ -202,12 +202,12 @@ _UNBROKEN = re.compile(rf"(?:{_BREAK})?(?P<v>[A-Za-z0-9+/_=-]++)")
 
 
 def is_line_broken(text: str) -> bool:
-    """Whether a line of `text` ends in what may be a line of base64."""
+    """Whether a line of `text` ends with what may be a line of base64."""
     return any(end in text and broken.search(text) for end, broken in _BROKEN.items())
 
 
 def wrapped_base64(text: str) -> Iterator[tuple[str, list[Span]]]:
-    """Each stretch of base64 that is broken into lines, put together, and where they stand."""
+    """Each stretch of wrapped base64, joined, and the spans of its lines."""
     if not is_line_broken(text):
         return
     for block in _WRAPPED.finditer(text):

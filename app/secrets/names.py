@@ -1,19 +1,19 @@
-"""Names of secrets: headers, members of a query, variables. Pure, and knows no secret."""
+"""Names of secrets: headers, query parameters, variables. Pure; does not know any secret."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
 
-# Patterns of whole names; compiled when a name is first looked at, which no start does.
+# Patterns of whole names; compiled on first use, which a start does not need.
 _PAGE = r"(?!.*(?:page|next|continuation|sync|cursor)[-_]?token)"
-"""Where a list goes on is no secret."""
+"""Pagination tokens are no secrets."""
 
 _SECRET_NAME = (
     rf"{_PAGE}(?:(?:proxy-)?authorization|(?:set-)?cookie2?|.*(?:api|access|secret)[-_]?key(?:[-_]?id)?"
     r"|.*[-_](?:token|secret)|.*(?:secret|passw(?:or)?d|passphrase|credentials?))"
 )
-"""Names of headers, and of fields like them, whose values are nobody's to read."""
+"""Names of headers and similar fields whose values are always secret."""
 
 _LIKE_SECRET_NAME = (
     rf"{_PAGE}(?!.*(?:idempotency|cache|public|primary|foreign|sort|partition)[-_]?key)"
@@ -26,18 +26,18 @@ _WORD = re.compile("[A-Za-z]+|[0-9]+")
 
 
 def is_opaque(value: str) -> bool:
-    """Whether a value is made of what only a machine reads: no words, numbers or sentences."""
+    """Whether a value is machine-readable only: no words, numbers or sentences."""
     if len(value) < 8 or any(letter.isspace() or letter in "<>{}$" for letter in value[:200]):
         return False
     if _WORD.fullmatch(value.rstrip("=")):
         changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
         least = 20 if value[-1] != "=" else 12
-        return len(value) >= least and changes * 5 >= len(value) * 2  # more than CamelCase has
+        return len(value) >= least and changes * 5 >= len(value) * 2  # more than in CamelCase
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
 def is_long_opaque(value: str) -> bool:
-    """The same, and so long that it stands nowhere by chance. Dates are none."""
+    """Same, and too long to be accidental. Dates are excluded."""
     return len(value) >= LONG and is_opaque(value) and not _DATE.match(value)
 
 
@@ -46,8 +46,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d(?![0-9A-Za-z])|\d{4}-\d\d-\d\dT\d\d")
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether `value` of a header or a query's member `name` is a secret: by its name alone, or
-    for a name that may be a harmless one also by its looks."""
+    """Whether `value` of a header or query parameter `name` is a secret: by its name alone, or, for
+    ambiguous names, also by its looks."""
     if re.fullmatch(_SECRET_NAME, name, re.I):
         return True
     return is_long_opaque(value) and bool(re.fullmatch(_LIKE_SECRET_NAME, name, re.I))
@@ -62,11 +62,11 @@ _STRONG = word_set(
     "token secret secrets password passwords passwd passphrase passcode credential "
     "credentials creds authorization bearer mnemonic"
 )
-"""Words of a name that say so wherever they stand."""
+"""Words that denote a secret anywhere in a name."""
 _LAST = word_set("pass pwd pw pat jwt auth cookie cookies psk")
-"""Words that say so at the end of a name alone."""
+"""Words that denote a secret only at the end of a name."""
 _WEAK = word_set("session sid sig signature code nonce salt seed webhook")
-"""Words of a name whose value must look like a key, too."""
+"""Words of a name that denote a secret only if the value looks like a key."""
 _COMPOUND = (
     r".*(?:token|secret|password|passwd|passphrase)"
     r"|.*(?:api|access|secret|private|auth|master|license|service|app|account|user|client|admin)key"
@@ -76,7 +76,7 @@ _NO_KEY = word_set(
     "registry index map hot short feature file lookup group row column dedup routing press "
     "answer"
 )
-"""What stands before a "key" that is none: a primary key, the key of a project."""
+"""Words before a "key" that is no secret: a primary key, the key of a project."""
 _NO_TOKEN = word_set(
     "max min minimum maximum num number total page next sync continuation cursor no disable "
     "without skip require use csrf"
@@ -91,7 +91,7 @@ _ABOUT = word_set(
     "cache strategy flow callback redirect "
     "vault pair ring space address addresses contract symbol decimals list arn"
 )
-"""What stands after such a word where the value is about a key, and is none."""
+"""Words after such a word if the value is about a key instead of a key."""
 _ITSELF = word_set(
     "value string text raw plain hex base64 b64 encoded json prod production dev development "
     "staging stage test testing live sandbox main primary secondary backup old new default "
@@ -100,12 +100,12 @@ _ITSELF = word_set(
 
 
 _KIND = r"(?i:bearer|basic|digest|token|api[-_ ]?key|oauth ?2?)|[a-z][a-z_-]{0,24}"
-"""Values of `auth` and the like that say which kind there is."""
+"""Values of `auth` and similar names that only name the scheme."""
 
 
 def names_key(name: str, value: str) -> bool:
-    """Whether `name` says that `value` is a key: a whole word of it does, and nothing after it
-    says that it is only about one."""
+    """Whether `name` says that `value` is a key: a whole word denotes one, and no following word
+    says that the value is only about it."""
     words = [word.lower() for word in NAME_WORDS.findall(name)]
     places = [place for place in range(len(words)) if _says(words, place)]
     if not places:
@@ -138,6 +138,6 @@ _OPAQUE = "0a1B2c3D4e5F6g7H8i9J"
 
 
 def may_name_secret(name: str) -> bool:
-    """Whether some value of a header, a query's member or a variable called `name` is a secret: a
-    literal is refused there, or left out."""
+    """Whether any value of a header, query parameter or variable called `name` can be a secret: a
+    literal is refused or left out there."""
     return is_secret(name, _OPAQUE) or names_key(name, _OPAQUE)

@@ -1,11 +1,10 @@
-"""Redaction of known secrets: stars of the same length, so that spans over the bytes stay true.
+"""Redaction of known secrets: stars of the same length, so that spans over the bytes stay valid.
 
-A byte is redacted exactly when it lies in an occurrence of a secret's form (as it is, URL-encoded,
-JSON-escaped where it must be or throughout, up to three levels of either inside of each other,
-base64 at any alignment, hexadecimal digits), or where a stream ended inside one. That makes the
-result independent of how a stream is cut. What is no stream is also read without its JSON escapes,
-so that it does not matter which characters of a secret are escaped.
-Knows no keys and no files; threat 16 of docs/safety.md.
+A byte is redacted exactly if it is part of an occurrence of a secret's form (literal, URL-encoded,
+JSON-escaped minimally or completely, up to three nested levels of either, base64 at any alignment,
+hexadecimal), or if a stream ended inside one. So the result is independent of how a stream is cut.
+Text that is not streamed is also searched with its JSON escapes undone, so that it does not matter
+which characters of a secret are escaped. Knows no keys and no files; threat 16 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -39,27 +38,26 @@ from app.secrets.forms import (
 )
 
 SHORTEST = 8
-"""Characters; anything shorter would blank ordinary words."""
+"""Characters; redacting anything shorter would blank ordinary words."""
 
 _MOST = 0.75
-"""Such a part of a secret is as good as all of it."""
+"""This fraction of a secret counts as the whole secret."""
 
 _WORD = re.compile("[A-Za-z]{1,15}")
-"""A key that is a plain word, as local servers take them."""
+"""A key that is a plain word, as local servers accept."""
 
 HEAD = 4
-"""So many first characters of a secret tell that there may be one: fewer begin ordinary words."""
+"""Characters that count as the beginning of a secret: fewer begin ordinary words."""
 
 _PIECE = 64 * 1024
-"""Characters of a text that are looked at at once behind their escapes: for each escape among them
-a place is remembered."""
+"""Characters of a text that are unescaped at once: a position is stored for each escape in them."""
 
 _ODD_ESCAPE = re.compile(r"\\u00[2-7][0-9a-fA-F]|\\/")
-"""An escape of a character that needs none: `json.dumps` writes no such thing."""
+"""An escape of a character that needs none: `json.dumps` never writes it."""
 
 
 class Redactor:
-    """Redacts the secrets of at least 8 characters among `secrets`. Its repr shows none of them."""
+    """Redacts those of `secrets` with at least 8 characters. Its repr shows none of them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
@@ -71,7 +69,7 @@ class Redactor:
 
     @property
     def knows_any(self) -> bool:
-        """Whether there is anything to look for."""
+        """Whether it has any secret to search for."""
         return bool(self._texts)
 
     def redact_text(self, text: str) -> str:
@@ -81,26 +79,26 @@ class Redactor:
         return replace_with_stars(data, self.byte_spans(data), b"*")
 
     def byte_spans(self, data: bytes) -> list[Span]:
-        """The half-open spans of `data` that are masked, in order."""
+        """The half-open masked spans of `data`, in order."""
         spans = merge_spans(self._of_bytes.spans(data), self.escaped_spans(data))
         return merge_spans(spans, self._wrapped_spans(data.decode("latin-1")))
 
     def spans(self, text: str) -> list[Span]:
-        """The half-open spans of `text` that are masked, in order."""
+        """The half-open masked spans of `text`, in order."""
         spans = merge_spans(self._of_texts.spans(text), self._wrapped_spans(text))
         if not self._texts or _ODD_ESCAPE.search(text) is None:
             return spans
         return merge_spans(spans, self._spans_behind_escapes(text))
 
     def escaped_spans(self, data: bytes | bytearray) -> list[Span]:
-        """The spans of `data` that show a secret once escapes of JSON are undone."""
+        """The spans of `data` that are a secret once JSON escapes are undone."""
         if not self._texts or b"\\" not in data:
             return []
         text = data.decode("latin-1")
         return self._spans_behind_escapes(text) if _ODD_ESCAPE.search(text) else []
 
     def redact_data(self, value: Any) -> Any:
-        """A copy of JSON data with every string in it masked, names too; of any depth."""
+        """A copy of JSON data of any depth with all strings masked, including names."""
         box = [value]
         unread: list[Any] = [box]
         while unread:
@@ -121,7 +119,7 @@ class Redactor:
     def holds(self, value: Any) -> bool:
         """Whether JSON data of any depth has a secret in one of its strings or names.
 
-        A key that is a plain word (local servers take any) is not looked for: words are honest.
+        Ignores keys that are plain words (local servers accept any): such words occur innocently.
         """
         unread: list[Any] = [value]
         while unread:
@@ -136,12 +134,12 @@ class Redactor:
         return False
 
     def redact_stream(self, *, decoded: bool = False) -> RedactionStream[bytes]:
-        """`decoded`: these bytes are JSON that is decoded, and masked once more after that. Forms
-        with escapes that none needs are left to that, for it knows how many characters they are."""
+        """`decoded`: the bytes are JSON that is decoded and masked again. Forms with unnecessary
+        escapes are left to that step, which knows how many characters they are."""
         return RedactionStream(self._of_json if decoded else self._of_bytes, b"*")
 
     def redact_texts(self) -> RedactionStream[str]:
-        """The same for texts that are cut anywhere."""
+        """The same for texts, cut at any position."""
         return RedactionStream(self._of_texts, "*")
 
     @cached_property
@@ -149,7 +147,7 @@ class Redactor:
         odd = {secret for secret in self._known if not _WORD.fullmatch(secret)}
         return self if len(odd) == len(self._known) else Redactor(odd)
 
-    # Each is made when it is needed first; most redactors see no stream.
+    # Created on first use; most redactors process no stream.
     @cached_property
     def _of_texts(self) -> FormSearch[str]:
         return FormSearch(self._texts)
@@ -164,7 +162,7 @@ class Redactor:
         return FormSearch(list(map(_encoded, plain)))
 
     def _wrapped_spans(self, text: str) -> Iterator[Span]:
-        """What of base64 that is broken into lines is a secret; the breaks are not."""
+        """The secret spans in wrapped base64, without the line breaks."""
         for whole, lines in wrapped_base64(text) if self._texts else ():
             done, spans = 0, self._of_texts.spans(whole)
             for start, end in lines:
@@ -177,11 +175,11 @@ class Redactor:
                 done += size
 
     def _spans_behind_escapes(self, text: str) -> list[Span]:
-        """What shows with one level of escapes undone, or with several, since the first backslash
-        of each. A text may be long: it is read in pieces, each with the end of the one before."""
+        """The secret spans after one or more levels of escapes are undone, from the first backslash
+        of each. Processes long text in pieces, each with the end of the one before."""
         spans: list[Span] = []
         levels: list[Unescaper] = []
-        ends = [""]  # of the text, and of each level: what may be the beginning of a form
+        ends = [""]  # of each level: may begin a form
         for start in range(0, len(text), _PIECE):
             piece = text[start : start + _PIECE]
             is_last, size = start + _PIECE >= len(text), start + len(piece)
@@ -200,7 +198,7 @@ class Redactor:
                     break
                 piece = levels[nth].feed(piece) + (levels[nth].end() if is_last else "")
             for nth, level in enumerate(reversed(levels), LEVELS - len(levels)):
-                # Each character may be an escape of 6.
+                # Each character may be an escape of 6 characters.
                 level.forget((self._of_texts.longest + 1) * 6**nth)
         return merge_spans(spans)
 
@@ -213,30 +211,30 @@ def _encoded(text: str) -> bytes:
 
 
 class RedactionStream(Generic[AnyStr]):
-    """One stream of bytes or of texts, cut anywhere.
+    """One stream of bytes or of texts, cut at any position.
 
-    `feed` returns what is certain: it keeps back only an end that may be the beginning of a
-    secret, so less than the longest form has. `ranges` are the masked half-open spans of
-    what was returned so far, counted from the beginning of the stream; `returned` is its size,
-    `held` what is kept back, and so much of that as `covered` is certain to be masked.
+    `feed` returns what is decided: it holds back only an end that may begin a secret, which is
+    shorter than the longest form. `ranges` are the masked half-open spans of all that was returned,
+    counted from the beginning of the stream; `returned` is its size; `held` is what is held back,
+    of which the first `covered` units will certainly be masked.
     """
 
     def __init__(self, forms: FormSearch[AnyStr], star: AnyStr) -> None:
         self.ranges: list[Span] = []
         self.returned = 0
         self.held: AnyStr = star[:0]
-        self.covered = 0  # it lies in a secret that began before it
+        self.covered = 0  # units of a secret that began earlier
         self._forms: FormSearch[AnyStr] = forms
         self._begin: Begin[AnyStr] = forms.begin
         self._star: AnyStr = star
 
     @property
     def longest(self) -> int:
-        """Of a form, in units."""
+        """The length of the longest form, in units."""
         return self._forms.longest
 
     def copy(self) -> RedactionStream[AnyStr]:
-        """A stream that goes on from here, with `ranges` of its own."""
+        """A stream that continues from here, with `ranges` of its own."""
         other = copy(self)
         other.ranges = []
         return other
@@ -247,16 +245,16 @@ class RedactionStream(Generic[AnyStr]):
             beginning = self._begin(buffer)
             upto = len(buffer) if beginning is None else beginning.start()
             if len(buffer) - upto < BEGUN:
-                # Nothing whole is in there, and what begins is all that begins.
+                # Contains no complete form, and only this one can have begun.
                 self.held = buffer[upto:]
                 self.returned += upto
                 return buffer[:upto]
         return self._release(buffer, self._forms.cut_at(buffer))
 
     def end(self, *, whole: bool = False) -> AnyStr:
-        """What was kept back. Most of a secret is secret too: a beginning of 8 characters is
-        masked, for the rest may have been cut off. `whole`: it was not, its writer ended here, and
-        what has less than three quarters of a form is no secret but begins like one."""
+        """Returns what was held back. Most of a secret is secret too: a beginning of 8 characters
+        is masked, because the rest may have been cut off. `whole`: it was not cut off, so less than
+        three quarters of a form only begins like a secret."""
         last = self.held
         size = self._longest_begun() if whole else len(last)
         if size < SHORTEST:
@@ -266,7 +264,7 @@ class RedactionStream(Generic[AnyStr]):
         return released + self._release(self.held, len(self.held))
 
     def _longest_begun(self) -> int:
-        """The length of the longest end of what is kept that has most of a form."""
+        """The length of the longest end of `held` that is most of a form."""
         longest = 0
         for form in self._forms.forms:
             least = max(SHORTEST, longest + 1, math.ceil(len(form) * _MOST))
@@ -284,7 +282,7 @@ class RedactionStream(Generic[AnyStr]):
         certain = [(start, min(end, upto)) for start, end in spans if start < upto]
         for start, end in certain:
             self._add_range(self.returned + start, self.returned + end)
-        # What begins later is found again in what is kept; what began earlier is not.
+        # Forms that begin later will be found again in `held`; earlier ones would not.
         self.covered = max([0, *(end - upto for start, end in spans if start < upto)])
         self.held = buffer[upto:]
         self.returned += upto
@@ -297,33 +295,33 @@ class RedactionStream(Generic[AnyStr]):
 
 
 def _places(levels: Sequence[Unescaper], start: int, end: int) -> Span:
-    """A span of what the last of `levels` returned, in the text that the first one was given."""
+    """Maps a span of the output of the last of `levels` to the input of the first one."""
     for level in reversed(levels):
         start, end = level.place(start), level.place(end)
     return start, end
 
 
-# One part of an answer, whose text comes in pieces ----------------------------------------------
+# One part of an answer, whose text arrives in pieces ----------------------------------------------
 
 _LAST = HEAD * 6**LEVELS
-"""So many characters may a head be written in: of each escape six, in escapes of escapes."""
+"""Most characters of a form's escaped head: six per escape, at each level."""
 
 
 class PartRedactor:
-    """The text of one part: which of its characters lie in a known secret, and which may, so that
-    nobody sees them before that is decided. It is read as it is and without its JSON escapes, up
-    to three levels of them: arguments are JSON, in which a secret may be escaped character by
-    character. Places count characters of the part's text."""
+    """Determines which characters of a part's text are in a known secret, or may be, so that they
+    are not shown before that is decided. Searches the text as it is, and with up to three levels of
+    JSON escapes undone: arguments are JSON, where a secret may be escaped character by character.
+    Positions count characters of the part's text."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.size = 0
         self._looks = redactor.knows_any
         self._as_it_is = _GrowingText(redactor)
-        self._unescaped: list[_Level] = []  # each of the one before, since its first backslash
+        self._unescaped: list[_Level] = []  # each from the first backslash of the one before
 
     @property
     def undecided(self) -> int | None:
-        """Where what may be the beginning of a secret begins, with 4 characters or more of it."""
+        """The position of the first possible secret of which 4 or more characters have arrived."""
         first = self._as_it_is.undecided
         for nth, level in enumerate(self._unescaped):
             if level.reading.undecided is not None:
@@ -346,24 +344,24 @@ class PartRedactor:
             self._as_it_is.feed(text)
 
     def end(self, *, whole: bool) -> Span | None:
-        """No more comes, and everything is decided. `whole`: the writer ended the part itself; what
-        was cut off is masked from 8 characters of a secret on. Returns the span of a secret that
-        lacks its end."""
+        """Decides everything at the end of the part. `whole`: the part is complete; otherwise a
+        cut-off secret is masked from 8 characters on. Returns the span of a secret without its
+        end."""
         begun = self.undecided is not None
         self._as_it_is.end(whole=whole)
         for nth, level in enumerate(self._unescaped):
-            level.reading.end(whole=whole)  # an escape that is cut says nothing
+            level.reading.end(whole=whole)  # an incomplete escape has no meaning
             self._take(nth, level)
         last = merge_spans(*(spans.all[-1:] for spans in self._all_spans()))[-1:]
         return last[0] if begun and last and last[0][1] == self.size else None
 
     def spans(self, start: int, end: int) -> list[Span]:
-        """What of the characters `start` to `end` is masked, counted from `start`."""
+        """The masked spans of the characters `start` to `end`, counted from `start`."""
         merged = merge_spans(*(spans.within(start, end) for spans in self._all_spans()))
         return [(first - start, last - start) for first, last in merged]
 
     def masked(self, start: int, text: str) -> str:
-        """The part's characters from `start` on, which are `text`, with stars."""
+        """`text`, the part's characters from `start` on, with stars."""
         return replace_with_stars(text, self.spans(start, start + len(text)), "*")
 
     def _all_spans(self) -> Iterator[_Spans]:
@@ -392,7 +390,7 @@ class PartRedactor:
         level.reading.spans.all.clear()
 
     def _place(self, nth: int, place: int) -> int:
-        """Where in the part's text character `place` of level `nth` begins."""
+        """The position in the part's text of character `place` of level `nth`."""
         for level in reversed(self._unescaped[: nth + 1]):
             place = level.unescaper.place(place)
         return place
@@ -400,7 +398,7 @@ class PartRedactor:
 
 @dataclass
 class _Level:
-    """A text without one level of its escapes; `spans` are those of its secrets, in the part."""
+    """The text after one more level of unescaping; `spans` are positions in the part."""
 
     unescaper: Unescaper
     reading: _GrowingText
@@ -408,14 +406,14 @@ class _Level:
 
 
 class _GrowingText:
-    """A text that grows: its secrets, and what may be one."""
+    """A growing text: its secrets, and possible ones."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.spans = _Spans()
         self.undecided: int | None = None
         self._redactor = redactor
         self._stream = redactor.redact_texts()
-        self._line = ""  # what the text ends in that may be a line of base64
+        self._line = ""  # the end of the text if it may be a line of base64
         self._joined: _JoinedLines | None = None
 
     @property
@@ -424,7 +422,7 @@ class _GrowingText:
 
     @property
     def idle(self) -> bool:
-        """Whether less is held back than begins a secret."""
+        """Whether what is held back is too short to begin a secret."""
         return len(self._stream.held) < HEAD and self._joined is None
 
     def copy(self) -> _GrowingText:
@@ -466,14 +464,14 @@ class _GrowingText:
             places = [place for place in (undecided, open_from) if place is not None]
             undecided = min(places, default=None)
             if open_from is None and len(joined.stream.held) <= len(self._line):
-                self._joined = None  # what may have begun is read again with the next line end
+                self._joined = None  # a possible beginning is searched again at the next line end
         self.undecided = undecided
         for start, end in spans:
             self.spans.add(start, end)
 
 
 def _new_spans(stream: RedactionStream[str]) -> tuple[list[Span], int | None]:
-    """What of `stream` is newly known to be masked, and where what is undecided begins."""
+    """The newly masked spans of `stream`, and where the undecided rest begins."""
     decided = stream.returned + stream.covered
     spans = merge_spans(stream.ranges, [(stream.returned, decided)])
     stream.ranges.clear()
@@ -482,14 +480,14 @@ def _new_spans(stream: RedactionStream[str]) -> tuple[list[Span], int | None]:
 
 
 class _JoinedLines:
-    """The text of a part from character `start` on without its line ends: base64 that is broken
-    into lines. Places are those in the part's text."""
+    """The text of a part from character `start` on without line ends: wrapped base64. Positions are
+    those in the part's text."""
 
     def __init__(self, redactor: Redactor, start: int) -> None:
         self.stream = redactor.redact_texts()
         self._size = start  # characters of the text that were read
-        self._from: list[int] = [0]  # from this character on of what is joined
-        self._shifts: list[int] = [start]  # the text is so much further
+        self._from: list[int] = [0]  # positions in the joined text
+        self._shifts: list[int] = [start]  # from there, its offset in the text
 
     def copy(self) -> _JoinedLines:
         other = copy(self)
@@ -509,7 +507,7 @@ class _JoinedLines:
         self._size += len(text)
 
     def new_spans(self) -> tuple[list[Span], int | None]:
-        """What is newly known to be masked, line by line, and where what is undecided begins."""
+        """The newly masked spans, line by line, and where the undecided rest begins."""
         spans, undecided = _new_spans(self.stream)
         lines = [line for start, end in spans for line in self._lines(start, end)]
         return lines, None if undecided is None else self._place(undecided)
@@ -525,13 +523,13 @@ class _JoinedLines:
 
 
 class _Spans:
-    """Half-open spans in order; those that touch are one."""
+    """Half-open spans in order; those that touch are merged."""
 
     def __init__(self) -> None:
         self.all: list[Span] = []
 
     def add(self, start: int, end: int) -> None:
-        """In any order: what may be base64 is read again with the next end of a line."""
+        """Adds in any order: possible base64 is searched again at the next line end."""
         later = list[Span]()
         while self.all and self.all[-1][0] > start:
             later.append(self.all.pop())
@@ -552,43 +550,42 @@ class _Spans:
         return inner
 
 
-# JSON escapes undone, with the way back to each character's place -------------------------------
+# Undoes JSON escapes and maps positions back ------------------------------------------------------
 
 _ESCAPE = re.compile(r'(\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))')
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _HALF = re.compile(r"\\u[dD][89abAB]")
-"""Of two halves of a character `json` makes one."""
+"""`json` joins two surrogates into one character."""
 _JSON = json.JSONDecoder(strict=False)
 _STAND_INS = ("\0", "\1", r"\u0000", r"\u0001")
 _MEANS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Unescaper:
-    """Undoes JSON escapes in a text that is cut anywhere; wherever they are, for what of the text
-    is a JSON string need not be known. `offset` is where in the whole text the first piece begins
-    that is fed. Places are rarely asked for: the pieces with escapes are kept as they came, and
-    read again for that."""
+    """Undoes JSON escapes in a text cut at any position; everywhere, because it need not be known
+    which parts are JSON strings. `offset` is the position of the first piece in the whole text.
+    Positions are rarely mapped, so pieces with escapes are stored and parsed again for that."""
 
     def __init__(self, offset: int = 0) -> None:
-        self._cut = ""  # an escape of which the rest has not come
-        self._read = offset  # characters of the text that are undone
-        self._written = offset  # characters that were returned, counted from the same place
-        # The pieces with escapes, with what was read and written before each.
+        self._cut = ""  # an escape whose rest has not arrived
+        self._read = offset  # characters of the text consumed
+        self._written = offset  # characters returned, counted from the same position
+        # The pieces with escapes, and the counts read and written before each.
         self._pieces: list[str] = []
         self._reads: list[int] = []
         self._starts: list[int] = []
-        self._looked_at = -1  # the piece that was asked about last
-        # From character `_from[n]` of what it says on, the text is `_shifts[n]` further.
+        self._looked_at = -1  # the piece mapped last
+        # Output from character `_from[n]` on is `_shifts[n]` further in the text.
         self._from: list[int] = []
         self._shifts: list[int] = []
 
     @property
     def size(self) -> int:
-        """Characters that were returned, and `offset` more."""
+        """The number of characters returned, plus `offset`."""
         return self._written
 
     def feed(self, text: str) -> str:
-        """The next piece without its escapes; an escape that is cut waits for its rest."""
+        """The next piece without its escapes; an incomplete escape waits for its rest."""
         if "\\" not in text and not self._cut:
             self._read += len(text)
             self._written += len(text)
@@ -596,14 +593,14 @@ class Unescaper:
         return "".join(self._feed(piece) for piece in _cut_up(text))
 
     def end(self) -> str:
-        """The escape that was cut, as it stands."""
+        """The incomplete escape, unchanged."""
         rest, self._cut = self._cut, ""
         self._written += len(rest)
         self._read += len(rest)
         return rest
 
     def place(self, index: int) -> int:
-        """Where in the text character `index` of what was returned begins."""
+        """The position in the text of character `index` of the output."""
         nth = bisect_right(self._starts, index) - 1
         if nth < 0:
             return index
@@ -614,7 +611,7 @@ class Unescaper:
         return index + (self._shifts[place] if place >= 0 else before)
 
     def forget(self, keep: int) -> None:
-        """Only places of the last `keep` characters that were returned are still asked for."""
+        """Drops data for positions before the last `keep` characters of the output."""
         unused = bisect_right(self._starts, self._written - keep) - 1
         if unused > 0:
             del self._pieces[:unused], self._reads[:unused], self._starts[:unused]
@@ -650,7 +647,7 @@ def _cut_up(text: str) -> Iterator[str]:
 
 
 def _size_before_cut(text: str) -> int:
-    """Where the escape begins that is cut at the end; of two backslashes the first one escapes."""
+    """The position of an incomplete escape at the end; a backslash after another is escaped."""
     cut = _CUT_ESCAPE.search(text, max(0, len(text) - 5))
     if cut is None:
         return len(text)
@@ -666,8 +663,8 @@ def _without_escapes(text: str) -> str:
 
 
 def _without_escapes_quickly(text: str) -> str | None:
-    """The same by `json`, where it can read the text as one string: two characters that the text
-    has not, not even behind an escape, stand in for its quotes and for backslashes that it says."""
+    """The same by `json`, if it can parse the text as one string: two characters that the text does
+    not contain, not even escaped, replace its quotes and its literal backslashes."""
     if _HALF.search(text) or any(mark in text for mark in _STAND_INS):
         return None
     text = text.replace(r"\\", "\0").replace(r"\"", '"').replace('"', "\1")
