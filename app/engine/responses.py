@@ -62,7 +62,7 @@ from app.store.writes import Chunk, Closed
 AHEAD = 2048
 """How many pieces the reader may be ahead of the writer before it waits."""
 
-AHEAD_BYTES = 16 * 1024 * 1024
+AHEAD_BYTES = 4 * 1024 * 1024
 """... and how many bytes."""
 
 MOST_UNSAVED = 64 * 1024 * 1024
