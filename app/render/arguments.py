@@ -1,7 +1,7 @@
 """A call's arguments on the page: laid out and coloured, problems marked, or as form fields.
 
-Works on the raw text, so that digits, escapes and order are exactly those that will run. What is
-not JSON is one plain token: whether a call may run is never decided here (app/schema does).
+Works on the raw text, so that digits, escapes and order are exactly those that will run. Text that
+is not JSON becomes one plain token: whether a call may run is decided in app/schema, never here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]
 WIDTH = 76
 """A container that fits into this many columns stays on one line."""
 LAYOUT_LIMIT = 64_000
-"""Longer texts, and deeper ones, are shown as they came."""
+"""Text that is longer, or nested deeper, is shown unformatted."""
 _DEPTH_LIMIT = 64
 _DEEPEST_COLUMN = 40
 
@@ -41,7 +41,7 @@ _LEXEME = re.compile(
 
 @dataclass(frozen=True)
 class LayoutToken:
-    """A piece of the layout; `wrong` where a problem points at it."""
+    """A piece of the layout; `wrong` if a problem points at it."""
 
     kind: TokenKind
     text: str
@@ -50,7 +50,7 @@ class LayoutToken:
 
 @dataclass(frozen=True)
 class Edit:
-    """What a user changed in one argument; "" is absent."""
+    """A user's change to one argument; "" means absent."""
 
     name: str
     old: str
@@ -59,7 +59,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class _Lexeme:
-    """A token of the raw text. `pointer` is set on values, and on the mark that opens one."""
+    """A token of the raw text. `pointer` is set on values and on the bracket that opens one."""
 
     kind: TokenKind
     text: str
@@ -70,7 +70,7 @@ class _Lexeme:
 def lay_out(raw: str, problems: Sequence[Problem] = ()) -> tuple[LayoutToken, ...]:
     """The tokens of `raw` on as few lines as are legible, problems marked by their pointer.
 
-    A malformed text comes back as it is, with the character at the problem's offset marked.
+    Malformed text is returned unformatted, with the character at the problem's offset marked.
     """
     malformed = [p for p in problems if p.kind == "malformed"]
     if malformed:
@@ -83,13 +83,13 @@ def lay_out(raw: str, problems: Sequence[Problem] = ()) -> tuple[LayoutToken, ..
 
 
 def token_length(raw: str, offset: int) -> int:
-    """How many characters the token at `offset` has; 1 where there is none that JSON knows."""
+    """The length in characters of the token at `offset`; 1 if JSON has no such token."""
     match = _LEXEME.match(raw, offset)
     return 1 if match is None or match.lastgroup == "space" else match.end() - offset
 
 
 def fixed(raw: str, problem: Problem) -> str:
-    """`raw` with the problem's safe replacement in its place, or "" where there is none."""
+    """`raw` with the problem's safe replacement applied, or "" if it has none."""
     lexemes = _lexemes(raw) if problem.fix else None
     for place, lexeme in enumerate(lexemes or ()):
         if lexeme.pointer == problem.pointer:
@@ -100,7 +100,7 @@ def fixed(raw: str, problem: Problem) -> str:
 
 
 def edits(raw: str, edited: str) -> tuple[Edit, ...]:
-    """Which arguments a user changed, by name; empty where that cannot be known."""
+    """The arguments a user changed, by name; empty if that cannot be determined."""
     old, new = _object(raw), _object(edited)
     if old is None or new is None:
         return ()
@@ -115,7 +115,7 @@ def edits(raw: str, edited: str) -> tuple[Edit, ...]:
 def _raw(raw: str, offset: int) -> tuple[LayoutToken, ...]:
     if not 0 <= offset <= len(raw):
         return (LayoutToken("raw", raw),)
-    # An error at the very end has no character to underline: the mark stands for what is missing.
+    # An error at the very end has no character to underline: the mark represents what is missing.
     place = raw[offset : offset + 1] or " "
     pieces = (
         LayoutToken("raw", raw[:offset]),
@@ -126,7 +126,7 @@ def _raw(raw: str, offset: int) -> tuple[LayoutToken, ...]:
 
 
 def _lexemes(raw: str) -> list[_Lexeme] | None:
-    """The tokens of `raw` without white space; None where it is too long, deep or no JSON."""
+    """The tokens of `raw` without white space; None if it is too long, too deep or not JSON."""
     lexemes: list[_Lexeme] = []
     path: list[_Step] = []
     for kind, text, start in _scanned(raw):
@@ -155,7 +155,7 @@ def _lexemes(raw: str) -> list[_Lexeme] | None:
 
 
 def _scanned(raw: str) -> Iterator[tuple[TokenKind | None, str, int]]:
-    """(kind, text, start) of each token but white space; kind None where no token is."""
+    """(kind, text, start) of each token except white space; kind is None for an invalid token."""
     position = 0
     if len(raw) > LAYOUT_LIMIT:
         yield None, "", 0
@@ -171,7 +171,7 @@ def _scanned(raw: str) -> Iterator[tuple[TokenKind | None, str, int]]:
 
 @dataclass
 class _Step:
-    """Where an open container stands: the key or index of its current item."""
+    """The position in an open container: the key or index of its current item."""
 
     label: str
     keyed: bool
@@ -196,7 +196,7 @@ def _key(literal: str) -> str:
 
 
 def _closing(lexemes: Sequence[_Lexeme]) -> dict[int, int]:
-    """Where each container that opens at an index closes."""
+    """The index of the closing bracket, by the index of each opening bracket."""
     opened: list[int] = []
     closing: dict[int, int] = {}
     for place, lexeme in enumerate(lexemes):
@@ -208,11 +208,11 @@ def _closing(lexemes: Sequence[_Lexeme]) -> dict[int, int]:
 
 
 def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[LayoutToken]:
-    """Items of a container that does not fit stand below each other, after its bracket."""
+    """If a container does not fit on a line, its items follow the bracket, one per line."""
     closing = _closing(lexemes)
     ends = [0, *accumulate(len(x.text) + (x.text in (",", ":")) for x in lexemes)]
     column = 0
-    indents: list[int | None] = []  # None: the container stands on one line
+    indents: list[int | None] = []  # None: the container is on one line
     for place, lexeme in enumerate(lexemes):
         yield LayoutToken(lexeme.kind, lexeme.text, lexeme.pointer in wrong)
         column += len(lexeme.text)
@@ -240,7 +240,7 @@ def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[LayoutToken
 
 
 def _merged(tokens: Iterable[LayoutToken]) -> Iterator[LayoutToken]:
-    """Neighbours of one kind become one, for fewer elements in the page."""
+    """Merges neighbours of one kind, to reduce the number of elements in the page."""
     for (kind, wrong), run in groupby(tokens, key=lambda token: (token.kind, token.wrong)):
         yield LayoutToken(kind, "".join(token.text for token in run), wrong)
 
@@ -257,12 +257,12 @@ def _spelled(value: dict[str, Any], name: str) -> str:
     return json.dumps(value[name], ensure_ascii=False) if name in value else ""
 
 
-# The fields of a schema as a template draws them: numbered, each with what is wrong with it.
+# The fields of a schema as a template draws them: numbered, each with its problem.
 
 
 @dataclass(frozen=True)
 class FieldRow:
-    """A field; `number` counts over all of a form and names its element. `wrong` is a sentence."""
+    """A field; `number` is unique within a form and names its element. `wrong` is a sentence."""
 
     field: FormField
     number: int
@@ -273,7 +273,7 @@ class FieldRow:
 def rows_of(
     fields: Sequence[FormField], problems: Iterable[Problem] = ()
 ) -> tuple[tuple[FieldRow, ...], tuple[Problem, ...]]:
-    """The rows, and the problems that are of no single field. One inside a field is the field's."""
+    """The rows, and the problems outside of fields. Problems inside a field are in its row."""
     places = {field.pointer for field in flat(fields) if not field.rest and field.kind != "object"}
     wrong: dict[str, str] = {}
     others = []
@@ -295,15 +295,15 @@ def flat(fields: Iterable[FormField]) -> Iterator[FormField]:
 
 
 def flat_rows(rows: Iterable[FieldRow]) -> Iterator[FieldRow]:
-    """The rows with all inside them, in order."""
+    """The rows with all nested rows, in order."""
     for row in rows:
         yield row
         yield from flat_rows(row.rows)
 
 
 def as_typed(fields: Sequence[FormField], form: Form, pointer: str = "") -> tuple[FormField, ...]:
-    """`fields` with what stands in `form`, be it right or wrong: nothing typed is lost. They are
-    the members of the object at `pointer`."""
+    """`fields` with the values in `form`, valid or not, so that no input is lost. They are the
+    members of the object at `pointer`."""
     typed_fields = tuple(_typed(field, form) for field in fields)
     others = typed_text(form, f"rest:{pointer}")
     if not others or any(field.rest for field in fields):
@@ -348,14 +348,14 @@ def _upwards(pointer: str) -> Iterator[str]:
 
 
 def indent_json(text: str) -> str:
-    """JSON laid out, with every digit as it was typed; what is none stays as it is."""
+    """JSON laid out, with every digit as it was typed; other text is returned unchanged."""
     return "".join(token.text for token in lay_out(text))
 
 
 def readable_prefix(raw: str) -> object | None:
-    """What can be read of JSON that still grows; None where nothing can.
+    """The readable part of JSON that is still growing; None if there is none.
 
-    A last string may be cut, a last number may still grow. Call it once a frame, not per delta.
+    The last string may be cut, the last number may still grow. Call it once a frame, not per delta.
     """
     try:
         value: object = jiter.from_json(

@@ -1,6 +1,6 @@
-"""What each block shows: its template and the values it needs, looked up by the block's id.
+"""The content of each block: its template and the values it needs, looked up by the block's id.
 
-blocks.py says when a block is drawn.
+blocks.py decides when a block is drawn.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PREFIX_LENGTH = 400
 
 
 def drawn(view: View, block_id: str) -> Drawn:
-    """(template, values) of a block; NotFound where the session has none of that id."""
+    """(template, values) of a block; NotFound if the session has no block of that id."""
     match = _ID.fullmatch(block_id)
     if match is None:
         raise _missing(block_id)
@@ -132,7 +132,7 @@ def _single(view: View, name: str) -> Drawn:
 
 
 def _flow_items(session: Session) -> list[tuple[int, str, SessionForked | None]]:
-    """(seq, block id, None) or (seq, "", fork) of what stands in the flow, in order."""
+    """(seq, block id, None) or (seq, "", fork) of each item in the flow, in order."""
     items: list[tuple[int, str, SessionForked | None]]
     items = [(item.seq, _item_id(item), None) for item in session.items]
     items += [(mark.seq, f"mark-{mark.number}", None) for mark in session.marks]
@@ -168,7 +168,7 @@ def _turn(view: View, name: str, turn: Turn) -> Drawn:
 
 
 def _more(view: View, turn: Turn) -> dict[str, Any]:
-    """How many calls are not shown, how many the next click shows, and where it leads."""
+    """The number of hidden calls, how many the next click shows, and its address."""
     most = view.most(turn.number)
     hidden = max(len(turn.calls) - most, 0)
     where = {"shown": spelled(with_more(view.shown, turn.number))}
@@ -187,7 +187,7 @@ def _more(view: View, turn: Turn) -> dict[str, Any]:
 
 
 def _notes(session: Session, turn: Turn) -> tuple[list[Warned], list[Warned]]:
-    """The turn's warnings: what is new, and what its translation lost in the turn before, too."""
+    """The turn's warnings: the new ones, and those about its translation of the turn before."""
     before = session.turns[turn.number - 2].warnings if turn.number > 1 else []
     known = {warning.message for warning in before if warning.code == "translation"}
     repeated = [w for w in turn.warnings if w.code == "translation" and w.message in known]
@@ -226,7 +226,7 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
 
 
 def _came(session: Session, name: str, call: Call) -> dict[str, Any]:
-    """What came of a call: its result, what was staged for it, or what came later."""
+    """The outcome of a call: its result, the fault staged for it, or a later result."""
     past, task = staged_fault(session, call), task_of(session, call)
     came = {
         "result": call.result,
@@ -239,9 +239,9 @@ def _came(session: Session, name: str, call: Call) -> dict[str, Any]:
 
 
 def _marked(part: Part) -> tuple[int, int]:
-    """Where the doubt's token stands in the text as it is shown, and how long it is.
+    """The position and length of the invalid token in the text as it is shown.
 
-    Both are in units of UTF-16, as a browser counts.
+    Both in UTF-16 units, as a browser counts.
     """
     if part.doubt is None or part.doubt.offset < 0:
         return 0, 0
@@ -255,7 +255,7 @@ def _units(text: str) -> int:
 
 
 def _prefix(part: Part) -> str:
-    """What can be read of arguments that still stream, one `name: value` after the other."""
+    """The readable part of arguments that still stream, as a list of `name: value`."""
     if part.length > min(_READABLE_LIMIT, paging.PORTION):
         return ""
     value = readable_prefix(part.text)
@@ -285,8 +285,8 @@ def _brief(value: object, depth: int = 4) -> str:
 
 
 def bar_segments(session: Session) -> list[Segment]:
-    """The segments that are wide enough to be seen, so that a long session has a short bar; a call
-    that runs is shown at once, though nothing has come after it."""
+    """The segments wide enough to be seen, so that a long session has a short bar. A running call
+    is shown at once, even if no event follows it yet."""
     on = clock(session)
     least = on.duration / 500
     seen = (s for s in segments(session, on) if s.end_ms - s.start_ms >= least or _runs(s))
@@ -303,15 +303,15 @@ def _runs(segment: Segment) -> bool:
 
 
 MOST = 500
-"""Rows that are shown; of more, their number is said."""
+"""The maximum number of rows shown; if there are more, their number is stated."""
 
 BESIDE = 5
-"""Alternatives that are shown for one token."""
+"""Alternatives shown per token."""
 
 
 @dataclass(frozen=True)
 class TokenOdds:
-    """A token, its probability in percent (`97.3`), and what else might have stood there."""
+    """A token, its probability in percent (`97.3`), and its alternatives."""
 
     text: str
     percent: str
@@ -320,14 +320,14 @@ class TokenOdds:
 
 @dataclass(frozen=True)
 class Odds:
-    """The first tokens, and how many there are in all."""
+    """The first tokens, and the total number."""
 
     tokens: tuple[TokenOdds, ...]
     count: int
 
 
 def odds(logprobs: Any) -> Odds | None:
-    """None where there is nothing that can be read."""
+    """None if nothing can be read."""
     entries = list(_entries(logprobs))
     tokens = (_token(entry, others) for entry, others in entries[:MOST])
     return Odds(tuple(tokens), len(entries)) if entries else None
@@ -372,8 +372,8 @@ def _percent(entry: Mapping[str, Any]) -> str:
     return f"{100 * math.exp(min(value, 0)):.1f}"
 
 
-# What a part holds beside its text: sealed thoughts, server calls, sources. Read from the blocks
-# that codecs keep in `meta`, by shape and not by protocol.
+# A part's data besides its text: sealed thoughts, server calls, sources. Read from the provider
+# blocks that codecs store in `meta`, by shape and not by protocol.
 
 
 MOST_SOURCES = 200
@@ -384,7 +384,7 @@ _CITED = ("citations", "annotations", "groundingMetadata", "citationMetadata")
 
 @dataclass(frozen=True)
 class Place:
-    """Something a text leans on; `quote` is what it says there."""
+    """A source that a text cites; `quote` is the cited passage."""
 
     url: str
     title: str = ""
@@ -392,16 +392,16 @@ class Place:
 
     @property
     def linked(self) -> bool:
-        """Whether the address is one to be clicked; a model can write any."""
+        """Whether the address may be a link; a model can write any."""
         return self.url.lower().startswith(("https://", "http://"))
 
 
 @dataclass(frozen=True)
 class Served:
-    """A call that the provider made by itself, or what came of it.
+    """A call that the provider ran itself, or its result.
 
-    `text` is what it was asked, "" where that is not reported, or what came of it; `places` what it
-    found; `error` the provider's word for what went wrong.
+    `text` is the call's input ("" if not reported) or its result; `places` are the sources it
+    found; `error` is the provider's error code.
     """
 
     name: str
@@ -411,12 +411,12 @@ class Served:
 
 
 def sealed(part: Part) -> int:
-    """How many bytes of a thought only its provider can read; 0 where there are none."""
+    """The size in bytes of a thought that only its provider can read; 0 if there is none."""
     return sum(len(text.encode("utf-8", "replace")) for text in seals(part.meta))
 
 
 def served(part: Part) -> Served:
-    """A server call or its result, as it is shown."""
+    """A server call or its result, for display."""
     block = block_of(part)
     content = block.get("content")
     error = content.get("error_code") if isinstance(content, Mapping) else block.get("error")
@@ -433,7 +433,7 @@ def served(part: Part) -> Served:
 
 
 def _server_call_text(asked: Mapping[str, Any]) -> str:
-    """What a server call was asked, where that stands in its block; a single text as it is."""
+    """The input of a server call, if its block has it; a single text is shown without its key."""
     match list(asked.values()):
         case []:
             return ""
@@ -443,7 +443,7 @@ def _server_call_text(asked: Mapping[str, Any]) -> str:
 
 
 def block_of(part: Part) -> Mapping[str, Any]:
-    """The provider's own block, whatever the codec calls it."""
+    """The provider's own block, under whichever key the codec stores it."""
     for name in ("block", "part"):
         block = part.meta.get(name)
         if isinstance(block, Mapping):
@@ -452,20 +452,20 @@ def block_of(part: Part) -> Mapping[str, Any]:
 
 
 def cited(part: Part) -> tuple[Place, ...]:
-    """What the words of a part lean on."""
+    """The sources that a part's text cites."""
     content = part.meta.get("content")
     holders = (block_of(part), content if isinstance(content, Mapping) else {}, part.meta)
     return places([holder[name] for holder in holders for name in _CITED if name in holder])
 
 
 def cited_by(turn: Turn) -> tuple[Place, ...]:
-    """The sources that the provider named at the end of an answer."""
+    """The sources that the provider listed at the end of an answer."""
     meta = turn.end.meta if turn.end is not None else {}
     return places([meta[name] for name in _CITED if name in meta])
 
 
 def places(value: Any) -> tuple[Place, ...]:
-    """Every address in `value` with what is said of it, each once."""
+    """Every address in `value` with its title and quote, each once."""
     by_name: dict[str, Place] = {}
     for place in _places(value, 0):
         if len(by_name) >= MOST_SOURCES:

@@ -1,30 +1,30 @@
-"""Blocks: which parts of the page an event touches, and what each part looks like.
+"""Blocks: the parts of the page that an event changes, and how each part is drawn.
 
-Theory of operation. The page is a tree of blocks. Every block has an id that never changes and
-one template, `templates/_NAME.html`, whose single root element bears that id; what it shows
-follows from the View alone. So there is one renderer and three ways to use it:
+Theory of operation. The page is a tree of blocks. Every block has an id that never changes and one
+template, `templates/_NAME.html`, whose single root element has that id; its content depends only on
+the View. So there is one renderer and three ways to use it:
 
-    the page     block(page) for every block
-    the stream   events since the cursor -> touched -> pieces -> frame
-    the replay   the same, by the clock (replay.py)
+the page     block(page) for every block
+the stream   events since the cursor -> touched -> pieces -> frame
+the replay   the same, by the clock (replay.py)
 
 `touched` names the blocks an event changes: `new` ones (with the parent they are appended to),
-`changed` ones (drawn again and morphed), and `grown` ones (a text that got longer: only what was
-added travels). Many events at once are united: what lies inside a block that is drawn anyway is
-dropped, so a slow reader gets fewer and larger frames and ends with the same page. The session
-given may be further on than the event: all numbers are looked up by the event's place in the log.
-Of a turn with many calls not all are shown (paging.py): what touches those that are not touches
-more-N, which counts them. Of a long session a page has not all blocks at first: an empty element
-keeps the place and the id of each prompt-N, turn-N and wire-N that comes later, and the page asks
-for the one that a frame would change (static/later.js).
+`changed` ones (drawn again and morphed), and `grown` ones (a text that got longer: only the
+addition is sent). Touches of many events are merged: a block inside another block that is drawn
+anyway is dropped, so a slow reader gets fewer and larger frames and ends with the same page. The
+given session may be newer than the event: all numbers are looked up by the event's place in the
+log. A turn with many calls shows only some of them (paging.py): an event of a hidden call touches
+more-N, which counts them. The page of a long session does not have all blocks at first: an empty
+element with the id of each missing prompt-N, turn-N and wire-N holds its place, and the page
+requests the block when a frame would change it (static/later.js).
 
-    head  bar  dock  tasks  list  pause
-    flow  > prompt-N, mark-N
-          > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, sofar-N-I, prefix-N-I,
-                                     doubt-N-I, progress-N-I, output-N-I > print-N-I,
-                                     result-N-I, real-N-I, later-N-I
-                     more-N, turnfoot-N
-    wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
+head  bar  dock  tasks  list  pause
+flow  > prompt-N, mark-N
+      > turn-N > turnhead-N, parts-N > part-N-I | call-N-I > text-N-I, sofar-N-I, prefix-N-I,
+                                 doubt-N-I, progress-N-I, output-N-I > print-N-I,
+                                 result-N-I, real-N-I, later-N-I
+                 more-N, turnfoot-N
+wire  > wire-N > wirehead-N, wirerows-N > wirerow-N-K
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ from app.render.view import View
 
 How = Literal["new", "changed", "grown"]
 Grow = tuple[str, int, int, str, int, str] | tuple[str, int, int, str, int, str, str]
-"""(element id, from, to, shown text, deltas so far, block id); lengths in code points, raw. Where
-blocks of Markdown came to their end, their HTML stands last, and the text is all that is behind
-them."""
+"""(element id, from, to, shown text, deltas so far, block id); lengths in code points, raw. If
+blocks of Markdown were completed, their HTML is the last item, and the text is what follows them.
+"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class PageFrame:
 
 
 def block(env: Environment, view: View, block_id: str) -> str:
-    """The HTML of one block; NotFound where the session has no such block."""
+    """The HTML of one block; NotFound if the session has no such block."""
 
     def nested(inner: str) -> Markup:
         return Markup(block(env, view, inner))
@@ -121,13 +121,13 @@ def block(env: Environment, view: View, block_id: str) -> str:
 
 
 def touched(logged: Logged, session: Session, most: Most = everything) -> tuple[Touch, ...]:
-    """The blocks that `logged` changes. `session` stands at the event or further on; `most` says
-    how many calls of a turn are shown."""
+    """The blocks that `logged` changes. `session` is at the event or later; `most` gives the number
+    of calls shown of a turn."""
     return tuple(_shown(session, _touched(logged, session, most), most))
 
 
 def _shown(session: Session, touches: Iterable[Touch], most: Most) -> Iterator[Touch]:
-    """The touches without those of blocks that are not shown."""
+    """The touches without those of hidden blocks."""
     for touch in touches:
         match = _PART.fullmatch(touch.id)
         if match is None or int(match[2]) < end_of(session.turns[int(match[1]) - 1], most):
@@ -140,7 +140,7 @@ _PART = re.compile(r"(?:call|part|text|sofar|prefix|doubt|progress|output|print)
 
 
 def pieces(touches: Iterable[Touch]) -> list[Touch]:
-    """The touches united: new blocks first, then changed, then grown; nothing drawn twice."""
+    """The merged touches: new blocks first, then changed, then grown; nothing drawn twice."""
     united: dict[str, Touch] = {}
     for touch in touches:
         before = united.get(touch.id)
@@ -159,11 +159,11 @@ def frame(
     leave: frozenset[str] = frozenset(),
     late: Iterable[str] = (),
 ) -> PageFrame:
-    """The step that brings a page from before `events` to `view`, whose session has them all.
+    """Updates a page from before `events` to `view`, whose session has applied them all.
 
-    `wire_since` is the version of `view.wire` that the page shows; None leaves the wire alone.
-    `leave` are ids of blocks that are not to be drawn, `late` are those that were left so before,
-    and those that `text_growth` named and that were not drawn since.
+    `wire_since` is the version of `view.wire` that the page shows; None leaves the wire unchanged.
+    `leave` are ids of blocks not to draw. `late` are ids of blocks that were skipped this way
+    before, or named by `text_growth`, and have not been drawn since.
     """
     touches = [touch for logged in events for touch in touched(logged, view.session, view.most)]
     touches.extend(still_growing(view.session, late))
@@ -180,8 +180,8 @@ def frame(
 def text_growth(
     session: Session, events: Sequence[Logged], most: Most
 ) -> tuple[list[Grow], set[str]] | None:
-    """What texts have gained where `events` are nothing but deltas of open parts that are shown,
-    and the blocks that say more of these parts; None where more than that is touched."""
+    """The growth of texts if all `events` are deltas of open parts that are shown, plus the other
+    blocks about these parts; None if the events touch anything else."""
     turn = session.turn
     if turn is None:
         return None
@@ -200,7 +200,7 @@ def text_growth(
 
 
 def still_growing(session: Session, late: Iterable[str]) -> Iterator[Touch]:
-    """Those of the blocks `late` that are there: a part that has ended has none."""
+    """The blocks of `late` that still exist: a part that has ended has none."""
     for block_id in late:
         if block_id == "bar":
             yield Touch(block_id, "changed")
@@ -212,7 +212,7 @@ def still_growing(session: Session, late: Iterable[str]) -> Iterator[Touch]:
 
 
 def frame_html(env: Environment, view: View, steps: Iterable[Touch]) -> str:
-    """New and changed blocks as the partials that htmx puts in their places."""
+    """New and changed blocks as the partials that htmx swaps in."""
     return "".join(
         f'<hx-partial hx-target="#{step.parent if step.how == "new" else step.id}" '
         f'hx-swap="{"beforeend" if step.how == "new" else "outerMorph"}">'
@@ -222,7 +222,7 @@ def frame_html(env: Environment, view: View, steps: Iterable[Touch]) -> str:
 
 
 def ancestors(block_id: str) -> Iterator[str]:
-    """The ids of the blocks that `block_id` may lie in, from the inside out."""
+    """The ids of the possible ancestors of `block_id`, innermost first."""
     name, _, rest = block_id.partition("-")
     number, _, _ = rest.partition("-")
     match name:
@@ -262,7 +262,7 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
         case SessionForked():
             yield from _changed(*_RUN, "flow", "tasks")
         case SettingsChanged():
-            # How many calls may run, and how many at once, is shown at those that wait.
+            # Waiting calls show how many calls may run, and how many at once.
             yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq), most))
         case PromptAdded():
             prompt = _prompt_at(session, logged.seq)
@@ -307,10 +307,10 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
             checked = isinstance(event, CallChecked)
             yield from _changed(*_behind(session, event.call_id, most, checked=checked))
             if isinstance(event, CallDecided) and event.where == "agent" and not session.waits:
-                # None of its turn waits for another call of it any more.
+                # No call of its turn waits for another one any more.
                 yield from _changed(*_left_open(session.turns[int(number) - 1], most))
         case TaskStarted(task_id=task_id) | TaskEnded(task_id=task_id):
-            task = session.tasks.get(task_id)  # none where a fork has its call open again
+            task = session.tasks.get(task_id)  # None where a fork reopened its call
             goes_on = task is not None and task_id == session.by_call[task.call].task_id
             yield from _changed("tasks", *((task_id,) if goes_on else ()))
         case CallProgressed() | CallExtended():
@@ -342,7 +342,7 @@ def _of_turn(session: Session, logged: Logged, *names: str) -> Iterator[Touch]:
 def _delta(turn: Turn, index: int) -> Iterator[Touch]:
     part = turn.parts[index]
     if part.ended:
-        # The session is further on than the event: the text that grew is a whole block now.
+        # The session is newer than the event: the text that grew is a complete block by now.
         yield Touch(part_block(turn, part), "changed")
         return
     yield Touch(f"text-{turn.number}-{index}", "grown")
@@ -351,8 +351,8 @@ def _delta(turn: Turn, index: int) -> Iterator[Touch]:
 
 
 def _bounded(view: View, events: Sequence[Logged], touches: list[Touch]) -> list[Touch]:
-    """The touches where a text that has outgrown its first portion does not grow any more: the
-    step that brings it there draws its block, and those after it tell its size now and then."""
+    """The touches, except that a text longer than its first portion no longer grows: the step in
+    which it crosses that length draws its block, later ones only update its size now and then."""
     gained: dict[tuple[int, int], int] = {}
     for logged in events:
         if isinstance(logged.event, PartDelta):
@@ -377,8 +377,8 @@ def _bounded(view: View, events: Sequence[Logged], touches: list[Touch]) -> list
 def _progressed(
     session: Session, seq: int, event: CallProgressed | CallExtended
 ) -> Iterator[Touch]:
-    """Its words are drawn again, what it printed grows; where the session is further on than the
-    event and the call is over, the card is a whole."""
+    """Its status words are drawn again, its printed output grows; if the session is newer than the
+    event and the call is over, the whole card is drawn."""
     call, block_id = session.by_call[event.call_id], call_block(event.call_id)
     if isinstance(event, CallProgressed) and event.real is not None and call.at_agent:
         yield from _changed(*_RUN, block_id)  # its result waits for the user
@@ -395,7 +395,7 @@ def _progressed(
 
 
 def _left_open(turn: Turn | None, most: Most) -> Iterator[str]:
-    """What of the last turn looks different once the run goes on, stops or pauses."""
+    """The blocks of the last turn that look different once the run continues, stops or pauses."""
     if turn is None:
         return
     yield from (f"turnfoot-{turn.number}", f"more-{turn.number}")
@@ -405,7 +405,7 @@ def _left_open(turn: Turn | None, most: Most) -> Iterator[str]:
 
 
 def _behind(session: Session, call_id: str, most: Most, *, checked: bool) -> Iterator[str]:
-    """The cards that say what they wait for, and may say another thing now."""
+    """The cards that state what they wait for, and may state something else now."""
     call = session.by_call[call_id]
     turn = session.turns[call.turn - 1]
     shown = calls_of(turn, most)
@@ -425,7 +425,7 @@ def _wire_touched(view: View, since: int) -> Iterator[Touch]:
 
 
 def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator[Grow]:
-    """What each grown text gained. Counted back from its end, where `events` ended."""
+    """The growth of each text. Counted back from its end, where `events` ended."""
     gained: dict[str, list[str]] = {}
     ends: dict[str, tuple[int, int, str, Part | None]] = {}
     for logged in events:
@@ -470,7 +470,7 @@ def _turn_at(session: Session, seq: int) -> Turn:
 
 
 def _turn_before(session: Session, seq: int) -> Turn | None:
-    """The last turn that had begun with event `seq`."""
+    """The last turn that had begun at event `seq`."""
     place = bisect_right(session.turns, seq, key=lambda turn: turn.seq)
     return session.turns[place - 1] if place else None
 

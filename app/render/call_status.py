@@ -1,6 +1,6 @@
 """The status of a call in sentences: why it ran, asks or waits, who decided, what it printed.
 
-From the session alone: of rules it knows what the log says of them.
+Uses the session only: of rules it knows what the log records.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.render.filters import duration, plural
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of the answer. `at_ms` (Unix ms) is when it was so, None where that says nothing."""
+    """One line of the status. `at_ms` (Unix ms) is its time, None if that is of no interest."""
 
     label: str
     text: str
@@ -26,14 +26,14 @@ class Fact:
 
 
 def call_block(call_id: str) -> str:
-    """The id of the block that shows a call, and of the task that it goes on as."""
+    """The id of the block that shows a call, and the background task it may become."""
     return "call-" + call_id.replace(".", "-")
 
 
 def waits_for(session: Session, turn: Turn, call: Call) -> str:
-    """What `call` waits for besides the user, as a sentence; "" where nothing holds it back.
+    """What `call` waits for besides the user, as a sentence; "" if nothing holds it back.
 
-    Of a call that is not decided yet it is what it will wait for then.
+    For an undecided call: what it will wait for once it is decided.
     """
     if turn is not session.last_item or turn.end is None:
         return ""
@@ -87,13 +87,13 @@ def _named(turn: Turn, call: Call) -> str:
 
 
 def answered_by_user(call: Call) -> bool:
-    """Whether there is nothing to run: only an answer, or a denial, ends the call."""
+    """Whether there is nothing to run: only an answer or a denial ends the call."""
     return call.tool is None or call.tool.answered_by == "person"
 
 
 def need(call: Call, *, held: bool = False) -> str:
     """What an undecided call needs from the user: `approval`, `an answer` of a tool that the user
-    answers, `a decision` after the server stopped while it ran. One that is `held` for an agent
+    answers, `a decision` after the server stopped while it ran. A call that is `held` for an agent
     runs there; its result may be held, too."""
     if call.result_held:
         return "a decision on the result"
@@ -113,11 +113,11 @@ def needs(calls: Sequence[Call], *, held: bool = False) -> str:
 
 
 def behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call]:
-    """Of `calls`, all of a turn or its first ones, those whose `waits_for` may be another one once
-    `call` has changed. `checked`: it may have become parallel-safe just now, or have ceased to be.
+    """The calls among `calls` (all or the first of a turn) whose `waits_for` may change once `call`
+    has changed. `checked`: it may just have become parallel-safe, or have ceased to be.
 
-    Each names the first call that it waits for, so what stands behind another one that lets
-    nothing pass says nothing of `call`.
+    Each names the first call that it waits for, so a call behind another blocking call does not
+    mention `call`.
     """
     after = False
     for other in calls:
@@ -132,8 +132,8 @@ def behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call
 
 
 def why(turn: Turn, call: Call) -> tuple[Fact, ...]:
-    """Who decided the call and what came of it; of one that waits, why it asks. Empty before it
-    was checked."""
+    """Who decided the call and its outcome; for a waiting call, why it asks. Empty before it was
+    checked."""
     if call.checked_ms is None and call.decided is None:
         return ()
     if turn.failure is not None:
@@ -173,10 +173,10 @@ def _asks(turn: Turn) -> str:
 
 
 def _agents_facts(call: Call) -> Iterator[Fact]:
-    """Of a call that was passed on to an agent: by what, and what came of it there."""
+    """For a call that was passed on to an agent: what passed it on, and its outcome there."""
     decided = call.decided or call.cut
     assert decided is not None
-    passed = decided.by == "rule" and not decided.rule_id  # no rule, and nobody was asked
+    passed = decided.by == "rule" and not decided.rule_id  # no rule, and no user decided
     yield Fact("decided", decided.rule if passed else _decided(decided), call.decided_ms)
     yield Fact("checked", checked(call), call.checked_ms)
     if call.status == "interrupted":
@@ -195,8 +195,8 @@ def _agents_facts(call: Call) -> Iterator[Fact]:
 
 
 def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
-    """What became of the attempt that was running when the server stopped. Its times are known
-    until another decision takes their place."""
+    """The outcome of the attempt that was running when the server stopped. Its times are known
+    until another decision replaces it."""
     still = call.decided is None
     yield Fact("before", _decided(cut), call.decided_ms if still else None)
     began = call.started_ms if still else None
@@ -224,7 +224,7 @@ def _decided(decided: CallDecided) -> str:
 
 
 def checked(call: Call) -> str:
-    """What the check said, in a sentence or two."""
+    """The result of the check, in a sentence or two."""
     kinds = [problem.kind for problem in call.problems]
     if "unknown_tool" in kinds:
         sentence = "Unknown tool."
@@ -265,7 +265,7 @@ def _waited(turn: Turn, call: Call) -> str:
 
 
 NOTABLE_MS = 250
-"""A wait that is shorter, with no call before it, is the program's own and says nothing."""
+"""A shorter wait with no call before it is the program's own overhead and is not shown."""
 
 
 def _ended(call: Call, took_ms: int) -> str:
@@ -280,15 +280,15 @@ def _ended(call: Call, took_ms: int) -> str:
     return f"After {duration(took_ms)}, with {what} from the tool."
 
 
-# A call while it runs, in its turn or in the background, and what it printed. The numbers are those
-# of the log; how long it has run by now is counted by the page.
+# A running call, in its turn or in the background, and its printed output. The numbers are those of
+# the log; the page counts the time it has run so far.
 
 
 Outcome = Literal["", "live", "ran", "failed"]
 
 
 def task_of(session: Session, call: Call) -> Task | None:
-    """The task that the call went on as in the background, or None."""
+    """The background task that the call became, or None."""
     return session.tasks.get(call.task_id)
 
 
@@ -305,7 +305,7 @@ def tells(session: Session, call: Call) -> bool:
 
 
 def behind_words(session: Session, call: Call) -> tuple[str, Outcome] | None:
-    """The state of a call that went on in the background, and its colour; None for any other."""
+    """The state and colour of a call that went to the background; None for any other."""
     task = task_of(session, call)
     if task is None:
         return None
@@ -319,16 +319,16 @@ def behind_words(session: Session, call: Call) -> tuple[str, Outcome] | None:
 
 
 def _failed(task: Task) -> bool:
-    """What was stopped has no result, and is no failure."""
+    """A stopped task has no result, but is not a failure."""
     if task.result is None:
         return task.how not in TASK_STOPS
     return task.result.is_error
 
 
 def running(session: Session, call: Call) -> dict[str, Any]:
-    """The values of its blocks: `task`, whether it `tells`, whether it `failed` as a task, how long
-    it may run (`limit`, words, and `limit_s`; "" and 0 in the background) and how many characters
-    came `before` what is kept of its output."""
+    """The values of its blocks: `task`, whether it `tells` progress, whether it `failed` as a task,
+    its time limit (`limit`, words, and `limit_s`; "" and 0 in the background) and the number of
+    characters dropped `before` the stored output."""
     behind = task_of(session, call)
     limit_s = 0.0
     if behind is None and call.tool is not None and not call.at_agent:

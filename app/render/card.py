@@ -1,7 +1,7 @@
-"""What the card of a tool call says and offers, decided before any HTML is written.
+"""The words and buttons of a tool call's card, decided before any HTML is written.
 
-The table "When a call may run" (docs/laws.md) becomes buttons here; that a button is offered is
-a courtesy, the check that counts is made where the decision is taken.
+The table "When a call may run" (docs/laws.md) becomes buttons here. Offering a button is only a
+convenience; the binding check is made where the decision is applied.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ Lead = Literal["", "run", "edit", "answer"]
 
 @dataclass(frozen=True)
 class ProblemRow:
-    """A problem on its card: `place` stands before the sentence where that does not name it;
-    `fixed` is the whole text with its safe fix, or ""."""
+    """A problem on its card: `place` precedes the sentence if that does not name it; `fixed` is the
+    whole text with its safe fix, or ""."""
 
     problem: Problem
     place: str
@@ -55,13 +55,13 @@ class ProblemRow:
 
 @dataclass(frozen=True)
 class Offer:
-    """The decisions a card offers. `lead` is the one that stands out; `anyway`: Run asks twice.
+    """The decisions a card offers. `lead` is the primary one; `anyway`: Run asks twice.
 
-    `blocked` says why Run cannot be pressed yet. `again`: the call ran before a crash, so that
-    nothing stands out and no key runs it.
-    `lift`: it would run in a sandbox, which the user may take away for this call. `held`: an agent
-    gets the call once it is decided, and runs it; `unanswered` says why such a call cannot be
-    answered here, or is ""; `costs` is what taking it out costs others.
+    `blocked` says why Run is disabled. `again`: the call ran before a crash, so that no button is
+    primary and no key runs it. `lift`: it would run in a sandbox, which the user may remove for
+    this call. `held`: an agent gets the call once it is decided, and runs it; `unanswered` says why
+    such a call cannot be answered here, or is ""; `costs` is the effect on other calls of removing
+    it from the answer.
     """
 
     lead: Lead
@@ -78,9 +78,9 @@ class Offer:
 
 @dataclass(frozen=True)
 class Room:
-    """What a call that arrives will ask with, as far as it tells itself: the page keeps so much
-    room. `waits`: for another call, which a sentence will say; `person`: it is only answered;
-    `held`: it will be held for an agent, `answer`: and can be answered here."""
+    """The controls an arriving call will need, as far as is known yet: the page reserves space for
+    them. `waits`: for another call, stated in a sentence; `person`: it is only answered; `held`: it
+    will be held for an agent, `answer`: and can be answered here."""
 
     waits: bool
     person: bool
@@ -90,9 +90,9 @@ class Room:
 
 @dataclass(frozen=True)
 class Card:
-    """`more` counts the characters of the arguments that are not shown; `edited` is as much of
-    what a user wrote in their place, `edited_more` the rest. `fixed` is the text with all safe
-    fixes, where there are several, or ""."""
+    """`more` counts the hidden characters of the arguments; `edited` is the shown part of the
+    user's replacement, `edited_more` the number of its hidden characters. `fixed` is the text with
+    all safe fixes, if there are several, or ""."""
 
     call: Call
     block: str
@@ -114,26 +114,26 @@ class Card:
     offer: Offer | None
     hint: str
     answers: tuple[FieldRow, ...] = ()
-    """The form of an answer by hand, where the tool says what its result is."""
+    """The form for a manual answer, if the tool declares its result schema."""
     why: tuple[Fact, ...] = ()
     queued: bool = False
-    """It is to run and can be taken back."""
+    """It is queued to run and can be withdrawn."""
     room: Room | None = None
     held: HeldNotice | None = None
     result: HeldResult | None = None
 
     @property
     def seen(self) -> int:
-        """How many characters are shown of what runs where nobody edits it again."""
+        """How many characters are shown of the text that runs unless it is edited again."""
         own = self.call.judged == self.call.written
         return len(self.call.judged) - (self.more if own else self.edited_more)
 
     @property
     def editable(self) -> str:
-        """The text the edit form begins with: all of the arguments, laid out where possible."""
+        """The initial text of the edit form: all of the arguments, laid out where possible."""
         if self.more or self.call.judged != self.call.written:
             return self.call.arguments
-        # What a free-form call says is shown as text, but edited as what it is: JSON.
+        # The input of a free-form call is shown as text, but edited as what it is: JSON.
         tokens = lay_out(self.call.written) if self.call.freeform else self.tokens
         return "".join(token.text for token in tokens) or "{}"
 
@@ -190,9 +190,9 @@ def _answers(call: Call) -> tuple[FieldRow, ...]:
 
 
 def _tokens(call: Call, limit: int, *, whole: bool) -> tuple[LayoutToken, ...]:
-    if call.freeform:  # text, and no JSON to the model that wrote it
+    if call.freeform:  # text, not JSON, to the model that wrote it
         return (LayoutToken("raw", call.raw[:limit]),) if call.raw else ()
-    own = whole and call.judged == call.written  # what is wrong with an edit is not marked in it
+    own = whole and call.judged == call.written  # the text shows no problems of an edit
     return lay_out(call.written[:limit], call.problems if own else ())
 
 
@@ -219,12 +219,12 @@ def source(tool: Tool) -> str:
 
 
 def _agents(view: View, call: Call) -> bool:
-    """Whether its agent answers it, or did, and not what the settings say of its tool."""
+    """Whether its agent answers or answered it, regardless of the settings of its tool."""
     return view.session.tapped is not None or call.at_agent
 
 
 def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
-    """The state of a call in words, and the colour that goes with them."""
+    """The state of a call in words, and its colour."""
     if call.at_agent and turn.failure is None and (words := _agents_words(view, turn, call)):
         return words
     match call.status:
@@ -257,7 +257,7 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
 
 
 def _agents_words(view: View, turn: Turn, call: Call) -> tuple[str, Tone] | None:
-    """The same of a call that was passed on to an agent; None where the usual words say it."""
+    """The same for a call that was passed on to an agent; None if the usual words apply."""
     match call.status:
         case "decided" if call.to_run and view.session.current(call):
             return waiting_words(turn, call), "live"
@@ -283,7 +283,7 @@ def _agents_words(view: View, turn: Turn, call: Call) -> tuple[str, Tone] | None
 
 
 def _halted(view: View, turn: Turn) -> bool:
-    """Whether its calls are not looked at by themselves: the run is over, or was stopped."""
+    """Whether its calls are not processed automatically: the run is over, or was stopped."""
     return view.session.stopped or turn is not view.session.last_item
 
 
@@ -305,8 +305,8 @@ def _done_words(call: Call) -> tuple[str, Tone]:
 
 
 def _place(turn: Turn, call: Call) -> str:
-    # While the answer streams nobody knows how many there will be, and counting on would mean
-    # to draw every card again for each new one.
+    # While the answer streams the total is unknown, and updating it would mean drawing every card
+    # again for each new call.
     number = 1 + bisect_left(turn.calls, call.part.index, key=lambda other: other.part.index)
     if turn.open:
         return f"call {number}" if number > 1 else ""
@@ -341,7 +341,7 @@ def _problem_row(call: Call, problem: Problem) -> ProblemRow:
 
 
 def _all_fixed(call: Call, faults: tuple[ProblemRow, ...]) -> str:
-    """The text with all fixes at once, if they are several and none is undone by another."""
+    """The text with all fixes applied, if there are several and none is undone by another."""
     problems = [fault.problem for fault in faults if fault.fixed]
     if len({problem.pointer for problem in problems}) < 2 or call.tool is None:
         return ""
@@ -353,7 +353,7 @@ def _all_fixed(call: Call, faults: tuple[ProblemRow, ...]) -> str:
 
 
 def _mended(call: Call) -> bool:
-    """What ran is another text than the one that was wrong: the edit tells the story."""
+    """Whether the text that ran differs from the faulty one: the edit is shown instead."""
     return call.status == "done" and call.decided is not None and call.decided.arguments is not None
 
 
@@ -400,7 +400,7 @@ def _room(view: View, turn: Turn, call: Call) -> Room | None:
 
 
 def _confined(tool: Tool | None) -> bool:
-    """Whether its calls run in a sandbox, where nothing is said against that."""
+    """Whether its calls run in a sandbox unless the user says otherwise."""
     return (
         tool is not None
         and tool.answered_by == "workspace"
@@ -409,7 +409,7 @@ def _confined(tool: Tool | None) -> bool:
 
 
 def _hint(view: View, turn: Turn, call: Call) -> str:
-    """The sentence in place of buttons, or beside them."""
+    """The sentence in place of buttons, or next to them."""
     if _agents(view, call):
         return _agents_hint(view, turn, call)
     if call.status == "proposed" and turn.open:
@@ -449,7 +449,7 @@ def _agents_hint(view: View, turn: Turn, call: Call) -> str:
 
 
 def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
-    """Why it asks, where a rule is about it, and what it waits for besides the user."""
+    """Why it asks, if a rule is the reason, and what it waits for besides the user."""
     if view.replay or not view.live or view.session.tapped is not None:
         return "", ""
     asks = call.asks if call.status == "waiting" and _decidable(view, call) else ""
@@ -457,7 +457,7 @@ def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
 
 
 def _unseen_hint(turn: Turn, call: Call) -> str:
-    """Why no rule runs a call that a user may; "" where a rule that is about it says so."""
+    """Why no rule runs a call that a user may run; "" if a matching rule states it."""
     if call.asks:
         return ""
     if turn.end is not None and turn.end.reason == "other":
@@ -472,8 +472,8 @@ def _unseen_hint(turn: Turn, call: Call) -> str:
     return ""
 
 
-# Faults on purpose: which can be staged, and afterwards what was real of the call. What is
-# staged is made in core/staging.py.
+# Faults on purpose: which can be staged, and afterwards the real outcome of the call. The staged
+# result is made in core/staging.py.
 
 
 @dataclass(frozen=True)
@@ -486,9 +486,9 @@ class FaultChoice:
 
 @dataclass(frozen=True)
 class StagedFault:
-    """What was staged. `title` is "" where nothing was, though it had been asked for, or a user
-    edited the result; `sentence` the sentences with the result, `real` what the tool returned where
-    the model read another."""
+    """What was staged. `title` is "" if nothing was staged although it was requested, or a user
+    edited the result; `sentence` holds the sentences with the result, `real` what the tool returned
+    if the model read something else."""
 
     title: str
     sentence: str
@@ -496,7 +496,7 @@ class StagedFault:
 
 
 def fault_choices(session: Session, call: Call, offer: Offer | None) -> tuple[FaultChoice, ...]:
-    """What the card's menu lists, in the order of the table; () where there is no menu."""
+    """The card's menu, in the order of the table; () if there is no menu."""
     if offer is None or offer.held:
         return ()
     return tuple(FaultChoice(row, _fault_blocked(session, call, row, offer)) for row in FAULTS)
@@ -511,7 +511,7 @@ def _fault_blocked(session: Session, call: Call, row: Fault, offer: Offer) -> st
 
 
 def staged_fault(session: Session, call: Call) -> StagedFault | None:
-    """What the card says of a fault that was asked for, once the call has ended."""
+    """The card's note on a requested fault, once the call has ended."""
     if call.at_agent and call.real is not None and call.result is not None:
         return StagedFault("", "You edited this result; the model reads yours.", call.real)
     row = fault(call.decided.fault) if call.decided is not None else None
@@ -550,20 +550,20 @@ def _fault_effect(session: Session, call: Call, row: Fault) -> str:
     return ""
 
 
-# What a card says of a call that is held for an agent, or of its result that is held on its way
-# back: for whom, how long that one waits, and what comes of an edit.
+# The card of a call held for an agent, or of its result held on its way back: for whom, how long
+# that client waits, and the effect of an edit.
 
 
 STARS = re.compile(r"\*{8}")
-"""What is left of a secret, of which none is shorter (secrets/redaction.py)."""
+"""The stars of a redacted secret; no secret is shorter (secrets/redaction.py)."""
 
 
 @dataclass(frozen=True)
 class HeldNotice:
-    """`agent` is what the client is called at the beginning of a sentence. `line` says what happens
-    to the call. `until_ms` (Unix ms) is when the client gives up, `limit` (`30:00`) how long it
-    waits in all; None and "" where no end is known. `masked`: stars stand in its arguments. `void`:
-    the agent has asked something else. `answered` says what comes of an answer by hand."""
+    """`agent` is the client's name at the beginning of a sentence. `line` says what happens to the
+    call. `until_ms` (Unix ms) is when the client gives up, `limit` (`30:00`) how long it waits in
+    total; None and "" if no end is known. `masked`: its arguments contain stars. `void`: the agent
+    has sent another request. `answered` states the effect of a manual answer."""
 
     agent: str
     line: str
@@ -574,12 +574,12 @@ class HeldNotice:
     answered: str = ""
 
     def says_more(self, call: Call) -> bool:
-        """Whether `line` is needed beside the words of the call's state."""
+        """Whether `line` is needed in addition to the words for the call's state."""
         return self.void or call.decided is None
 
 
 def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
-    """What the card says while the agent has nothing of `call`; None for all others."""
+    """The notice while no part of `call` has been sent to the agent; None for all others."""
     if view.session.tapped is None or not turn.holds or call.status == "done":
         return None
     agent = view.agent[:1].upper() + view.agent[1:]
@@ -625,9 +625,9 @@ def _answered(turn: Turn) -> str:
 
 @dataclass(frozen=True)
 class HeldResult:
-    """The same of what a call came to, before the provider reads it. `editable` is the text that an
-    edit begins with, None where it is too long for a page; `pictures`: there are images, too;
-    `offered`: it can be decided now."""
+    """The same for a call's result before the provider reads it. `editable` is the initial text of
+    an edit, None if it is too long for a page; `pictures`: there are images, too; `offered`: it can
+    be decided now."""
 
     agent: str
     line: str = ""
@@ -640,11 +640,11 @@ class HeldResult:
 
 
 MOST_EDITED = 100_000
-"""Characters of a result that is edited on its card."""
+"""The maximum length in characters of a result that can be edited on its card."""
 
 
 def held_result(view: View, call: Call) -> HeldResult | None:
-    """What the card says while the provider has nothing of the result of `call`."""
+    """The notice while the result of `call` has not been sent to the provider."""
     result = call.real
     if not call.result_held or result is None:
         return None
@@ -674,11 +674,11 @@ def held_result(view: View, call: Call) -> HeldResult | None:
 
 
 RUN_BY_CLIENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
-"""Items of OpenAI's Responses that a client runs, and that are no calls of a function."""
+"""Items of OpenAI's Responses that a client runs, but that are not function calls."""
 
 
 def unheld_words(turn: Turn) -> str:
-    """What of an answer whose calls are held passes unheld; "" for nothing."""
+    """The parts of an answer that are not held although its calls are; "" if there are none."""
     if turn.received is None or not turn.received.held:
         return ""
     blocks = [part.meta.get("block") for part in turn.parts if part.kind == "server_call"]
@@ -690,8 +690,8 @@ def unheld_words(turn: Turn) -> str:
 
 
 def denial_words(turn: Turn, call: Call) -> str:
-    """What a denial of a held call costs the calls beside it; "" for nothing. Gemini signs the
-    first of parallel calls alone."""
+    """The effect of denying a held call on the calls next to it; "" if none. Gemini signs only the
+    first of parallel calls."""
     signed = call.part.meta.get("part")
     if not turn.holds or not isinstance(signed, dict) or "thoughtSignature" not in signed:
         return ""
@@ -705,7 +705,7 @@ def denial_words(turn: Turn, call: Call) -> str:
 
 
 def waiting_words(turn: Turn, call: Call) -> str:
-    """Of a call that the agent will run and has not got yet: what it waits for."""
+    """What a call waits for that an agent will run and has not received yet."""
     others = any(c.status in ("proposed", "waiting") for c in turn.calls if c is not call)
     if others:
         return "decided · waits for the other calls"
@@ -721,8 +721,8 @@ def _masked(call: Call) -> bool:
 
 
 def _waits_s(view: View, turn: Turn) -> float | None:
-    """Seconds that the agent waits from the end of the provider's answer, which is a stream: there
-    it is told that it goes on."""
+    """The agent's timeout in seconds, from the end of the provider's answer. That is a stream, in
+    which keep-alives are sent."""
     tapped = view.session.tapped
     waits = AGENT_WAITS.get(tapped.agent) if tapped is not None else None
     return waits.stream_s if waits is not None else None

@@ -1,7 +1,7 @@
 """The Jinja environment: autoescape, strict, every string made visible by `shown`.
 
-`finalize` is the defence in depth: a template cannot forget to show a hidden character, because
-whatever it prints that is not markup already passes there. Form fields say `|verbatim`.
+`finalize` is defence in depth: a template cannot forget to show a hidden character, because
+everything it prints that is not markup passes through it. Form fields use `|verbatim`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from app.render.wire_rows import TOLD
 
 
 class CompiledTemplates(BytecodeCache):
-    """Each template compiled once in a process, where pages and exported files have environments
-    of their own with the same options; and where Python keeps its compiled modules also on the
-    disk, in the `__pycache__` of the templates' folder. A template is judged by its text and by
-    the files that say how it is compiled (`_COMPILERS`)."""
+    """Compiles each template once per process: pages and exported files have separate environments
+    with the same options. Where Python stores its compiled modules, the templates are also cached
+    on disk, in the `__pycache__` of their folder. The cache key covers a template's text and the
+    files that determine how it is compiled (`_COMPILERS`)."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], Any] = {}
@@ -51,7 +51,7 @@ class CompiledTemplates(BytecodeCache):
                 if _is_private(path.parent, Path(bucket.key)):
                     with path.open("rb") as file:
                         bucket.load_bytecode(file)
-            except Exception:  # whatever stands there: it is rewritten
+            except Exception:  # unreadable: it is rewritten
                 bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
@@ -59,7 +59,7 @@ class CompiledTemplates(BytecodeCache):
         if sys.dont_write_bytecode:
             return
         path = _compiled_path(bucket.key)
-        with suppress(OSError):  # a folder that is not ours to write to
+        with suppress(OSError):  # a folder that we may not write to
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if _is_private(path.parent, Path(bucket.key)):
                 begun = path.with_name(f"{path.name}.{id(bucket)}")
@@ -68,9 +68,9 @@ class CompiledTemplates(BytecodeCache):
                         bucket.write_bytecode(file)
                     begun.replace(path)
                 finally:
-                    begun.unlink(missing_ok=True)  # a disk that is full
+                    begun.unlink(missing_ok=True)  # the disk is full
             else:
-                path.parent.rmdir()  # an empty one: others' checkouts stay as they are
+                path.parent.rmdir()  # if empty: other checkouts' files stay
 
 
 def _compiled_path(template: str) -> Path:
@@ -78,8 +78,8 @@ def _compiled_path(template: str) -> Path:
 
 
 def _is_private(folder: Path, template: Path) -> bool:
-    """Whether only the owner of the template's file can write to the folder: what is loaded from
-    it is run."""
+    """Whether only the owner of the template's file can write to the folder: code loaded from it is
+    executed."""
     status = folder.stat()
     return status.st_uid == template.stat().st_uid and not status.st_mode & 0o022
 
@@ -89,7 +89,7 @@ _COMPILERS = (__file__, filters.__file__, compiler.__file__)
 
 @lru_cache
 def _compilers() -> str:
-    """Constants are put through our filters already when a template is compiled."""
+    """Compiling a template already applies our filters to constants."""
     files = (Path(file).stat() for file in _COMPILERS)
     return " ".join(f"{file.st_mtime_ns} {file.st_size}" for file in files)
 
@@ -100,14 +100,14 @@ _JINJA = r"\{%.*?%\}|\{\{.*?\}\}|\{(?![%{])"
 _QUOTED = rf"\"(?:{_JINJA}|[^\"{{])*\"|'(?:{_JINJA}|[^'{{])*'"
 _TAG = re.compile(rf"<[a-z][\w-]*(?:{_QUOTED}|{_JINJA}|[^>\"'{{])*>", re.S)
 _BREAK = re.compile(
-    # An attribute behind a condition brings its own space.
+    # A conditional attribute brings its own space.
     rf"({_QUOTED})|\s*\n\s*(\{{% *(?:if|for) (?:(?!%\}}).)*%\}}(?=\s))|({_JINJA})|\s*\n\s*",
     re.S,
 )
 
 
 class _OneLineTags(Extension):
-    """Sends a tag in one line, however many lines the template has for its attributes."""
+    """Joins a tag to one line, however many lines its attributes take in the template."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         return _TAG.sub(
@@ -184,7 +184,7 @@ def join_styles(folder: Path, names: Iterable[str]) -> str:
 
 
 def error_page(env: Environment, status: int, title: str, sentence: str, back: str = "") -> str:
-    """A page that says what went wrong and what to do. `back` is the path it came from."""
+    """A page that says what went wrong and what to do. `back` is the path the user came from."""
     return env.get_template("error.html").render(
         status=status, title=title, sentence=sentence, back=back
     )
@@ -197,10 +197,10 @@ def toast(env: Environment, sentence: str, tone: str = "failed", undo: str = "")
 
 
 def store_banner(env: Environment) -> str:
-    """What every page says of the database while nothing can be saved; else an empty place."""
+    """The banner of every page while the database cannot be written; else a placeholder."""
     return env.get_template("_store.html").render()
 
 
 def partial(target: str, swap: str, html: str) -> str:
-    """`html` as the piece that htmx puts in its place, wherever the answer came from."""
+    """`html` as a piece that htmx swaps into its place, whichever request returned it."""
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{html}</hx-partial>'

@@ -1,8 +1,8 @@
-"""What templates do to single values: make hidden characters visible, sizes, times, Markdown.
+"""Template filters for single values: make hidden characters visible, sizes, times, Markdown.
 
-All data passes `shown` on its way into HTML (the environment sees to it). Knows nothing of
-sessions. Threats: model text that hides what runs, and model text that is markup
-(docs/safety.md 9-12).
+All data passes `shown` on its way into HTML (the environment ensures it). Knows nothing of
+sessions. Threats: model text that hides what runs, and model text that is markup (docs/safety.md
+9-12).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ else:
     nh3 = Late("nh3")
 
 _NOT_PLAIN = re.compile(r"[^\n\t\x20-\x7e]+")
-# Letters and marks by category, yet drawn as nothing: fillers, and the variation selectors that
-# can carry smuggled text. U+FE0E and U+FE0F stay, they only choose how an emoji looks.
+# Letters and marks by category, but invisible: fillers, and the variation selectors that can carry
+# smuggled text. U+FE0E and U+FE0F are allowed, they only choose how an emoji looks.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d]")
-# Look like the plain space and are none. In prose they are at home, in arguments they are odd.
+# Look like the plain space but are not. Normal in prose, suspicious in arguments.
 _ODD_SPACE = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _LINE = re.compile("[\n\t]")
-# What a reader stops at: wide gaps (not the indentation of a line), and lines with nothing on them.
+# Gaps that look like the end: wide ones (not the indentation of a line), and blank lines.
 _PADDING = re.compile(r"(?<![\n ]) {9,}|(?:(?:\n|\\n)[ \t]*+){5,}")
 _SMUGGLING = range(0xE0100, 0xE01F0)
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"})
@@ -79,12 +79,12 @@ def exposed_count(text: str, *, lines: bool = False) -> int:
 
 
 def is_padded(text: str) -> bool:
-    """Whether there are wide gaps in which a reader may think that the text has ended."""
+    """Whether there are wide gaps that a reader may take for the end of the text."""
     return _PADDING.search(text) is not None
 
 
 def verbatim(text: str) -> Markup:
-    """For form fields, whose text comes back: as it is but for lone surrogates (no UTF-8 form)."""
+    """For form fields, whose text is sent back: unchanged but lone surrogates (no UTF-8 form)."""
     return escape(text.encode("utf-8", "replace").decode("utf-8"))
 
 
@@ -100,7 +100,7 @@ def _smuggles(run: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _escape(character: str) -> str | None:
-    """The visible escape of a hidden character, or None where it can be shown as it is."""
+    """The visible escape of a hidden character, or None if it can be shown."""
     code = ord(character)
     hidden = (
         unicodedata.category(character) in _HIDDEN_CATEGORIES
@@ -162,12 +162,12 @@ def exact(at_ms: int) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters, with an ellipsis where something was left out."""
+    """At most `limit` characters, with an ellipsis if text was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def pretty(value: Any) -> str:
-    """Text as it is; other JSON data over several lines, what is short on one."""
+    """Text unchanged; other JSON data over several lines, short values on one."""
     return value if isinstance(value, str) else _pretty(value, 0)
 
 
@@ -229,7 +229,7 @@ def markdown(text: str) -> Markup:
 
 
 def _with_hosts(children: list[Token]) -> list[Token]:
-    """The tokens, each link followed by the host it leads to unless its text says so itself."""
+    """The tokens, with the host after each link unless its text already names it."""
     result: list[Token] = []
     host, words = "", ""
     for token in children:
@@ -255,13 +255,13 @@ _MOST_OPEN = 20
 
 
 _MOST_SAID = 600
-"""Characters of what an agent says as the system that are shown unfolded."""
+"""Characters of a system message from an agent that are shown unfolded."""
 
 
 def added_pieces(text: str, role: str = "user") -> list[tuple[str, str]]:
-    """A prompt in its pieces, (tag, text): what an agent added to the words of its user stands in
-    an element that begins a line, as `<system-reminder>`; "" is the tag of all else. No piece is
-    blank, and none is left out. A long one of the system is one piece, by its first line."""
+    """Splits a prompt into (tag, text) pieces: text that an agent added to its user's words is in
+    an element at the start of a line, such as `<system-reminder>`; all other text has the tag "".
+    No piece is blank or left out. A long one of the system is one piece, by its first line."""
     if role == "system" and len(text) > _MOST_SAID:
         return [(text.strip().partition("\n")[0], text.strip("\n"))]
     pieces, at, unclosed = list[tuple[str, str]](), 0, set[str]()
@@ -272,7 +272,7 @@ def added_pieces(text: str, role: str = "user") -> list[tuple[str, str]]:
         end = text.find(f"</{tag}>", match.end())
         if end < 0:
             unclosed.add(tag)
-            if len(unclosed) == _MOST_OPEN:  # each is looked for in all of the text
+            if len(unclosed) == _MOST_OPEN:  # each one is searched for in the whole text
                 break
             continue
         pieces += [("", text[at : match.start()]), (tag, text[match.end() : end])]

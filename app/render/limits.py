@@ -1,6 +1,6 @@
-"""What a user reads of the limits of a run: in Setup, while it goes on, and where it paused.
+"""The limits of a run for the user: in Setup, while it runs, and where it paused.
 
-Reads the fold alone. Which limit is reached is for core/limits to say, not for this file.
+Reads the folded session only. core/limits decides which limit is reached.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.render.filters import plural
 
 @dataclass(frozen=True)
 class Field:
-    """A limit in words: `unit` stands behind its number, `most` is all that may be set."""
+    """A limit in words: `unit` follows its number, `most` is the maximum setting."""
 
     unit: str
     whole: bool
@@ -29,14 +29,14 @@ LIFTED: Mapping[str, Field] = {
     "max_minutes": Field("minutes", False, 10_080),
     "max_repeats": Field("times", True, 1000),
 }
-"""The limits of a run that 0 lifts; their fields are empty then."""
+"""The limits of a run that 0 removes; their fields are empty then."""
 
 _RAISED: Mapping[str, tuple[str, Field]] = {
     "max_turns": ("max_turns", Field("turns", True, 1000)),
     "max_calls": ("max_calls_per_turn", Field("calls a turn", True, 1000)),
     **{name: (name, field) for name, field in LIFTED.items()},
 }
-"""By the name of a pause: the setting that is raised to go on for longer."""
+"""By pause name: the setting that is raised to continue."""
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "max_turns": ("The limit of turns is reached", "Continue allows as many again."),
@@ -67,18 +67,18 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         " it can be written; then Continue.",
     ),
 }
-"""By the name of a pause: its title, and its sentence where the log has none."""
+"""By pause name: its title, and its sentence if the log has none."""
 
 
 def limit_text(name: str, limits: Limits) -> str:
-    """The field of a limit that can be lifted as it stands in the form."""
+    """The form field of a removable limit."""
     value: float = getattr(limits, name)
     return _plain(value) if value else ""
 
 
 def limits_summary(limits: Limits) -> str:
-    """All limits in one line: `10 turns · 32 calls · $0.50`. What is as it comes is left out but
-    for the first two."""
+    """All limits in one line: `10 turns · 32 calls · $0.50`. Default values are left out, except
+    the first two."""
     usual = Limits()
     words = [plural(limits.max_turns, "turn"), plural(limits.max_calls_per_turn, "call")]
     if limits.max_calls_per_answer != usual.max_calls_per_answer:
@@ -108,8 +108,8 @@ def money(dollars: float) -> str:
 
 
 def spent(session: Session) -> str:
-    """What the run took so far, beside those of its limits that are set:
-    `3 of 10 turns · 4,210 tokens · $0.012 of $0.50`; "" where nothing was sent yet."""
+    """What the run used so far, with those of its limits that are set: `3 of 10 turns · 4,210
+    tokens · $0.012 of $0.50`; "" if nothing was sent yet."""
     return " · ".join(_spent(session))
 
 
@@ -118,7 +118,7 @@ def _spent(session: Session) -> Iterator[str]:
     if settings is None or not run:
         return
     limits, asked = settings.limits, sum(not turn.dropped for turn in run)
-    if session.tapped is not None:  # no limit of ours holds an agent
+    if session.tapped is not None:  # our limits do not apply to an agent
         yield plural(asked, "turn")
     else:
         yield f"{asked} of {plural(limits.max_turns, 'turn')}{since(session)}"
@@ -143,7 +143,7 @@ def _least(counted: Sequence[float | None], total: float) -> str:
 
 
 def counts_no_tokens(session: Session) -> bool:
-    """Whether the last answer that came to its end, by the model of now, counted no tokens."""
+    """Whether the last complete answer of the current model reported no tokens."""
     for turn in reversed(session.turns):
         if turn.end is not None:
             same = turn.settings.profile == getattr(session.settings, "profile", None)
@@ -153,8 +153,8 @@ def counts_no_tokens(session: Session) -> bool:
 
 @dataclass(frozen=True)
 class Pause:
-    """Why nothing goes on, and what there is to press. `raises` is the setting that Continue can
-    raise along, to `value`; "" where there is none."""
+    """Why the run is paused, and which buttons there are. `raises` is the setting that Continue can
+    raise to `value`; "" if there is none."""
 
     title: str
     sentence: str
@@ -165,7 +165,7 @@ class Pause:
 
 
 def pause(session: Session) -> Pause | None:
-    """The notice at the end of the flow; None while the run goes on or is over."""
+    """The notice at the end of the flow; None while the run is going or is over."""
     if session.paused:
         title, usual = _WORDS.get(session.paused, ("Paused", "Continue goes on."))
         sentence = session.paused_because or usual
@@ -183,25 +183,25 @@ def pause(session: Session) -> Pause | None:
 
 
 def paused_words(name: str) -> str:
-    """What the head says of a pause of that name: `paused: the limit of turns is reached`."""
+    """The head's words for a pause: `paused: the limit of turns is reached`."""
     title, _ = _WORDS.get(name, (name, ""))
     return title.lower() if name == "restart" else f"paused: {title[:1].lower()}{title[1:]}"
 
 
 def _raised(session: Session, name: str, field: Field) -> str:
-    """Twice of what it is: as much again, which the run counts up to."""
+    """Twice the current limit, so that the run may use the same amount again."""
     value: float = getattr(session.settings.limits, name) if session.settings is not None else 0
     return _plain(min(2 * value, field.most)) if 0 < value < field.most else ""
 
 
 def _plain(value: float) -> str:
-    """A number as a user types it: no exponent, no idle zeros."""
+    """A number as a user types it: no exponent, no trailing zeros."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What Setup says of the limits: all in one line, which of them cannot hold, and why a limit of
+    """The limits in Setup: all in one line, which of them cannot be enforced, and why a limit of
     money or tokens could not."""
 
     summary: str
@@ -211,7 +211,7 @@ class Bounds:
 
 
 def bounds(session: Session, unpriced: str) -> Bounds:
-    """`unpriced` says why what the model answers has no price, "" where it has one."""
+    """`unpriced` says why the model's answers have no price, "" if they have one."""
     assert session.settings is not None
     limits = session.settings.limits
     uncounted = "The last answer came without a count of its tokens."

@@ -1,9 +1,9 @@
-"""How much of a long text, a turn with many calls and a long session is shown, and what shows more.
+"""How much of a long text, turn or session is shown, and the links to the rest.
 
-Of a text, a portion is shown at first, and as much again with each click. The address of a block
-says how much, `/sessions/ID/blocks/BLOCK?upto=N`, and without a script that of the page,
-`?upto=BLOCK.N`. Lengths are in characters. A file, with no server behind it, shows all. The
-arguments of a call are not cut here: what may run is looked at whole (card.py).
+A text first shows one portion, and another portion with each click. The address of a block says how
+much, `/sessions/ID/blocks/BLOCK?upto=N`, and without a script the address of the page,
+`?upto=BLOCK.N`. Lengths are in characters. An exported file has no server, so it shows everything.
+The arguments of a call are not cut here: users see all that may run (card.py).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from app.render.view import View
 
 PORTION = 262_144
-"""Characters of a text that are shown at first, and that each click adds."""
+"""Characters of a text that are shown at first and added by each click."""
 
 SO_FAR = 10_000
-"""Characters by which the size of a text that streams grows on the page."""
+"""The step in characters by which the displayed size of a streaming text grows."""
 
 _UPTO = re.compile(r"([a-z]+-[0-9]{1,9}-[0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 
 Upto = Mapping[str, int]
-"""By block id: how many characters of its text are shown, where these are not the first portion."""
+"""By block id: how many characters of its text are shown, if not the first portion."""
 
 
 @dataclass(frozen=True)
 class Portion:
-    """`text` is what is shown; `rest` characters more are not, of which a click shows the `next`.
+    """`text` is shown; `rest` is the number of hidden characters, `next` how many a click adds.
 
-    `chosen`: it was asked for. `ways` are (words, query of the block, query of the page) of what
-    shows more. `of` is the same for the same text, "" where a first portion is all of it: where a
-    page has more of that text than is redrawn, it keeps what it has (static/stream.js).
+    `chosen`: the length was requested. `ways` are (words, query of the block, query of the page) of
+    the links to more. `of` is a key of the text, "" if a first portion is all of it: a page that
+    already shows more of the same text than is redrawn keeps it (static/stream.js).
     """
 
     text: str
@@ -55,7 +55,7 @@ class Portion:
 
 
 def portion(view: View, block_id: str, text: str, first: int = PORTION) -> Portion:
-    """What the block shows of `text`; `first` characters where it was not asked for more."""
+    """The portion of `text` that the block shows; `first` characters if no length was requested."""
     chosen = block_id in view.upto or block_id in view.expanded
     count = view.upto.get(block_id, first)
     of = _key(text) if view.live and len(text) > first else ""
@@ -69,23 +69,23 @@ def portion(view: View, block_id: str, text: str, first: int = PORTION) -> Porti
 
 
 def beyond(view: View, part: Part) -> bool:
-    """Whether a part that streams has more text than is shown of it: then only its size grows."""
+    """Whether a streaming part has more text than is shown: then only its size grows."""
     return view.live and not part.ended and part.length > PORTION
 
 
 def beginning(view: View, part: Part) -> str:
-    """What is shown of the text of a part that streams."""
+    """The shown part of a streaming text."""
     return part.text[:PORTION] if beyond(view, part) else part.text
 
 
 CLOSED, LINE = 4_096, 8_192
-"""A piece of a text that streams is closed at the first line end behind so many characters, or
-behind so many where no line ends: a browser lays out and draws what is closed by itself."""
+"""A piece of a streaming text is closed at the first line end after CLOSED characters, or after
+LINE characters without one: a browser lays out and draws closed pieces separately."""
 
 
 def closed(text: str) -> list[str]:
-    """The pieces of a text that streams, which are `text` together; the last one is still open. As
-    static/stream.js closes them while it grows."""
+    """The pieces of a streaming text, whose concatenation is `text`; the last one is open.
+    static/stream.js closes them in the same places."""
     pieces, start = list[str](), 0
     while len(text) - start >= CLOSED:
         end = text.find("\n", start + CLOSED - 1) + 1
@@ -97,10 +97,10 @@ def closed(text: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-# Markdown while it streams: a block of the text is rendered once, when it is complete, and what is
-# behind the last one is shown as it is. What is complete follows from the text so far alone, so
-# that a page and its frames agree: a line of text behind a blank line ends what is before it, but
-# for a list, which goes on with further items, and a fence of code, which ends where it is closed.
+# Streaming Markdown: each block of the text is rendered once, when it is complete; the rest is
+# shown as plain text. Completeness depends only on the text so far, so that a page and its frames
+# agree: a line of text after a blank line ends the block before it, except a list, which continues
+# with further items, and a code fence, which ends where it is closed.
 
 
 _FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
@@ -108,24 +108,24 @@ _ITEM = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:\s|$)")
 
 
 class TextBlocks:
-    """Fed with a text, cut anywhere. `done` are (how much of the text it took to know that it is
-    complete, HTML) of each block, in order."""
+    """Reads a text in chunks cut anywhere. `done` has, for each block in order, (how much of the
+    text was needed to know that it is complete, HTML)."""
 
     def __init__(self) -> None:
         self.done: list[tuple[int, Markup]] = []
         self.length = 0
-        self._lines: list[str] = []  # of the block that is not complete
-        self._line: list[str] = []  # pieces of a line that has not ended
-        self._fence, self._inner = "", False  # what closes it; whether it is in an item of a list
+        self._lines: list[str] = []  # of the incomplete block
+        self._line: list[str] = []  # pieces of the incomplete line
+        self._fence, self._inner = "", False  # what closes it; whether it is in a list item
         self._full = self._blank = self._listed = self._doubtful = False
 
     @property
     def open(self) -> str:
-        """What is behind the last block that is complete."""
+        """The text after the last complete block."""
         return "".join((*self._lines, *self._line))
 
     def feed(self, text: str) -> None:
-        """The text goes on with `text`."""
+        """Appends `text`."""
         start = 0
         while start < len(text):
             end = text.find("\n", start) + 1 or len(text)
@@ -149,7 +149,7 @@ class TextBlocks:
             self._close(self.length)
         self._doubtful = False
         if not self._full and line.isspace():
-            self.done.append((self.length, Markup("")))  # nothing is seen of it
+            self.done.append((self.length, Markup("")))  # it is invisible
             return
         self._lines.append(line)
         if self._fence:
@@ -172,11 +172,11 @@ class TextBlocks:
 
 
 _READ: dict[int, tuple[ref[Part], TextBlocks, int]] = {}
-"""By the id of a part that streams: how many of its pieces were read, and what they came to."""
+"""By the id of a streaming part: how many of its pieces were read, and the resulting blocks."""
 
 
 def text_blocks(part: Part) -> TextBlocks:
-    """Those of a part that streams, for all that look at it: its text is read once."""
+    """The blocks of a streaming part, shared by all readers: its text is read once."""
     whose, blocks, read = _READ.get(id(part), (ref(part), TextBlocks(), 0))
     if whose() is not part or id(part) not in _READ:
         whose, blocks, read = ref(part), TextBlocks(), 0
@@ -190,7 +190,7 @@ def text_blocks(part: Part) -> TextBlocks:
 
 
 def streamed(view: View, part: Part) -> tuple[Sequence[Markup], str]:
-    """The blocks that are complete of a part that streams, and the text behind them."""
+    """The complete blocks of a streaming part, and the text after them."""
     if part.kind not in PROSE:
         return (), beginning(view, part)
     blocks = TextBlocks()
@@ -202,16 +202,16 @@ def streamed(view: View, part: Part) -> tuple[Sequence[Markup], str]:
 
 
 PROSE = ("text", "refusal")
-"""Kinds of parts that are Markdown."""
+"""Kinds of parts rendered as Markdown."""
 
 
 def so_far(length: int) -> int:
-    """`length` as it is shown while it grows, so that it is not sent with each delta."""
+    """`length` rounded for display while it grows, so that it is not sent with each delta."""
     return length // SO_FAR * SO_FAR
 
 
 def _key(text: str) -> str:
-    """The same for the same text, without a copy of all of it."""
+    """Equal for equal texts, without a copy of the text."""
     check = 0
     for start in range(0, len(text), PORTION):
         check = crc32(text[start : start + PORTION].encode("utf-8", "surrogatepass"), check)
@@ -228,34 +228,33 @@ def _queries(view: View, block_id: str, upto: int) -> tuple[str, str]:
 
 
 def upto_from(text: str) -> Upto:
-    """What the address of a page says; what cannot be read in it says nothing."""
+    """Parses the address of a page; unreadable values are ignored."""
     match = _UPTO.fullmatch(text)
     return {} if match is None else {match[1]: int(match[2])}
 
 
-# Turns with many calls: a hundred calls at first, and as many again with each click. What is shown
-# is part of a page's address and of its stream's (`shown=TURN.CALLS,...`), so that a page, its
-# stream and the page when it is loaded again agree. Of a turn, what stands behind the last call
-# that is shown is not shown either.
+# Turns with many calls: a hundred calls at first, another hundred with each click. The selection is
+# part of the address of a page and of its stream (`shown=TURN.CALLS,...`), so that a page, its
+# stream and the reloaded page agree. Everything in a turn after its last shown call is hidden, too.
 
 
 CARDS = 100
-"""Calls of a turn that are shown at first, and that each click adds."""
+"""Calls of a turn that are shown at first and added by each click."""
 
 MOST_TURNS = 100
-"""Turns of which an address may say how much is shown."""
+"""The maximum number of turns in the `shown` parameter of an address."""
 
 SESSION = 0
-"""Stands for the session where the number of a turn is meant: of it, turns are counted."""
+"""Denotes the session in place of a turn number: its turns are counted, not calls."""
 
 _SHOWN = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,5})", re.ASCII)
 
 Shown = Mapping[int, int]
-"""By the number of a turn: how many of its calls are shown, where these are not CARDS; and of the
-SESSION how many of its last turns a page has at first, where these are not TURNS."""
+"""By turn number: how many of its calls are shown, if not CARDS; for SESSION, how many of its last
+turns a page has at first, if not TURNS."""
 
 Most = Callable[[int], int]
-"""How many calls of the turn of that number are shown."""
+"""The number of calls shown, by turn number."""
 
 
 def everything(number: int) -> int:
@@ -264,24 +263,24 @@ def everything(number: int) -> int:
 
 
 def most_of(shown: Shown) -> Most:
-    """How many calls of each turn a page shows that shows these."""
+    """The number of calls of each turn that a page with this selection shows."""
     return lambda number: shown.get(number, CARDS)
 
 
 def shown_from(text: str) -> Shown:
-    """What an address says is shown; what cannot be read in it says nothing."""
+    """Parses the selection of an address; unreadable values are ignored."""
     matches = (_SHOWN.fullmatch(part) for part in text.split(",", MOST_TURNS)[:MOST_TURNS])
     return {int(match[1]): int(match[2]) for match in matches if match is not None}
 
 
 def spelled(shown: Shown) -> str:
-    """The same as text for an address; "" where nothing differs."""
+    """The selection as text for an address; "" if it is the default."""
     unusual = (item for item in sorted(shown.items()) if item[1] != (CARDS if item[0] else TURNS))
     return ",".join(f"{turn}.{count}" for turn, count in unusual)
 
 
 def with_more(shown: Shown, number: int) -> Shown:
-    """What is shown after a click for more of turn `number`."""
+    """The selection after a click for more of turn `number`."""
     return {**shown, number: shown.get(number, CARDS) + CARDS}
 
 
@@ -300,7 +299,7 @@ def calls_of(turn: Turn, most: Most) -> Sequence[Call]:
 
 
 def query_of(block_id: str) -> str:
-    """The query that makes a page show that block, where it might not by itself: `?shown=1.200`."""
+    """The query that makes a page show a block that may be hidden by default: `?shown=1.200`."""
     name, _, rest = block_id.partition("-")
     turn, _, index = rest.partition("-")
     if name not in ("call", "part") or not (turn.isdecimal() and index.isdecimal()):
@@ -309,18 +308,17 @@ def query_of(block_id: str) -> str:
     return f"?shown={spelled({int(turn): CARDS * (hundreds + 1)})}" if hundreds else ""
 
 
-# Long sessions: a page has the last turns of the flow and the last sections of the wire. In the
-# place of each block before them stands an empty element with its id (templates/_later.html), and
-# the block comes when it is looked at, when something leads into it, or when it changes
-# (static/later.js). A block that is asked for by its id is always drawn. A replay, a column and a
-# file have all blocks at once.
+# Long sessions: a page has the last turns of the flow and the last sections of the wire. Each
+# earlier block is represented by an empty element with its id (templates/_later.html); the block is
+# loaded when it comes into view, when a link leads into it, or when it changes (static/later.js). A
+# block requested by its id is always drawn. A replay, a column and a file have all blocks at once.
 
 
 TURNS = 30
 """Turns of the flow, with their prompts, that a page has at first."""
 
 SECTIONS = 2
-"""Sections of the wire that a page has at first; of each other the rows come when it is opened."""
+"""Sections of the wire that a page has at first; rows of others are loaded when opened."""
 
 
 def first_seq(view: View) -> int:

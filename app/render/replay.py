@@ -1,7 +1,7 @@
-"""The past as frames: the same pieces as the live stream, by a clock without dead time.
+"""A replay as frames: the same pieces as the live stream, by a clock without dead time.
 
-A keyframe is all that a page shows at a position; a frame brings the page from one position to a
-later one, and costs what it touches. The page applies both as it applies the stream's.
+A keyframe is all that a page shows at a position; a frame updates the page from one position to a
+later one, and costs what it touches. The page applies both like the frames of the stream.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FRAME_MS = 33
 """Events closer than this share a frame."""
 
 KEPT_EVERY = 4_000
-"""So many arrivals lie between two folds that are kept: a jump folds no more than these."""
+"""Arrivals between two cached folds: a jump folds no more than these."""
 
 _WHOLE = ("flow", "wire", "head", "pause")
 _NOT_REPLAYED = frozenset({"bar", "dock", "tasks", "list"})
@@ -36,8 +36,8 @@ _NOT_REPLAYED = frozenset({"bar", "dock", "tasks", "list"})
 
 @dataclass(frozen=True)
 class Fixed:
-    """What does not change while a replay is made. A file has no server behind it (`live`), so
-    that its blocks show all that there is (`expanded`, block ids)."""
+    """The constants of a replay. A file has no server (`live`), so its blocks show everything
+    (`expanded`, block ids)."""
 
     session_id: str
     title: str
@@ -47,8 +47,8 @@ class Fixed:
 
 
 class Player:
-    """Draws a Reel at any position. Has one owner: the View it gives holds until the next call.
-    `shown` is how much its reader is shown of turns with many calls."""
+    """Draws a Reel at any position. Has one owner: the View it returns is valid until the next
+    call. `shown` selects how many calls of long turns are shown."""
 
     def __init__(self, reel: Reel, fixed: Fixed) -> None:
         self.reel, self.fixed = reel, fixed
@@ -58,12 +58,12 @@ class Player:
         self._kept: dict[int, tuple[Session, WireRows]] = {}
 
     def view(self, position: int) -> View:
-        """The page at `position`, as it is folded."""
+        """The folded page at `position`."""
         self._go(self.reel.within(position))
         return replace(self._view(), played=played(self.reel, self.position))
 
     def keyframe(self, env: Environment, position: int) -> dict[str, Any]:
-        """`{"from": None, "to", "at", "seq", "html", "grow"}`: whatever the page shows now."""
+        """`{"from": None, "to", "at", "seq", "html", "grow"}`, whatever the page shows now."""
         view = self.view(position)
         html = frame_html(env, view, (Touch(name, "changed") for name in _WHOLE))
         return self._frame_data(None, PageFrame(html, []))
@@ -72,8 +72,8 @@ class Player:
         self, env: Environment, start: int, every_ms: int = FRAME_MS, most: int = 0
     ) -> Iterator[dict[str, Any]]:
         """The frames from position `start` on, at most `most` (0: to the end), as `{"from", "to",
-        "at", "seq", "html", "grow"}`; arrivals closer than `every_ms` share one, and what shows
-        nothing is joined to what follows. At the end of the reel the last may be empty."""
+        "at", "seq", "html", "grow"}`; arrivals closer than `every_ms` share one, and arrivals
+        without visible effect join the next. The last of the reel may be empty."""
         self._go(self.reel.within(start))
         begun, count = self.position, 0
         while self.position < self.reel.count and (not most or count < most):
@@ -104,12 +104,12 @@ class Player:
         return {**place, "html": step.html, "grow": step.grow}
 
     def _group_end(self, every_ms: int) -> int:
-        """Where the group ends that begins here: one arrival at least."""
+        """The end of the group that begins here: at least one arrival."""
         until = self.reel.at[self.position] + every_ms
         return max(bisect_left(self.reel.at, until, self.position), self.position + 1)
 
     def _go(self, position: int) -> None:
-        """From where it stands, or from the nearest fold that is kept before `position`."""
+        """Moves to `position`, from the current one or from the nearest cached fold before it."""
         near = max((place for place in self._kept if place <= position), default=0)
         if not near <= self.position <= position:
             self.position = near
@@ -123,7 +123,7 @@ class Player:
                 self._kept[stop] = deepcopy((self._session, self._wire))
 
     def _on(self, position: int) -> list[Logged]:
-        """Fold up to `position`; the events among what was folded."""
+        """Folds up to `position`; returns the events that were folded."""
         events = list[Logged]()
         for what in self.reel.arrivals[self.position : position]:
             if isinstance(what, Logged):
@@ -137,8 +137,8 @@ class Player:
 
 
 def index(recorded: Reel) -> dict[str, Any]:
-    """What a page needs to know before it plays, as JSON data: `{"duration", "segments", "count",
-    "first", "seq", "squeezed", "marks"}`; `marks` are [kind, position, ms, seq, words]."""
+    """What a page needs before it plays, as JSON data: `{"duration", "segments", "count", "first",
+    "seq", "squeezed", "marks"}`; `marks` are [kind, position, ms, seq, words]."""
     return {
         **_times(recorded),
         "count": recorded.count,
@@ -168,7 +168,7 @@ def _all(recorded: Reel, env: Environment, fixed: Fixed) -> Iterator[dict[str, A
 
 
 def _shown(step: dict[str, Any]) -> dict[str, Any]:
-    """A frame as it is played where no other can be asked for."""
+    """A frame for a player that cannot request further ones."""
     return {name: step[name] for name in ("at", "seq", "html", "grow")}
 
 

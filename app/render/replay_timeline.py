@@ -1,6 +1,6 @@
 """The time bar and the replay's timeline: a clock without dead time, segments, bars, positions.
 
-All of it is computed from the folded session, so that the live page and the replay cannot differ.
+Everything is computed from the folded session, so that the live page and the replay cannot differ.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from app.render.filters import clip, duration, one_line, plural
 SegmentKind = Literal["waiting", "thinking", "text", "arguments", "tool", "person"]
 
 IDLE_MS = 500
-"""What remains of the time between the end of one run and the next."""
+"""The remaining time between the end of one run and the next."""
 PERSON_MS = 3000
-"""What remains of the time a user took to decide."""
+"""The remaining time of a user's decision."""
 
 
 @dataclass(frozen=True)
 class Segment:
     """Times in ms of the replay clock; `block` is the id of the block it belongs to.
 
-    `took_ms` is how long it truly was, dead time and all. `name` and `call` are those of its tool
-    call, "" where it is none; `open` is what still goes on. Of those that overlap each has its own
-    `lane`, from 0: where it begins, the first that is free. `lanes` is how many there are where it
-    stands. What waits for a user has a row of its own, whatever overlaps there.
+    `took_ms` is the real duration, including dead time. `name` and `call` are those of its tool
+    call, "" if it is none; `open`: it has not ended. Overlapping segments have separate `lane`s,
+    from 0: the first that is free at their start. `lanes` is the number of lanes at its place.
+    Waits for a user have a row of their own, whatever overlaps there.
     """
 
     kind: SegmentKind
@@ -70,11 +70,11 @@ class Clock:
 
     @property
     def squeezed(self) -> int:
-        """How many ms of a user's time and of idle time are left out."""
+        """The ms of user time and idle time that are left out."""
         return self.marks[-1][0] - self.marks[0][0] - self.duration
 
     def at(self, at_ms: int) -> int:
-        """Between two joints the time is stretched evenly; outside them it stands still."""
+        """Interpolates linearly between two joints; outside them the clock stops."""
         place = bisect_right(self.marks, at_ms, key=lambda mark: mark[0])
         if place == 0:
             return 0
@@ -87,7 +87,7 @@ class Clock:
 def clock(session: Session, until_ms: int = 0) -> Clock:
     """Requests and tools run at their own pace; a user's time and idle time are capped.
 
-    What is still open lasts until the last time something began or ended, or `until_ms` if later.
+    Open segments last until the last time anything began or ended, or `until_ms` if later.
     """
     now = max(_latest(session), until_ms)
     busy = list(_busy(session, now))
@@ -110,7 +110,7 @@ def clock(session: Session, until_ms: int = 0) -> Clock:
 
 
 def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, ...]:
-    """Every stretch of time that has a name, in order of its start; stretches may overlap."""
+    """Every named stretch of time, in order of its start; stretches may overlap."""
     now = max(_latest(session), until_ms)
     person = [
         _segment("person", on, start, end, call_block(call.id), call.name, call.id)
@@ -121,12 +121,12 @@ def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, .
 
 
 def in_lanes(unplaced: Sequence[Segment]) -> list[Segment]:
-    """`unplaced` in order of start, each in the first lane that is free where it begins. What came
-    before decides alone, so nothing changes its lane while a run goes on."""
+    """`unplaced` in order of start, each in the first lane that is free at its start. Only earlier
+    segments matter, so no segment changes its lane while a run continues."""
     ordered = sorted(unplaced, key=lambda segment: segment.start_ms)
-    lanes: list[int] = []  # by segment: its own, and how many there are
+    lanes: list[int] = []  # by segment: its own, and the number of lanes
     counts: list[int] = []
-    free: list[float] = []  # by lane: when its last one ends
+    free: list[float] = []  # by lane: when its last segment ends
     for segment in ordered:
         if all(end <= segment.start_ms for end in free):
             counts += [len(free)] * (len(lanes) - len(counts))
@@ -146,7 +146,7 @@ def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
     first = turn.first_part_ms if turn.first_part_ms is not None else closed
     still = turn.open and turn.first_part_ms is None
     yield _segment("waiting", on, turn.sent_ms, first, f"turnhead-{turn.number}", still=still)
-    # An answer is one stream: a part is over where the next begins, though it is ended later.
+    # An answer is one stream: a part is over when the next begins, though it is closed later.
     following = [part.started_ms for part in turn.parts[1:]]
     for part, next_ms in zip_longest(turn.parts, following):
         is_call = part.kind == "call"
@@ -175,13 +175,13 @@ def _segment(
     *,
     still: bool = False,
 ) -> Segment:
-    """From times in Unix ms."""
+    """Converts times in Unix ms."""
     return Segment(kind, on.at(start), on.at(end), block, max(end - start, 0), name, call, still)
 
 
 def _latest(session: Session) -> int:
-    """The last time something began or ended. A delta is neither: so the bar is not redrawn
-    for each, and a part that streams shows its width when it has ended."""
+    """The last time anything began or ended. Deltas do not count, so that the bar is not redrawn
+    for each; a streaming part gets its width when it has ended."""
     moments = [item.at_ms for item in session.items if isinstance(item, Prompt)]
     for turn in session.turns:
         moments += [turn.sent_ms, turn.closed_ms or 0]
@@ -242,21 +242,21 @@ def _coverage(joints: list[int], spans: list[tuple[int, int]]) -> list[bool]:
     return covered
 
 
-# The time bar as it is drawn: the place of each segment and its words.
+# The drawn time bar: the place of each segment and its words.
 
 
 MOST_LANES = 6
-"""More share the last one."""
+"""Further segments share the last one."""
 MOST_ROWS = 60
-"""Of the list beside the bar, the last ones."""
+"""The list next to the bar has only the last rows."""
 
 WIDTH, HEIGHT = 1000.0, 20.0
 """Of the drawing, in its own units; the page stretches it."""
 PERSON = 8.0
-"""What the row of the user takes of the height, where there is one."""
+"""The height of the row of the user, if there is one."""
 _GAP = 0.8
 OPEN = 8.0
-"""How wide a call that runs is at least: what comes next draws the bar again, and it grows."""
+"""The minimum width of a running call: the next event redraws the bar, and it grows."""
 
 _WORDS: Mapping[SegmentKind, str] = {
     "waiting": "waiting for the model",
@@ -285,8 +285,8 @@ class Bar:
 
 @dataclass(frozen=True)
 class Drawing:
-    """`lanes` is how many the bar has; `shared` tells where more would be needed, or is "".
-    `rows` are (words, block) in order of time, and `left_out` how many came before them."""
+    """`lanes` is the number of lanes; `shared` says where more would be needed, or is "". `rows`
+    are (words, block) in order of time, and `left_out` the number of omitted earlier rows."""
 
     bars: Sequence[Bar]
     lanes: int
@@ -313,8 +313,8 @@ def drawing(all_segments: Sequence[Segment], length_ms: int) -> Drawing:
 
 
 def _seen_apart(bars: Sequence[Bar]) -> Iterator[Bar]:
-    """`bars` without those that would cover another one to the unit: of thousands of calls that
-    wait together a few are drawn."""
+    """`bars` without those that would coincide with another one: of thousands of calls that wait
+    together only a few are drawn."""
     drawn: set[tuple[object, ...]] = set()
     for bar in bars:
         place = bar.kind, round(bar.x), round(bar.x + bar.width), bar.y, bar.height
@@ -364,8 +364,8 @@ def words_of(segment: Segment) -> str:
 
 
 def _beside_a_person(all_segments: Sequence[Segment]) -> set[int]:
-    """The places of those that leave room for the row of the user: where one of the segments
-    that stand side by side overlaps it, all of them do, so that lanes are of one height."""
+    """The indexes of segments that leave room for the row of the user: if one segment of an
+    overlapping group overlaps it, all of the group do, so that lanes have one height."""
     person = [
         segment
         for segment in all_segments
@@ -381,7 +381,7 @@ def _beside_a_person(all_segments: Sequence[Segment]) -> set[int]:
 
 
 def _side_by_side(all_segments: Sequence[Segment]) -> Iterator[list[int]]:
-    """The places of segments that hang together by overlapping, in order of their start."""
+    """The indexes of segments connected by overlaps, in order of their start."""
     group: list[int] = []
     reached = 0
     for place, segment in enumerate(all_segments):
@@ -396,8 +396,8 @@ def _side_by_side(all_segments: Sequence[Segment]) -> Iterator[list[int]]:
         yield group
 
 
-# The replay: what arrived, in one order, and where each arrival is in time. Position k is the page
-# after the first k arrivals, an event of the log or a piece of a recording each.
+# The replay: all arrivals in one order, and the time of each. Position k is the page after the
+# first k arrivals, each an event of the log or a piece of a recording.
 
 
 Chunks = Mapping[int, Sequence[tuple[int, bytes]]]
@@ -412,7 +412,7 @@ KINDS: tuple[MarkKind, ...] = ("prompt", "turn", "call", "error")
 
 @dataclass(frozen=True)
 class ReplayMark:
-    """A place to jump to: `position` is right after event `seq`. A call's is where it begins."""
+    """A place to jump to: `position` is right after event `seq`. For a call: its beginning."""
 
     kind: MarkKind
     position: int
@@ -422,9 +422,9 @@ class ReplayMark:
 
 @dataclass(frozen=True)
 class Reel:
-    """`at` says of each arrival where it stands on the replay clock, in ms, ascending; `seqs` has
-    for each position the last event before it; `whole` is what the session came to. `first` is
-    the first position that can be drawn."""
+    """`at` is the time of each arrival on the replay clock, in ms, ascending; `seqs` has for each
+    position the last event before it; `whole` is the complete session. `first` is the first
+    position that can be drawn."""
 
     whole: Session
     clock: Clock
@@ -441,7 +441,7 @@ class Reel:
         return len(self.arrivals)
 
     def of_seq(self, seq: int) -> int:
-        """The position right after event `seq`, or after the last one before it that there is."""
+        """The position right after event `seq`, or after the nearest earlier event."""
         return self.within(bisect_left(self.seqs, seq))
 
     def of_ms(self, ms: int) -> int:
@@ -453,15 +453,15 @@ class Reel:
         return min(max(position, self.first), self.count)
 
     def ms(self, position: int) -> int:
-        """Where `position` begins on the replay clock."""
+        """The time on the replay clock at which `position` begins."""
         return self.at[position - 1] if position else 0
 
 
 @dataclass(frozen=True)
 class Played:
-    """A moment of a replay: after event `seq` of `last`, at `ms` of its clock. `whole` is what the
-    session came to; `before` and `after` are the next places to go to, by their kind (`event` and
-    those of marks), as events."""
+    """A moment of a replay: after event `seq` of `last`, at `ms` of its clock. `whole` is the
+    complete session; `before` and `after` are the previous and next targets, by kind (`event` and
+    the kinds of marks), as event numbers."""
 
     whole: Session
     seq: int
@@ -472,7 +472,7 @@ class Played:
 
 
 def played(recorded: Reel, position: int) -> Played:
-    """Where `position` is, and where to go from there."""
+    """The moment at `position`, with the previous and next targets."""
     seq, last = recorded.seqs[position], recorded.whole.seq
     before = {"event": seq - 1} if seq > recorded.seqs[recorded.first] else {}
     after = {"event": seq + 1} if seq < last else {}
@@ -497,7 +497,7 @@ def beside(
 
 
 def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
-    """`log` must hold the deltas of ended parts, too."""
+    """`log` must include the deltas of ended parts."""
     whole = fold(session_id, log)
     on = clock(whole, whole.updated_ms)
     arrivals: list[Logged | Piece] = []
@@ -513,7 +513,7 @@ def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
 
 
 def _arrivals(log: Sequence[Logged], chunks: Chunks) -> Iterator[tuple[int, Logged | Piece]]:
-    """(Unix ms, what) in one order of time; the order of the log holds whatever the clock did.
+    """(Unix ms, arrival) in chronological order; events stay in log order whatever the clock did.
 
     The bytes of a recording lie between its request and the next one.
     """

@@ -1,6 +1,6 @@
-"""All that rendering may look at: a View for the blocks of a session, a context for each page.
+"""The input of rendering: a View for the blocks of a session, a context for each page.
 
-What a block looks like follows from its View alone. Knows no HTML and no clock: `now_ms` is given.
+The look of a block depends only on its View. Reads no clock and writes no HTML; `now_ms` is given.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from app.store.search import ExcerptPart
 
 @dataclass(frozen=True)
 class SessionRow:
-    """A session in the list. `calls` counts all of them, `waiting` those that need a user;
-    `parent` is the session it was forked from. `agent` is what the agent is called that runs it,
-    "" where none does, and `above` the session of that agent that it stands below. Where it was
-    searched for, `excerpt` is what was found and `place` the block that shows it."""
+    """A session in the list. `calls` counts all of them, `waiting` those that need a user; `parent`
+    is the session it was forked from. `agent` is the name of the agent that runs it, "" if none
+    does, and `above` that agent's main session, under which it is listed. In search results,
+    `excerpt` is the match and `place` the block that shows it."""
 
     id: str
     title: str
@@ -49,7 +49,7 @@ class SessionRow:
 
     @property
     def query(self) -> str:
-        """What its address needs to show `place`."""
+        """The query of its address that is needed to show `place`."""
         return query_of(self.place)
 
     @property
@@ -68,7 +68,7 @@ class SessionRow:
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way or needs a user."""
+        """Whether it is running or needs a user."""
         return self.state in ("running", "waiting", "paused")
 
 
@@ -76,14 +76,14 @@ class SessionRow:
 class View:
     """One session as a page, a stream, a replay or a file shows it.
 
-    `live`: a server stands behind it, so forms make sense. `replay`: it shows the past. `own`: it
-    was made here and may be changed. `expanded`: ids of the blocks whose long arguments or text are
-    shown whole. `rows` is the list beside it, None where there is none. `unasked` says in few
-    words what runs here without asking: rules are no events, so a stream looks at it by itself.
-    `played` is where a page without a script stands in a replay. `pinned`, `archived` and `tags`
-    are what a user marked it with, no events either. `shown` is how much of turns with many calls
-    is shown, `upto` how much of long texts; `framed`: it is a column of another page. `stops_at`
-    says what of an agent's calls waits here, "" where its tap is not in use; it is no event either.
+    `live`: a server backs it, so forms work. `replay`: it shows the past. `own`: it was made here
+    and may be changed. `expanded`: ids of the blocks whose long arguments or text are shown whole.
+    `rows` is the list next to it, None if there is none. `unasked` says in few words what runs here
+    without asking; rules are not events, so a stream queries it itself. `played` is the position of
+    a page without a script in a replay. `pinned`, `archived` and `tags` were set by the user; they
+    are not events either. `shown` is how many calls of long turns are shown, `upto` how much of
+    long texts; `framed`: it is a column of another page. `stops_at` says which of an agent's calls
+    wait here, "" if its tap is not in use; it is not an event either.
     """
 
     session: Session
@@ -106,13 +106,13 @@ class View:
     stops_at: str = ""
 
     def most(self, number: int) -> int:
-        """How many calls of turn `number` are shown."""
+        """The number of calls shown of turn `number`."""
         most = paging.most_of(self.shown) if self.live else paging.everything
         return most(number)
 
     @property
     def cards(self) -> str:
-        """What of turns with many calls is shown, for an address."""
+        """The `shown` selection, for an address."""
         return spelled(self.shown)
 
     @property
@@ -122,8 +122,8 @@ class View:
 
     @property
     def ours(self) -> bool:
-        """Whether buttons are shown that ask or run something here. Of what an agent runs there
-        are none; it is stopped, forked and put in order like any other."""
+        """Whether buttons are shown that ask or run something here. A session that an agent runs
+        has none of these; it is stopped, forked and organised like any other."""
         return self.acts and self.session.tapped is None
 
     @property
@@ -136,7 +136,7 @@ class View:
 
     @property
     def agent(self) -> str:
-        """What the agent is called that runs it, "" where none does."""
+        """The name of the agent that runs it, "" if none does."""
         tapped = self.session.tapped
         return clip(one_line(agent_title(tapped.agent)), 40) if tapped is not None else ""
 
@@ -190,7 +190,7 @@ def _running_words(session: Session) -> str:
 
 
 def busy_words(session: Session) -> str:
-    """Why a running session takes no message: `the model is answering`, `look_up runs`."""
+    """Why a running session accepts no message: `the model is answering`, `look_up runs`."""
     if session.retrying is not None:
         return "waiting to try again"
     running = [call.name for call in session.standing.of("running")]
@@ -204,8 +204,8 @@ def busy_words(session: Session) -> str:
 
 
 def runnable_at_once(view: View) -> list[Call]:
-    """The waiting calls that one key may run together: their cards are shown, they are sound, and
-    no second click is needed."""
+    """The waiting calls that one key may run together: their cards are shown, they are valid, and
+    need no second click."""
     session = view.session
     if not session.waits:
         return []
@@ -222,16 +222,16 @@ def runnable_at_once(view: View) -> list[Call]:
 
 
 SHOWN_ARGUMENTS = 16_000
-"""Characters of arguments a card shows; to run more, a user looks at them first."""
+"""Characters of arguments a card shows; before a longer call runs, a user must open the rest."""
 
 
 DEEPEST = 3
-"""How far rows of the list are indented; deeper ones stand there, too."""
+"""The maximum indentation of rows in the list; deeper ones are indented as far."""
 
 
 def nest_forks(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
-    """The rows, each fork below the row of its parent where that is among them, with how deep it
-    stands. A family stands where its first row stood."""
+    """The rows, each fork below the row of its parent if that is listed, with its depth. A family
+    takes the place of its first row."""
     rows = list(rows)
     known = {row.id: row for row in rows}
     below: dict[str, list[SessionRow]] = {}
@@ -253,8 +253,8 @@ def nest_forks(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
 
 @dataclass(frozen=True)
 class Fold:
-    """A row of the list, `depth` steps to the right, and those that are folded below it: requests
-    that its agent makes on the side, and agents that it starts."""
+    """A row of the list, `depth` steps to the right, and the sessions folded below it: side
+    requests of its agent, and agents that it starts."""
 
     row: SessionRow
     depth: int = 0
@@ -262,13 +262,13 @@ class Fold:
 
     @property
     def busy(self) -> str:
-        """The state of the first of those below that is at work or needs a user, or ""."""
+        """The state of the first session below that is running or needs a user, or ""."""
         return next((row.state for row in self.below if row.busy), "")
 
 
 def fold_agents(rows: Iterable[SessionRow]) -> list[Fold]:
-    """The rows, forks below their parents (`nest_forks`), and what an agent did on the side folded
-    below the session of that agent, where that is among them."""
+    """The rows, forks below their parents (`nest_forks`), and side requests of an agent folded
+    below the main session of that agent, if that is listed."""
     rows = list(rows)
     above = {row.id: row.above for row in rows}
     tops = {row.id: _top(row.id, above) for row in rows}
@@ -281,12 +281,12 @@ def fold_agents(rows: Iterable[SessionRow]) -> list[Fold]:
 
 
 AGES = (("Last 24 hours", 86_400_000), ("Last 7 days", 604_800_000), ("Older", None))
-"""What the parts of the list are called, and up to which age in ms; the last has no end."""
+"""The sections of the list, and their maximum age in ms; the last has none."""
 
 
 def by_age(rows: Iterable[SessionRow], now_ms: int) -> Sequence[tuple[str, Sequence[SessionRow]]]:
-    """The rows in the parts of the list. What an agent did on the side stands with its session,
-    which is as young as the youngest of them."""
+    """The rows by section of the list. Side requests of an agent are listed with its session, whose
+    age is that of the youngest of them."""
     rows = list(rows)
     above = {row.id: row.above for row in rows}
     tops = {row.id: _top(row.id, above) for row in rows}
@@ -302,7 +302,7 @@ def by_age(rows: Iterable[SessionRow], now_ms: int) -> Sequence[tuple[str, Seque
 
 
 def _top(id: str, above: Mapping[str, str]) -> str:
-    """The first of the sessions that it stands below; what is brought may name one another."""
+    """The topmost session above it; imported sessions may form a circle."""
     met = {id}
     while above.get(id, "") in above and above[id] not in met:
         id = above[id]
@@ -311,7 +311,7 @@ def _top(id: str, above: Mapping[str, str]) -> str:
 
 
 def _oldest_ancestor(row: SessionRow, known: Mapping[str, SessionRow]) -> SessionRow:
-    """Its first ancestor among the rows; what came from elsewhere may name one another."""
+    """Its topmost ancestor among the rows; imported sessions may form a circle."""
     met = {row.id}
     while row.parent in known and row.parent not in met:
         row = known[row.parent]
@@ -320,8 +320,7 @@ def _oldest_ancestor(row: SessionRow, known: Mapping[str, SessionRow]) -> Sessio
 
 
 def model_names(asked: Sequence[tuple[str, str]]) -> list[str]:
-    """What each (model, profile) is called where there is little room: its model, or else what
-    tells it apart."""
+    """A short name for each (model, profile): its model, or else what distinguishes it."""
     models = Counter(model for model, _ in asked)
     called = [model if models[model] == 1 else profile for model, profile in asked]
     alike = Counter(called)

@@ -1,7 +1,7 @@
-"""The wire view: every frame that came, and our own facts between them, folded into rows.
+"""The wire view: every received frame, and our own facts between them, folded into rows.
 
-Incremental: a frame costs the same however many came before. Works on bytes, labels and times;
-which block a row produced comes from outside (`joined`). Bytes are framed by protocols/framing.
+Incremental: the cost of a frame does not depend on the number before it. Works on bytes, labels and
+times; which block a row produced is given (`joined`). protocols/framing splits bytes into frames.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ Way = Literal["up", "down", "own"]
 
 
 TOLD = ("translation", "choice_fell_back", "history_changed", "history_left_out", "continued")
-"""Codes of warnings that tell how things are; there is nothing to do about them."""
+"""Codes of informational warnings; there is nothing to do about them."""
 
 
 SHOWN = 100
-"""Rows of a section that a page shows of its beginning, as many of its end, and with a click."""
+"""Rows a page shows of a section's beginning, the same number of its end, and adds with a click."""
 
 RECENT = 4096
-"""Changes that are kept by their order, for readers who are nearly there; for others all rows are
-looked at. An answer can have hundreds of thousands of rows."""
+"""The number of most recent changes that are stored in order, for readers that are nearly up to
+date; for others all rows are scanned. An answer can have hundreds of thousands of rows."""
 
 _ARROWS: Mapping[Way, str] = {"up": "↑", "down": "↓", "own": "●"}
 
@@ -74,8 +74,8 @@ _ARROWS: Mapping[Way, str] = {"up": "↑", "down": "↓", "own": "●"}
 class Row:
     """`start`..`end` are bytes of the recording; `at_ms` counts from the request.
 
-    `blocks` are the ids of what the row produced; `count` how many frames were folded into it.
-    `born` and `changed` are versions.
+    `blocks` are the ids of the blocks the row produced; `count` is the number of frames folded into
+    it. `born` and `changed` are versions.
     """
 
     number: int
@@ -105,20 +105,20 @@ class Row:
 
     @property
     def short(self) -> str:
-        """The label without the outer word of a delta: every one of them has the same."""
+        """The label without the outer word of a delta, which is the same for all of them."""
         last = self.label.rpartition(" ")[2]
         return last if self.way == "down" and "delta" in last else self.label
 
     @property
     def minor(self) -> bool:
-        """Whether the row is one of many of its kind, to be drawn quietly."""
+        """Whether the row is one of many of its kind, to be drawn less prominently."""
         return self.count > 1 or (self.way == "down" and "delta" in self.label)
 
 
 @dataclass
 class Measures:
-    """Fed with what comes. `gap_ms` is the longest time between two pieces of the answer, and
-    `gap_at_ms` when it began."""
+    """Measurements of one request, updated with each piece. `gap_ms` is the longest time between
+    two pieces of the answer, and `gap_at_ms` its start."""
 
     size: int = 0
     frames: int = 0
@@ -131,7 +131,7 @@ class Measures:
     ended: bool = False
 
     def fed(self, at_ms: int, size: int, frames: int) -> bool:
-        """`size` bytes came, `frames` frames ended with them; whether `facts` says more."""
+        """`size` bytes arrived, `frames` frames ended; returns whether `facts` changes."""
         new = self.first_byte_ms is None or self.ended
         if self.first_byte_ms is None:
             self.first_byte_ms = at_ms
@@ -143,7 +143,7 @@ class Measures:
         return new
 
     def log(self, event: Event, at_ms: int) -> bool:
-        """Take what an event tells; whether that is anything new."""
+        """Reads an event; returns whether it adds anything."""
         match event:
             case PartStarted(part_kind="call") if self.first_call_ms is None:
                 self.first_call_ms = at_ms
@@ -157,7 +157,7 @@ class Measures:
         return False
 
     def facts(self, speed: float | None = None) -> list[tuple[str, str]]:
-        """(name, value) of all that is known so far; `speed` is that of the turn, in tokens per
+        """(name, value) of everything known so far; `speed` is that of the turn, in tokens per
         second (`writing_speed`)."""
         times = (
             ("First byte", self.first_byte_ms),
@@ -177,10 +177,10 @@ class Measures:
 
 @dataclass
 class Section:
-    """One request and what came back; `number` is that of the recording and of the turn.
+    """One request and its response; `number` is that of the recording and of the turn.
 
-    `sent` and `came` are the headers; `shared` is whether it was taken over from a parent.
-    `labels` are those of its frames, each kept once.
+    `sent` and `came` are the headers; `shared`: it was copied from a parent. `labels` are the
+    distinct labels of its frames.
     """
 
     number: int
@@ -208,23 +208,23 @@ class Section:
         return url_parts(self.url).path or "/"
 
     def at(self, place: int) -> Row | None:
-        """The row that byte `place` of the recording is in; None before the first frame."""
+        """The row that contains byte `place` of the recording; None before the first frame."""
         nth = bisect_right(self.starts, place) - 1
         return self.rows[self.wire_rows[nth]] if nth >= 0 else None
 
     @property
     def gap(self) -> tuple[int, int]:
-        """From where to where its rows are not shown before they are asked for."""
+        """The range of rows that are hidden until requested."""
         return SHOWN, max(SHOWN, len(self.rows) - SHOWN)
 
     @property
     def says(self) -> str:
-        """What kind of answer it was, where it did not stream."""
+        """The kind of answer, if it did not stream."""
         return state(self.status, self.measures, self.came.get("content-type", ""))
 
     @property
     def limits(self) -> list[str]:
-        """What the answer's headers say of rate limits."""
+        """The rate limits in the answer's headers."""
         return limits_said(self.came)
 
 
@@ -235,21 +235,21 @@ class WireRows:
         self.sections: list[Section] = []
         self.version = 0
         self._changed: OrderedDict[tuple[int, int], int] = OrderedDict()
-        self._forgotten = 0  # the last version that is not among them any more
+        self._forgotten = 0  # the last version that is no longer stored
         self._names: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._held: set[str] = set()
         self._behind: dict[str, str] = {}
 
     def snapshot(self) -> WireRows:
-        """The rows that are there now, to be drawn while others come; it takes none itself."""
+        """A copy of the current rows, to be drawn while others arrive; it accepts none itself."""
         now = WireRows()
         now.sections = [replace(section, rows=list(section.rows)) for section in self.sections]
         now.version = now._forgotten = self.version
         return now
 
     def request(self, number: int, at_ms: int, method: str, url: str, size: int) -> None:
-        """A request left. Sections must come in order, counted from 1; `size` in bytes."""
+        """A request was sent. Sections must come in order, counted from 1; `size` in bytes."""
         self._open(Section(number, "", method, url, size, at_ms))
 
     def feed(self, recording: int, at_ms: int, data: bytes) -> None:
@@ -262,7 +262,7 @@ class WireRows:
             self._frame(section, at_ms, frame)
 
     def end(self, recording: int, at_ms: int) -> None:
-        """The body is over: what the framer still held becomes a row."""
+        """The body is over: the rest in the framer becomes a row."""
         section = self.sections[recording - 1]
         for frame in section.framer.end():
             self._frame(section, at_ms, frame)
@@ -285,7 +285,7 @@ class WireRows:
             self._touch(section.number, row.number)
 
     def log(self, logged: Logged) -> None:
-        """Take what an event tells: a request, a join by its span, or a fact of our own."""
+        """Applies an event: a request, a join by its span, or a fact of our own."""
         event = logged.event
         match event:
             case RequestSent():
@@ -337,7 +337,7 @@ class WireRows:
     def changed(self, since: int) -> list[tuple[Section, Row | None, bool]]:
         """(section, row or None for its head, whether it is new) after `since`, in order.
 
-        A version that this fold has not reached is of another one: then everything is new.
+        A version that this fold has not reached belongs to another fold: then everything is new.
         """
         since = since if since <= self.version else 0
         recent = self._recent(since) if since >= self._forgotten else self._every(since)
@@ -349,7 +349,7 @@ class WireRows:
         return changes
 
     def _recent(self, since: int) -> Iterator[tuple[int, int]]:
-        """The places of what changed, the newest first."""
+        """The places of changes, the newest first."""
         for key, version in reversed(self._changed.items()):
             if version <= since:
                 return
@@ -363,7 +363,7 @@ class WireRows:
             yield from ((section.number, row.number) for row in section.rows if row.changed > since)
 
     def _measured(self, logged: Logged) -> None:
-        """Times and tokens of the last request; its head is drawn again where that tells more."""
+        """Times and tokens of the last request; its head is drawn again if that adds anything."""
         if self.sections:
             section = self.sections[-1]
             if section.measures.log(logged.event, logged.at_ms - section.sent_ms):
@@ -405,7 +405,7 @@ class WireRows:
         row.born = self._touch(section.number, row.number)
 
     def _touch(self, number: int, place: int) -> int:
-        """The version in which this is new, or another one."""
+        """The version in which this is new or changed."""
         self.version += 1
         section = self.sections[number - 1]
         (section.rows[place] if place >= 0 else section).changed = self.version
@@ -435,7 +435,7 @@ class WireRows:
             case CallStarted(call_id=call_id):
                 self._started[call_id] = logged.at_ms
             case TaskStarted(task_id=task_id, call_id=call_id) if task_id == call_block(call_id):
-                self._behind[task_id] = call_id  # the call itself, and not what it left running
+                self._behind[task_id] = call_id  # the call itself, without the task it left running
             case TaskEnded(task_id=task_id, how=how, result=result) if task_id in self._behind:
                 sound = result is not None and not result.is_error
                 words = f"in the background: {clip(how, 80)}"
@@ -486,11 +486,11 @@ def _called(by: str) -> str:
     return "the user" if by == "person" else f"the {by}"
 
 
-# Labels: what a frame is called in one line.
+# Labels: the name of a frame in one line.
 
 
 def label(protocol: str, frame: Frame) -> str:
-    """The protocol's own word for a frame; what is no JSON object says what it is instead."""
+    """The protocol's own word for a frame; for data that is not a JSON object, what it is."""
     match frame.kind:
         case "comment":
             return clip(frame.data.strip(), 40)
@@ -524,7 +524,7 @@ def bytes_words(count: int) -> str:
 
 
 def state(status: int | None, measures: Measures, content_type: str) -> str:
-    """What kind of answer it was, where that is not an answer that streamed; "" for one."""
+    """The kind of answer, unless it streamed successfully; "" then."""
     if status is None:
         return "No answer came: not one byte was received." if measures.ended else ""
     if not measures.ended:
@@ -545,8 +545,8 @@ _SECONDS = re.compile(r"\d+(?:\.\d+)?")
 
 
 def limits_said(headers: Mapping[str, str]) -> list[str]:
-    """What the headers say of rate limits: "requests: 48 of 50 left, resets in 12 s". What is in
-    no known form stands as it came."""
+    """The rate limits in the headers: "requests: 48 of 50 left, resets in 12 s". Values in an
+    unknown form are shown unchanged."""
     kinds: dict[str, dict[str, str]] = {}
     sentences: list[str] = []
     for name, value in sorted((name.lower(), value) for name, value in headers.items()):
