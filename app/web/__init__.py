@@ -1,4 +1,4 @@
-"""The pages and the stream: what a browser or a script sees of the engine.
+"""The pages and the stream: the HTTP interface of the engine for browsers and scripts.
 
-One folder a feature: routes.py answers requests, view.py draws. Small features are one module.
+One folder per feature: routes.py answers requests, view.py draws. Small features are one module.
 """

@@ -1,4 +1,4 @@
-"""The page "Agents" and the API of taps: made, listed, changed, revoked."""
+"""The page "Agents" and the API of taps: create, list, change, revoke."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from app.web.providers import rows_of
 from app.web.site import Site, row_of, site_of
 
 _DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "openai"}
-"""Of protocols whose door is called otherwise."""
+"""Entry points of protocols whose name differs from the protocol's."""
 
 OWN_KEY = "With the agent's own key or login"
 
 
 MOST_LEFT = 100
-"""Sessions of a tap that are looked at when it is revoked, the newest."""
+"""How many of a tap's newest sessions are processed when it is revoked."""
 
 
 async def agents(request: Request) -> Response:
@@ -41,7 +41,7 @@ async def agents(request: Request) -> Response:
 
 
 async def changed(request: Request) -> Response:
-    """GET /agents/taps?version=…: the list of taps as HTML; 204 where it is still the same."""
+    """GET /agents/taps?version=…: the list of taps as HTML; 204 if it is unchanged."""
     site = site_of(request)
     rows = await _rows(site)
     if request.query_params.get("version") == version(rows):
@@ -50,14 +50,14 @@ async def changed(request: Request) -> Response:
 
 
 async def taps(request: Request) -> Response:
-    """GET /taps: all of them, for scripts; never a secret."""
+    """GET /taps: all of them, for scripts; never includes a secret."""
     if wants(request) != "json":
         return RedirectResponse("/agents", 303)
     return as_json([data_of(row) for row in await _rows(site_of(request))])
 
 
 async def create(request: Request) -> Response:
-    """POST /taps: a new tap, whose secret is in this answer and nowhere else."""
+    """POST /taps: a new tap; only this answer contains its secret."""
     site, body = site_of(request), await body_of(request)
     upstream = body.text("upstream", "simulator")
     title, stop_at = body.text("title"), body.text("stop_at", "nothing")
@@ -77,18 +77,18 @@ async def create(request: Request) -> Response:
 
 
 async def change_settings(request: Request) -> Response:
-    """POST /taps/ID/settings: where it stops, for the requests that come from now on."""
+    """POST /taps/ID/settings: where it stops, for requests from now on."""
     site, body = site_of(request), await body_of(request)
     tap = await site.taps.set_stop_at(request.path_params["id"], body.text("stop_at"))
-    site.engine.sessions.ring_list()  # the pages of its sessions say so, too
+    site.engine.sessions.ring_list()  # the pages of its sessions show it, too
     if wants(request) == "htmx":
         return HTMLResponse(tap_list(site.env, await _rows(site), site.engine.sessions.clock()))
     return answer(request, data_of(_row(site, tap)), location="/agents")
 
 
 async def revoke(request: Request) -> Response:
-    """POST /taps/ID/revoke: its secret is refused from now on, so that no result comes of the calls
-    that its agent runs, and it does not come again for those that are held."""
+    """POST /taps/ID/revoke: its secret is refused from now on. So results of calls that its agent
+    runs no longer arrive, and the agent does not come back for held calls."""
     site = site_of(request)
     await body_of(request)
     tap = await site.taps.revoke(request.path_params["id"])
@@ -111,7 +111,7 @@ def data_of(row: TapRow) -> Mapping[str, Any]:
 
 
 async def _rows(site: Site) -> list[TapRow]:
-    """All taps, and the sessions of those that are listed."""
+    """All taps, with the sessions of those that are listed."""
     every = await site.taps.all()
     ended = [tap.id for tap in every if tap.revoked_ms is not None]
     unlisted = set(ended[MOST_ENDED:])
@@ -162,7 +162,7 @@ async def _page(
 
 
 def _upstreams(site: Site) -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
-    """Where requests can go on to: what is ready, and what is so by what the agent sends."""
+    """The upstream profiles: those that are ready, and those that work with the agent's own key."""
     groups: dict[str, list[tuple[str, str]]] = {"Ready": [], OWN_KEY: [], "Simulator": []}
     rows = rows_of(site.engine)
     titles = Counter(row.title.casefold() for row in rows)
@@ -176,28 +176,28 @@ def _upstreams(site: Site) -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
 
 
 def _doors(profile: Profile) -> Sequence[str]:
-    """The doors of a tap that lead to that profile; the simulator is behind all."""
+    """The tap's entry points for that profile; the simulator is reachable by all."""
     if profile.simulated:
         return tuple(DOORS)
     return (_DOOR_OF.get(profile.protocol, profile.protocol),)
 
 
-# What the page shows: pure.
+# The page's data: pure.
 
 
 SILENT_MS = 60_000
-"""An agent that was started so long ago, in ms, and from which nothing has come, asks elsewhere."""
+"""An agent started this many ms ago, of which nothing has arrived, sends its requests elsewhere."""
 
 MOST_ENDED = 20
-"""Revoked taps that are listed, the newest."""
+"""How many revoked taps are listed, the newest ones."""
 
 MOST_SESSIONS = 10
-"""Sessions of a tap that are listed, the newest."""
+"""How many sessions of a tap are listed, the newest ones."""
 
 
 @dataclass(frozen=True)
 class FilledLines:
-    """What is pasted into a shell to point a program at a tap that was just made."""
+    """The lines to paste into a shell to point a program at a new tap."""
 
     title: str
     text: str
@@ -206,7 +206,7 @@ class FilledLines:
 
 @dataclass(frozen=True)
 class StopChoice:
-    """A place where a tap can stop; `says` is what that means, as a sentence."""
+    """A place where a tap can stop; `says` explains it in a sentence."""
 
     value: str
     title: str
@@ -243,12 +243,11 @@ STOP_CHOICES: Sequence[StopChoice] = (
 
 @dataclass(frozen=True)
 class TapRow:
-    """A tap with all that the page says of it. `upstream` is what its provider is called.
-    `requests` have come since this process began, the last at `last_ms` (Unix time). `silent` is
-    whether its agent should have asked by now. `since_start` is whether the tap is as old as this
-    process or younger. `others` are the requests that were no conversations, the newest last;
-    `sessions` what came of the others, the newest first, one more than are listed where there are
-    more."""
+    """A tap with everything the page shows. `upstream` is its provider's title. `requests` is the
+    number since this process began, the last at `last_ms` (Unix time). `silent`: its agent should
+    have sent a request by now. `since_start`: the tap is not older than this process. `others` are
+    requests that were not part of a conversation, the newest last; `sessions` are those of all
+    other requests, the newest first, one more than are listed if there are more."""
 
     tap: Tap
     upstream: str
@@ -266,7 +265,7 @@ class TapRow:
 
     @property
     def stop_says(self) -> str:
-        """What it means where the tap stops now."""
+        """The meaning of the tap's current stop setting."""
         says = {choice.value: choice.says for choice in STOP_CHOICES}
         return says[self.tap.stop_at]
 
@@ -277,8 +276,8 @@ class TapRow:
 
 @dataclass(frozen=True)
 class NewTap:
-    """A tap that was just made, with the lines that have its secret in them, and the addresses of
-    its doors by their names."""
+    """A tap that was just made, with the lines that contain its secret, and the addresses of its
+    entry points by name."""
 
     tap: Tap
     urls: Mapping[str, str]
@@ -287,9 +286,9 @@ class NewTap:
 
 @dataclass(frozen=True)
 class AgentsPage:
-    """`upstreams` are (name, title) of the profiles to choose from, under the titles of their
-    groups. `database` is the option that names it, "" for the usual one. What was typed in the
-    form comes back in `upstream`, `title` and `stop_at`, with `wrong`."""
+    """`upstreams` are the selectable profiles as (name, title), under the titles of their groups.
+    `database` is the option that names it, "" for the default one. Refused input of the form is
+    returned in `upstream`, `title` and `stop_at`, with `wrong`."""
 
     rows: Sequence[TapRow]
     upstreams: Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -309,19 +308,19 @@ def agents_page(env: Environment, page: AgentsPage) -> str:
 
 
 def tap_list(env: Environment, rows: Sequence[TapRow], now_ms: int) -> str:
-    """The list of taps, which the page replaces while it is open."""
+    """The list of taps, which the open page replaces."""
     return env.get_template("_taps.html").render(**_list(rows, now_ms))
 
 
 def version(rows: Sequence[TapRow]) -> str:
-    """Another one for a list that says anything else; the age of a request does not count."""
+    """A version that changes with the content of the list; the age of a request does not count."""
     open_taps, ended = _parted(rows)
     shown = (*open_taps, *ended[:MOST_ENDED], len(ended))
     return hashlib.sha256(repr(shown).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def lines_for(urls: Mapping[str, str], doors: Collection[str]) -> list[FilledLines]:
-    """The lines by hand for those of the doors that lead somewhere."""
+    """The lines to paste, for those entry points that have an upstream."""
     return [
         FilledLines(row.title, "\n".join(fill_lines(row, urls[row.door])), row.note)
         for row in BY_HAND
@@ -343,6 +342,6 @@ def _list(rows: Sequence[TapRow], now_ms: int) -> dict[str, object]:
 
 
 def _parted(rows: Sequence[TapRow]) -> tuple[list[TapRow], list[TapRow]]:
-    """Those in use, and the revoked ones."""
+    """The active taps, and the revoked ones."""
     ended = [row for row in rows if row.tap.revoked_ms is not None]
     return [row for row in rows if row.tap.revoked_ms is None], ended

@@ -1,8 +1,8 @@
-"""The routes, and the responses to errors. The guard is around all of it, and beside it the door
-for agents.
+"""The routes, and the responses to errors. The guard wraps all of them; the entry point for agents
+(Door) is in front of it.
 
-Pages are imported when they are first asked for, or by `warm`, once the server has printed its
-link: they are the longest part of a start.
+Pages are imported on first request, or by `warm`, once the server has printed its link: their
+import is the longest part of a start.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class Later:
-    """`Later("app.web.tools.routes").tool` is the page `tool` of that module, which is imported
-    when the page is first asked for."""
+    """`Later("app.web.tools.routes").tool` is the page `tool` of that module, which is imported on
+    its first request."""
 
     def __init__(self, module: str):
         self._module = module
@@ -53,14 +53,14 @@ class Later:
             try:
                 return await asked(request)
             finally:
-                await request.close()  # the files of its form
+                await request.close()  # closes the files of its form
 
         page.__module__, page.__name__ = self._module, name
         return page
 
 
 def _fits(pattern: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a path of these words is one of the pattern, in which `{name}` is any word."""
+    """Whether a path of these words matches the pattern, in which `{name}` matches any word."""
     return len(pattern) == len(words) and all(
         own == word or (word and own.startswith("{"))
         for own, word in zip(pattern, words, strict=True)
@@ -68,8 +68,8 @@ def _fits(pattern: Sequence[str], words: Sequence[str]) -> bool:
 
 
 class Route(BaseRoute):
-    """One whose pattern is compiled when a path with its words is first asked for: all of them
-    would be a twentieth of a start."""
+    """A route whose pattern is compiled when a path with its words is first requested: compiling
+    all of them would take a twentieth of a start."""
 
     def __init__(self, path: str, endpoint: Page, *, methods: Sequence[str] = ("GET",)):
         self.path, self.endpoint = path, endpoint
@@ -95,7 +95,7 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
     (StoreError, 503),
     (PlaygroundError, 422),
 )
-"""The first that fits says the HTTP status of an error."""
+"""The first matching class determines the HTTP status of an error."""
 
 TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
@@ -120,7 +120,7 @@ trying = Later("app.web.tools.trying")
 session_stream = Later("app.web.stream").session_stream
 
 MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
-"""What is done with one session by a path of its own."""
+"""Actions on one session that have their own path."""
 
 BATCH_ACTS = ("pause", "resume", "stop")
 
@@ -149,14 +149,14 @@ LARGE = (
     "/tools/faces",
     "/tools/lint",
 )
-"""The routes that take bodies of up to MAX_BODY; all others end at SMALL_BODY. The simulator
-stands for providers, which take a whole session with all its images."""
+"""The routes that accept bodies of up to MAX_BODY; all others are limited to SMALL_BODY. The
+simulator acts as a provider, which receives a whole session with all its images."""
 
 _LARGE = tuple(path.split("/") for path in LARGE)
 
 
 def most_bytes(path: str) -> int:
-    """How many bytes the body of a request to `path` may have."""
+    """The maximum body size in bytes of a request to `path`."""
     words = path.split("/")
     large = path.startswith("/sim/") or any(_fits(pattern, words) for pattern in _LARGE)
     return MAX_BODY if large else SMALL_BODY
@@ -171,16 +171,16 @@ AS_THEY_ARE = (
     "text/plain",
     "video/*",
 )
-"""Kinds of responses that are not compressed: data for scripts, bytes as they came, and streams,
-each message of which leaves at once. Pages, styles and scripts are."""
+"""Content types that are not compressed: data for scripts, recorded bytes, and streams, each
+message of which is sent at once. Pages, styles and scripts are compressed."""
 
 PACKET = 1_400
-"""Bytes of a response that one packet takes; a smaller one is not compressed."""
+"""Bytes of a response that fit into one packet; a smaller one is not compressed."""
 
 
 def _compressed(app: ASGIApp) -> ASGIApp:
-    """`app` with its pages compressed for clients with gzip. What the simulator says are the bytes
-    of a provider, and stay as they are."""
+    """`app` with its pages compressed for clients that accept gzip. The simulator's responses are
+    the bytes of a provider and are not changed."""
     packed = GZipMiddleware(app, PACKET, compresslevel=6, exclude_content_types=AS_THEY_ARE)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -322,7 +322,7 @@ def _routes() -> list[Route]:
 
 
 def _rules(path: str) -> list[Route]:
-    """Those of one list of rules."""
+    """The routes for one list of rules."""
     rule = path + "/{rule}"
     return [
         Route(path, rules.rules),
@@ -338,7 +338,7 @@ def _rules(path: str) -> list[Route]:
 
 
 def warm() -> None:
-    """Import all pages, so that none waits for it when it is first asked for."""
+    """Imports all pages, so that no request has to wait for it."""
     for route in _routes():
         import_module(route.endpoint.__module__)
     import_module("app.tap.exchange")
@@ -385,8 +385,8 @@ def make_app(
 
 
 def _observing(engine: Engine, taps: Taps, token: str | None) -> Observe:
-    """What follows the requests of agents, imported by the first of them. Bodies are told from each
-    other by digests that are keyed, so that nobody without the token can try what they were."""
+    """Observes the requests of agents; imported on the first of them. Bodies are distinguished by
+    keyed digests, so that their content cannot be guessed without the token."""
     key = hashlib.sha256(b"bodies " + (token or secrets.token_hex()).encode()).digest()
 
     @cache
@@ -401,7 +401,7 @@ def _observing(engine: Engine, taps: Taps, token: str | None) -> Observe:
 
 
 async def refusal(request: Request, error: Exception) -> Response:
-    """An error a user can cause, as a sentence in the form the asker reads."""
+    """An error a user can cause, as a sentence in the format of the request."""
     assert isinstance(error, PlaygroundError)
     status = next(code for cls, code in STATUS if isinstance(error, cls))
     extra = dict(error.outcome) if isinstance(error, Conflict) else {}
@@ -411,7 +411,7 @@ async def refusal(request: Request, error: Exception) -> Response:
 
 
 async def not_found(request: Request, error: Exception) -> Response:
-    """Starlette's own refusals: an unknown path or method, a body that is too large."""
+    """Starlette's own errors: an unknown path or method, a body that is too large."""
     assert isinstance(error, HTTPException)
     words = {
         404: "There is nothing at this address; the sessions are at /.",
@@ -422,7 +422,7 @@ async def not_found(request: Request, error: Exception) -> Response:
 
 
 def sentence(request: Request, text: str, status: int, extra: dict[str, object]) -> Response:
-    """`text` for anyone who asked: JSON, a toast, or a page."""
+    """`text` in the format of the request: JSON, a toast, or a page."""
     site = site_of(request)
     match wants(request):
         case "json":
@@ -437,6 +437,6 @@ def sentence(request: Request, text: str, status: int, extra: dict[str, object])
 
 
 def _back(request: Request, status: int) -> str:
-    """The session whose form was refused, so that without a script nothing is a dead end."""
+    """The session whose form was refused, so that without a script the error page links back."""
     session_id = request.path_params.get("id", "")
     return f"/sessions/{quote(session_id, safe='')}" if session_id and status != 404 else ""

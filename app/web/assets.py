@@ -1,8 +1,8 @@
 """The stylesheets and scripts that pages load: source files of `static/` joined into bundles.
 
-A bundle is made once, when the server starts, and served from memory. Its address holds a hash of
-its content, so that a browser keeps it for good. Scripts stay ES modules: in a bundle each source
-file is a block that returns what the file exports, and a source map names its lines in devtools.
+A bundle is made once, when the server starts, and served from memory. Its address contains a hash
+of its content, so that browsers can cache it permanently. Scripts stay ES modules: in a bundle each
+source file is a block that returns its exports, and a source map names its lines in devtools.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ STYLES: Mapping[str, Sequence[str]] = {
         for name in ("compare", "onelane", "pages", "providers", "rules", "tools")
     },
 }
-"""Stylesheets by the pages that share them, their sources in the order of the cascade."""
+"""Stylesheets by the pages that share them, with their sources in cascade order."""
 
 START: Sequence[str] = ("theme.js", "vendor/htmx-4.0.1.min.js", "vendor/hx-sse-4.0.1.min.js")
-"""What runs while the page is parsed, joined as it is. A deferred htmx would start in a task of its
-own, which may come before its extension."""
+"""Scripts that run while the page is parsed, joined unchanged. A deferred htmx would start in a
+task of its own, which may run before its extension."""
 
 SCRIPTS: Mapping[str, Sequence[str]] = {
     "app.js": ("stream", "toasts", "page", "keys", "focus", "hints"),
@@ -49,11 +49,11 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
     "import.js": ("import",),
     "share.js": ("share",),
 }
-"""Modules by the pages that share them, in the order in which they run. What one of them imports
-comes with it, unless an earlier bundle has it."""
+"""Modules by the pages that share them, in the order in which they run. Their imports are included,
+unless an earlier bundle has them."""
 
 VENDORED: Sequence[str] = ("vendor/codemirror-6.min",)
-"""Modules that stay files of their own, for they are large and few pages need them."""
+"""Modules that stay separate files, because they are large and few pages need them."""
 
 FOREVER = "public, max-age=31536000, immutable"
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w./-]+)\.js";$', re.M)
@@ -64,17 +64,17 @@ MODULE_WORD = re.compile(r"^(?:import|export)\b.*$", re.M)
 @dataclass
 class Bundles:
     """`addresses` are those of the bundles by name; `files` what is served below /static, and
-    whether it is the same for ever."""
+    whether it is immutable."""
 
     addresses: dict[str, str] = field(default_factory=dict)
     files: dict[str, tuple[bytes, bool]] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
-        """Where a page finds the bundle; a name that there is not is a KeyError."""
+        """The address of the bundle; KeyError for an unknown name."""
         return self.addresses[name]
 
     def add(self, name: str, text: str) -> str:
-        """Serve `text` under `name`, and under the same with a hash, which is returned."""
+        """Serves `text` under `name`, and under a name with its hash, which is returned."""
         stem, _, kind = name.rpartition(".")
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         hashed = f"{stem}-{digest}.{kind}"
@@ -109,7 +109,7 @@ def build(folder: Path) -> Bundles:
 
 
 def _with_imports(folder: Path, modules: Sequence[str], homes: Mapping[str, str]) -> Iterator[str]:
-    """`modules` and what they import, each once and after its imports, but for what has a home."""
+    """`modules` and their imports, each once and after its imports, except those in `homes`."""
     seen = set(homes)
 
     def visit(name: str) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _with_imports(folder: Path, modules: Sequence[str], homes: Mapping[str, str]
 def _join_modules(
     folder: Path, modules: Sequence[str], homes: Mapping[str, str]
 ) -> tuple[str, list[object]]:
-    """The text of a bundle, and the sections of its source map. No line moves within a module."""
+    """The text of a bundle, and the sections of its source map. Lines stay in place in a module."""
     head: list[str] = []
     body: list[str] = []
     places: list[tuple[str, str, int]] = []
@@ -137,7 +137,7 @@ def _join_modules(
         def take(match: re.Match[str]) -> str:
             names, module = match.groups()
             bound = f"{module}_js"
-            if "/" in module:  # as a whole: one of its names may hide what others mean by it
+            if "/" in module:  # as a whole: its names may hide those of others
                 bound = re.sub(r"\W", "_", module)
                 line = f'import * as {bound} from "./{homes[module]}";'
             elif module in homes:
@@ -174,7 +174,7 @@ def _join_modules(
 
 
 class Assets(StaticFiles):
-    """What is below /static: the bundles, and the files as they are."""
+    """The files below /static: the bundles, and unchanged files."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder)

@@ -1,4 +1,4 @@
-"""Batches: the list, a new one, its page while it runs and after, its report as a file."""
+"""Batches: the list, a new one, its page during and after the run, its report as a file."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def batches(request: Request) -> Response:
 
 
 async def new(request: Request) -> Response:
-    """GET /batches/new: the form; with `?session=ID` filled with that session's first run."""
+    """GET /batches/new: the form; `?session=ID` fills it with that session's first run."""
     site, session_id = site_of(request), request.query_params.get("session", "")
     form = BatchForm(EXAMPLE)
     if session_id:
@@ -84,8 +84,8 @@ async def new(request: Request) -> Response:
 
 
 async def create(request: Request) -> Response:
-    """POST /batches: a SPEC as JSON, or a form (`spec` or `file`, with `models`, `repetitions` and
-    `max_cost` in place of what it says; `do` "check" begins nothing). 201 `{"id"}`."""
+    """POST /batches: a SPEC as JSON, or a form (`spec` or `file`; `models`, `repetitions` and
+    `max_cost` override the SPEC; `do` "check" starts nothing). 201 `{"id"}`."""
     site, body = site_of(request), await body_of(request)
     if body.is_json:
         asked = await asyncio.to_thread(spec_from_data, body.data)
@@ -117,7 +117,7 @@ async def batch(request: Request) -> Response:
 
 
 async def changed(request: Request) -> Response:
-    """GET /batches/ID/report?version=…: what the page shows of it; 204 where that is the same."""
+    """GET /batches/ID/report?version=…: its part of the page; 204 if that is unchanged."""
     site, batch_id = site_of(request), request.path_params["id"]
     state = _state(await site.batches.progress(batch_id))
     if request.query_params.get("version") == state.version:
@@ -216,7 +216,7 @@ async def _typed(body: Body) -> BatchForm:
 
 
 def _spec_of(form: BatchForm) -> tuple[Spec, Sequence[str]]:
-    """The SPEC that was typed, with what the fields beside it say in its place."""
+    """The SPEC that was entered, with the values of the other fields applied."""
     imported = read_batch(form.spec, form.title or "batch.yaml", _no_file)
     left_out = [f"Left out: {case.case}: {case.reason}" for case in imported.left_out[:20]]
     notes = (*imported.notes, *left_out)
@@ -248,7 +248,7 @@ def _no_file(name: str) -> str:
 
 
 def _costs(plan: BatchPlan) -> str:
-    """What it would take, in a sentence."""
+    """The expected cost, in a sentence."""
     read, wrote = plan.most_tokens
     price = plan.most_price
     money = f"${price:,.2f}" if price is not None else f"an unknown price ({plan.unknown_price})"
@@ -299,14 +299,14 @@ cases:
     prompt: Thank you, that was all.
     expect: [{no_call: true}]
 """
-"""What the form of a new batch begins with."""
+"""The initial content of the form of a new batch."""
 
 
-# What the pages show: pure.
+# The pages' data: pure.
 
 
 MOST_RUNS = 60
-"""Runs that a row shows one by one."""
+"""Runs that a row shows individually."""
 
 MOST_FAILURES = 200
 MOST_CASES = 300
@@ -352,7 +352,7 @@ class BatchState:
 
     @property
     def words(self) -> str:
-        """How far it is, in a line."""
+        """Its progress, in a line."""
         words = [f"{self.done:,} of {self.runs:,} runs"]
         if self.under_way:
             words.append(f"{self.under_way} under way")
@@ -365,7 +365,7 @@ class BatchState:
 
     @property
     def version(self) -> str:
-        """Another one whenever the page has something new to show."""
+        """Changes whenever the page has something new to show."""
         return f"{self.state}.{self.done}.{self.under_way}.{len(self.why)}"
 
 
@@ -381,7 +381,7 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class RunMark:
-    """One run in a row: its outcome, what it is called, and its session, "" for none."""
+    """One run in a row: its outcome, its name, and its session, "" for none."""
 
     outcome: str
     title: str
@@ -390,7 +390,7 @@ class RunMark:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A model with a variant. `bar` is (left end, rate, right end) of its interval in per cent."""
+    """A model with a variant. `bar` is (left end, rate, right end) of its interval in percent."""
 
     name: str
     summary: GroupSummary
@@ -404,7 +404,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class CaseRow:
-    """A case over all groups; `cells` in their order."""
+    """A case over all groups; `cells` are in the order of the groups."""
 
     case: str
     category: str
@@ -413,7 +413,7 @@ class CaseRow:
 
 @dataclass(frozen=True)
 class Failure:
-    """Runs of one case, model and variant that did not pass, all for the same reasons."""
+    """Failed runs of one case, model and variant with the same reasons."""
 
     name: str
     outcome: str
@@ -423,7 +423,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Heat:
-    """A number of a matrix: its shade from 0 to 4, and whether it should have been elsewhere."""
+    """A number of a matrix: its shade from 0 to 4, and whether another tool was expected."""
 
     count: int
     shade: int
@@ -476,7 +476,7 @@ def case_rows(report: BatchReport) -> list[CaseRow]:
 
 
 def failures(report: BatchReport) -> list[Failure]:
-    """Runs that are over and did not pass, those alike together, in the order they were asked."""
+    """Finished runs that did not pass, grouped by reason, in the order they were sent."""
     alike: dict[tuple[str, str, tuple[str, ...]], list[RunMark]] = {}
     for run in report.failures:
         name = f"{run.key.case} · {group_name(run.key.model, run.key.variant, report)}"
@@ -485,7 +485,7 @@ def failures(report: BatchReport) -> list[Failure]:
 
 
 def matrix(confusion: Confusion) -> Matrix | None:
-    """None where nothing is expected of tools."""
+    """None if no tools are expected."""
     called = {tool for row in confusion.values() for tool in row}
     names = [*sorted((called | confusion.keys()) - {NO_TOOL}), NO_TOOL]
     most = max((count for row in confusion.values() for count in row.values()), default=0)
@@ -515,9 +515,8 @@ def list_page(env: Environment, batches: Sequence[BatchState], now_ms: int) -> s
 
 @dataclass(frozen=True)
 class BatchForm:
-    """What was typed into the form of a new batch; `wrong` says why it cannot begin. `notes` are
-    sentences on what an import or a session could not give. What is sent twice with one `token`
-    begins once."""
+    """The input of the form of a new batch; `wrong` says why it cannot start. `notes` list what an
+    import or a session could not provide. A form sent twice with one `token` starts one batch."""
 
     spec: str = ""
     models: tuple[str, ...] = ()
@@ -533,7 +532,7 @@ class BatchForm:
 def form_page(
     env: Environment, form: BatchForm, groups: Sequence[tuple[str, Sequence[tuple[str, str]]]]
 ) -> str:
-    """GET /batches/new. `groups` are (title, (profile, its model)) to choose from."""
+    """GET /batches/new. `groups` are the selectable profiles: (title, (profile, its model))."""
     return env.get_template("batch_new.html").render(form=form, groups=groups)
 
 
@@ -574,5 +573,5 @@ def batch_page(env: Environment, batch: BatchState, report: BatchReport) -> str:
 
 
 def report_fragment(env: Environment, batch: BatchState, report: BatchReport) -> str:
-    """What the page shows of the batch, which a running one asks for again."""
+    """The batch's part of the page, which a running one requests again."""
     return env.get_template("_batch.html").render(_around(batch, report))

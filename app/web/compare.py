@@ -1,4 +1,4 @@
-"""The Compare page: sessions lined up turn by turn, or side by side and live (side_by_side.py).
+"""The Compare page: sessions aligned turn by turn, or side by side and live (side_by_side.py).
 
 Also the form that sends one prompt to several models.
 """
@@ -48,16 +48,16 @@ from app.web.side_by_side import MOST, address, chosen, decided_here, live
 from app.web.site import Site, row_of, site_of
 
 COPIED = 100_000
-"""Characters of Markdown that a button copies; there is a link to more."""
+"""Characters of Markdown that a button copies; a longer text gets a link."""
 
 LISTED = 30
-"""Sessions to choose from."""
+"""Sessions offered for selection."""
 
 
 async def show(request: Request) -> Response:
-    """GET /compare?session=A&session=B…: what differs, or the page to choose from. `view` is turns
-    or live; without it, live where one of them runs or waits. As JSON, or as text
-    by `as=markdown`."""
+    """GET /compare?session=A&session=B…: the differences, or the selection page. `view` is turns or
+    live; the default is live if one of them runs or waits. Also as JSON, or as text by
+    `as=markdown`."""
     site, query = site_of(request), request.query_params
     asked = [session_id for session_id in query.getlist("session") if session_id]
     wanted, kind = query.get("view", ""), wants(request)
@@ -70,7 +70,7 @@ async def show(request: Request) -> Response:
     ids = list(dict.fromkeys(asked))[:LISTED] if many else chosen(asked)
     sides, notes = [], []
     for name in ids:
-        async with site.engine.sessions.holding(name) as held:  # NotFound where there is none
+        async with site.engine.sessions.holding(name) as held:  # raises NotFound
             sides.append(side(held.session, held.title))
             notes.append("deleted" if held.deleted else decided_here(held.session))
     twice = len(asked) > len(ids)
@@ -101,7 +101,7 @@ async def show(request: Request) -> Response:
 
 
 def _aligned(sides: Sequence[Side]) -> list[Alignment]:
-    """Each against the first, which have the same beginning set aside."""
+    """Aligns each with the first, without the beginning that all have in common."""
     first, *others = sides
     common = min(in_common(first, other) for other in others)
     return [align(first, other, common) for other in others]
@@ -115,7 +115,7 @@ def _drawn(
     notes: Sequence[str],
     shown: Shown,
 ) -> str:
-    """`notes` are what is said of each session besides, `shown` of how many calls of a row."""
+    """`notes` are further sentences on each session, `shown` the number of calls shown per row."""
     ids = [side.id for side in sides]
     rows = across(alignments)
     text = markdown(sides, alignments)
@@ -150,8 +150,8 @@ def _drawn(
 async def _picker(
     site: Site, query: QueryParams, ids: Sequence[str], notices: Sequence[str]
 ) -> ComparePage:
-    """What can be chosen: those that are named, the others of the first one's family, the last
-    sessions. A search narrows the latter two down."""
+    """The sessions offered: those in the query, the rest of the first one's family, the most recent
+    ones. A search filters the latter two."""
     words = query.get("q", "").strip()
     log = site.engine.log
     named = [
@@ -185,14 +185,14 @@ def _start(query: QueryParams) -> int:
     return int(given)
 
 
-# The same prompt to up to four models at once: a form, and the sessions that come of it.
+# The same prompt to up to four models at once: a form, and the resulting sessions.
 
 
 FIELDS = ("text", "session", "prompt", "settings", "models", "beside")
 
 
 async def models_form(request: Request) -> Response:
-    """GET /compare/new?session=ID: the form; without a session it is about new ones."""
+    """GET /compare/new?session=ID: the form; without a session it creates new ones."""
     site = site_of(request)
     source, settings = await _asked_from(site, request.query_params.get("session", ""))
     engine = site.engine
@@ -216,7 +216,7 @@ async def models_form(request: Request) -> Response:
 
 
 def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> str:
-    """A profile to compare `first` with: one that can be asked now, of its own kind at best."""
+    """A profile to compare `first` with: one that can be used now, preferably of the same kind."""
     kinds = ("Simulator", "Ready") if first.simulated else ("Ready", "Simulator")
     ready = {title: rows for title, rows in groups if title in kinds}
     named = [
@@ -229,7 +229,7 @@ def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> s
 
 
 async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Settings | None]:
-    """The session that is asked otherwise, and its settings as its last prompt found them."""
+    """The session whose prompt is sent again, and its settings at its last prompt."""
     if not session_id:
         return None, None
     async with site.engine.sessions.holding(session_id) as live:
@@ -250,7 +250,7 @@ async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Se
 
 
 async def create(request: Request) -> Response:
-    """POST /compare: a session for each model, all of them asked at once; 201 with their ids."""
+    """POST /compare: a session for each model, all started at once; 201 with their ids."""
     site, body = site_of(request), await body_of(request)
     rows, source = _rows(body), body.text("session" if body.is_json else "from")
     text = body.text("text")
@@ -265,7 +265,7 @@ async def create(request: Request) -> Response:
 
 
 def _rows(body: Body) -> list[Mapping[str, Any]]:
-    """What each session has of its own. Of a form, rows without a profile are none."""
+    """The settings specific to each session. Form rows without a profile are skipped."""
     if body.is_json:
         if others := sorted(body.data.keys() - set(FIELDS)):
             raise BadInput(f"There is no field {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
@@ -283,13 +283,13 @@ def _rows(body: Body) -> list[Mapping[str, Any]]:
 
 
 def _model_row(profile: str, model: str, choice: str) -> Mapping[str, Any]:
-    """A row of the form; what is left empty is as it is."""
+    """A row of the form; empty fields keep the base settings."""
     row = {"profile": profile, "model": model.strip(), "tool_choice": choice}
     return {name: value for name, value in row.items() if value}
 
 
 async def _place(site: Site, session_id: str, body: Body) -> ForkPlace:
-    """Where the forks begin: before prompt N, or at the end."""
+    """The fork point: before prompt N, or at the end."""
     if body.is_json:
         number = body.data.get("prompt")
         if number is None:
@@ -304,7 +304,7 @@ async def _place(site: Site, session_id: str, body: Body) -> ForkPlace:
 
 
 async def _base(site: Site, body: Body) -> Settings:
-    """What new sessions share: a script's settings, or as the last session was set up."""
+    """The base settings of new sessions: those of the request, or of the last session."""
     if not body.is_json:
         return await like_the_last(site, {})
     wanted = body.data.get("settings", {})

@@ -1,7 +1,7 @@
 """The comparison of sessions as a page, as JSON and as Markdown, from one alignment.
 
-The page has a column for each, the first being the reference, and a row for each prompt and turn.
-Long texts are cut there and in Markdown; JSON is complete.
+The page has a column for each session, the first being the reference, and a row for each prompt and
+turn. The page and Markdown cut long texts; JSON is complete.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from app.render.paging import CARDS, Shown, query_of, spelled, with_more
 from app.render.view import SessionRow
 
 MOST_ROWS = 100
-"""Rows of one page in sight."""
+"""Rows of one page."""
 
 
 @dataclass(frozen=True)
 class ComparedSession:
-    """A session; `words` say how it differs from the first, `first` is the address at which the
-    others are compared with it. `without` is the page of the others, "" for none."""
+    """A session; `words` say how it differs from the first, `first` is the address of a comparison
+    with it as reference. `without` is the page of the others, "" for none."""
 
     number: int
     id: str
@@ -65,8 +65,8 @@ class ComparedSession:
 
 @dataclass(frozen=True)
 class ComparedTurn:
-    """What one session has in a row: `how` is reference, same, other, missing or extra. `text` is
-    its beginning, `more` how many characters follow; where words differ, `pieces` say how."""
+    """One session's cell in a row: `how` is reference, same, other, missing or extra. `text` is its
+    beginning, `more` the number of characters cut; if words differ, `pieces` is their diff."""
 
     how: Literal["reference", "same", "other", "missing", "extra"]
     href: str = ""
@@ -80,8 +80,8 @@ class ComparedTurn:
 
 @dataclass(frozen=True)
 class ComparedLine:
-    """A row of the page: a prompt or a turn in each session, None where it has none, and below it
-    a line of cells for each call, but for `hidden` ones, more of which are at `rest`."""
+    """A row of the page: a prompt or a turn in each session, None if it has none, and below it a
+    line of cells for each call. `hidden` counts omitted calls, which are at `rest`."""
 
     kind: Literal["prompt", "turn"]
     equal: bool
@@ -95,7 +95,7 @@ class ComparedLine:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that follow each other and are all equal, or all not."""
+    """Consecutive rows that are all equal, or all different."""
 
     equal: bool
     words: str
@@ -104,7 +104,7 @@ class Group:
 
 @dataclass(frozen=True)
 class CompareChoice:
-    """A session that may be compared; `why` is fork, parent, or "" for one of the last."""
+    """A session offered for comparison; `why` is fork, parent, or "" for one of the most recent."""
 
     row: SessionRow
     why: str
@@ -113,8 +113,8 @@ class CompareChoice:
 
 @dataclass(frozen=True)
 class ComparePage:
-    """`common` are the rows that a fork took over. `rest` is the address of the rows that follow,
-    "" where all are shown; `live` that of the same sessions side by side."""
+    """`common` are the rows shared by all. `rest` is the address of the rows that follow, "" if all
+    are shown; `live` that of the same sessions side by side."""
 
     columns: Sequence[ComparedSession] = ()
     common: Group | None = None
@@ -151,7 +151,7 @@ class Across:
 
 
 def across(alignments: Sequence[Alignment]) -> list[Across]:
-    """The rows of all alignments, whose left side is the same, joined by what is on the left."""
+    """The rows of all alignments, which share the left side, joined by their left items."""
     left = [list(_by_left(alignment.rows)) for alignment in alignments]
     lines: list[Across] = []
     for steps in zip(*left, strict=True):
@@ -163,7 +163,7 @@ def across(alignments: Sequence[Alignment]) -> list[Across]:
 
 
 def _by_left(rows: Sequence[DiffRow]) -> Iterator[tuple[list[DiffRow], DiffRow | None]]:
-    """Each row with something on the left, and those without that come before it; None at last."""
+    """Each row with a left item, with the preceding rows without one; None at the end."""
     extras: list[DiffRow] = []
     for row in rows:
         if row.left is None:
@@ -175,7 +175,7 @@ def _by_left(rows: Sequence[DiffRow]) -> Iterator[tuple[list[DiffRow], DiffRow |
 
 
 def _extras(queues: Sequence[list[DiffRow]]) -> Iterator[Across]:
-    """What only others have, side by side where it is of one kind."""
+    """Rows that only other sessions have, merged into one if of the same kind."""
     places = [0] * len(queues)
     while heads := [q[at] for q, at in zip(queues, places, strict=True) if at < len(q)]:
         kind = type(heads[0].right)
@@ -207,7 +207,7 @@ def column(
 
 
 def common_group(side: Side, count: int) -> Group | None:
-    """What all have in common, as brief lines."""
+    """The common rows, as brief lines."""
     items = side.items[:count]
     if not items:
         return None
@@ -216,7 +216,7 @@ def common_group(side: Side, count: int) -> Group | None:
 
 
 def _counted(lines: Sequence[ComparedLine]) -> str:
-    """How many turns they are, or prompts where there is no turn."""
+    """The number of turns, or of prompts if there is no turn."""
     turns = sum(line.kind == "turn" for line in lines)
     return plural(turns, "turn") if turns else plural(len(lines), "prompt")
 
@@ -224,9 +224,9 @@ def _counted(lines: Sequence[ComparedLine]) -> str:
 def groups(
     rows: Sequence[Across], ids: Sequence[str], shown: Shown, here: str, start: int = 0
 ) -> list[Group]:
-    """`rows` drawn, those that are equal folded together. `shown` says of how many calls of a row,
-    by its number, where these are not CARDS; `here` is the address of the page without that, and
-    `start` how many rows are before."""
+    """`rows` drawn, with equal ones folded together. `shown` is the number of calls by row, if not
+    CARDS; `here` is the address of the page without that parameter, and `start` the number of rows
+    before."""
     all_groups: list[Group] = []
     lines: list[ComparedLine] = []
     before = ""
@@ -306,7 +306,7 @@ def _ended(item: Item) -> list[str]:
 
 
 def place_of(session_id: str, item: Item) -> tuple[str, str]:
-    """Its address and its name."""
+    """The address and the name of an item."""
     label = f"{item.kind.capitalize()} {item.number}"
     return f"/sessions/{session_id}#{item.kind}-{item.number}", label
 
@@ -315,15 +315,15 @@ def place_of(session_id: str, item: Item) -> tuple[str, str]:
 
 
 MOST_CHANGES = 12
-"""Changes of one call in sight."""
+"""Changes shown per call."""
 
 SHOWN_VALUE = 240
-"""Characters of a value in sight."""
+"""Characters shown per value."""
 
 
 @dataclass(frozen=True)
 class FieldDifference:
-    """`changes` of JSON, and how many more there are, or else `pieces` of text."""
+    """`changes` of JSON, and the number omitted, or else `pieces` of text."""
 
     changes: Sequence[JsonChange] = ()
     more: int = 0
@@ -332,7 +332,7 @@ class FieldDifference:
 
 @dataclass(frozen=True)
 class CallCell:
-    """A call in one session: all of it, or what is different in its arguments and its result."""
+    """A call in one session: complete, or the differences of its arguments and its result."""
 
     how: Literal["reference", "same", "other", "missing", "extra"]
     href: str = ""
@@ -348,8 +348,8 @@ class CallCell:
 def call_lines(
     left: Item | None, rows: Sequence[DiffRow | None], ids: Sequence[str], most: int
 ) -> tuple[list[list[CallCell | None]], int]:
-    """A line for each call of the first session, then those that only others have: `most` of them,
-    and how many more there are."""
+    """A line for each call of the first session, then the calls that only others have: `most`
+    lines, and the number omitted."""
     lines: list[list[CallCell | None]] = []
     matching: list[Mapping[str, CallPair]] = []
     extras: list[list[CallPair]] = []
@@ -406,7 +406,7 @@ def _other_call(session_id: str, pair: CallPair) -> CallCell:
 
 
 def _changed(differ: bool, old: str, new: str) -> FieldDifference:
-    """By pointer where both are JSON with something inside, else by words."""
+    """By pointer if both are JSON containers with content, else by words."""
     changes = json_changes(old, new) if differ else ()
     if changes and all(change.pointer for change in changes):
         return FieldDifference(changes[:MOST_CHANGES], max(len(changes) - MOST_CHANGES, 0))
@@ -414,7 +414,7 @@ def _changed(differ: bool, old: str, new: str) -> FieldDifference:
 
 
 def came_to(call: DiffCall) -> str:
-    """What the model read of a call, or where it stands."""
+    """The result of a call as the model read it, or the call's state."""
     if call.result is None:
         return f"({call.status})"
     before = "denied: " if call.denied else "error: " if call.result.is_error else ""
@@ -433,7 +433,7 @@ def cut(text: str) -> tuple[str, int]:
     return text[:SHOWN_TEXT], max(len(text) - SHOWN_TEXT, 0)
 
 
-# A comparison in words: how a session differs, and what it took more or less.
+# A comparison in words: how a session differs, and its difference in cost and time.
 
 
 WAYS = {
@@ -447,7 +447,7 @@ WAYS = {
 
 
 def summary(alignment: Alignment) -> list[str]:
-    """How the right session differs, the gravest first; what it took more or less comes last."""
+    """The differences of the right session, most important first; those in cost and time last."""
     differences = _differences(alignment.counts)
     settings = dict.fromkeys(setting for row in alignment.rows for setting in row.settings)
     if settings:
@@ -473,7 +473,7 @@ _DIFFERENCES: Sequence[tuple[str, str, str]] = (
     ("ends", "{} other end", "{} other ends"),
     ("texts", "{} answer in other words", "{} answers in other words"),
 )
-"""By a name of Counts: the words for one, and for several. The gravest first."""
+"""By attribute name of Counts: the singular and plural words. The most important first."""
 
 
 def _differences(counts: Counts) -> list[str]:
@@ -485,7 +485,7 @@ def _differences(counts: Counts) -> list[str]:
 
 
 def deltas(left: Measure, right: Measure) -> list[str]:
-    """What the right one took more or less; nothing of what is unknown on either side."""
+    """How much more or less the right one took; omits values unknown on either side."""
     changes: list[str] = []
     if more := right.busy_ms - left.busy_ms:
         changes.append(f"{_sign(more)}{duration(abs(more))}")
@@ -501,7 +501,7 @@ def deltas(left: Measure, right: Measure) -> list[str]:
 
 
 def measures(took: Measure) -> list[str]:
-    """All of it: `4 turns`, `3 calls`, `2.1 s at work`, `1 234 → 96 tokens`, a cost."""
+    """All measures: `4 turns`, `3 calls`, `2.1 s at work`, `1 234 → 96 tokens`, a cost."""
     words = [plural(took.turns, "turn"), plural(took.calls, "call")]
     if not took.turns:
         return words
@@ -509,7 +509,7 @@ def measures(took: Measure) -> list[str]:
 
 
 def turn_measures(took: Measure) -> list[str]:
-    """Those of one turn; what is unknown is left to the sum."""
+    """The measures of one turn; unknown values are omitted."""
     words = [duration(took.busy_ms)]
     if not took.uncounted:
         words.append(f"{grouped_number(took.read)} → {grouped_number(took.written)} tokens")
@@ -535,7 +535,7 @@ def _known(known: str, what: str, turns: int, unknown: int) -> str:
 
 
 def call_words(pair: CallPair) -> list[str]:
-    """How one call differs; `same` where it does not."""
+    """How one call differs; `same` if it does not."""
     words = [WAYS[way] for way in pair.ways if way != "turn"]
     if "turn" in pair.ways and pair.right is not None:
         words.insert(0, f"in turn {pair.right.turn}")
@@ -546,11 +546,11 @@ def _sign(more: float) -> str:
     return "+" if more > 0 else "−"
 
 
-# The same as JSON data, which is complete.
+# The same as JSON data, uncut.
 
 
 def compared(sides: Sequence[Side], alignments: Sequence[Alignment]) -> Mapping[str, Any]:
-    """All of it; `rows` are those after what is in common."""
+    """The whole comparison; `rows` are those after the common ones."""
     return {
         "sessions": [_side_data(side) for side in sides],
         "against": [
@@ -579,7 +579,7 @@ def _side_data(side: Side) -> dict[str, Any]:
 
 
 def _measure_data(took: Measure) -> dict[str, Any]:
-    """Sums are null where one of their turns is unknown."""
+    """Sums are null if the value of one of their turns is unknown."""
     return {
         "turns": took.turns,
         "calls": took.calls,
@@ -631,11 +631,11 @@ def _pair_data(pair: CallPair) -> dict[str, Any]:
 
 
 CUT = 200
-"""Characters of a value in Markdown."""
+"""Maximum length of a value in Markdown, in characters."""
 
 
 def markdown(sides: Sequence[Side], alignments: Sequence[Alignment]) -> str:
-    """A heading, a line for each session, and what differs, turn by turn."""
+    """A heading, a line for each session, and the differences, turn by turn."""
     first = sides[0]
     lines = ["# Comparison", "", f"- Reference: {_name(first)}: {', '.join(measures(first.took))}"]
     for alignment in alignments:
@@ -686,19 +686,19 @@ def _name(side: Side) -> str:
 
 
 def _code(text: str) -> str:
-    """`text` in one line of code, cut: whatever is in it is no Markdown."""
+    """`text` as one line of inline code, cut; Markdown in it has no effect."""
     shown = one_line(clip(text, CUT))
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     ticks, gap = "`" * (longest + 1), " " if longest or not shown.strip() else ""
     return f"{ticks}{gap}{shown}{gap}{ticks}" if shown else "(empty)"
 
 
-# The form that asks several models.
+# The form that sends a prompt to several models.
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One of the models of the form, as it is filled in; one that is `needed` cannot be none."""
+    """One model row of the form with its input; a `needed` one must have a profile."""
 
     profile: str = ""
     model: str = ""
@@ -707,7 +707,7 @@ class ModelRow:
 
 @dataclass(frozen=True)
 class AskedFrom:
-    """The session whose last prompt is asked of others; `prompt` is its number, 0 for none."""
+    """The session whose last prompt is sent to others; `prompt` is its number, 0 for none."""
 
     id: str
     title: str
@@ -724,7 +724,7 @@ def models_page(
     groups: Sequence[tuple[str, Sequence[Profile]]],
     models: Sequence[str],
 ) -> str:
-    """The form that asks several models; `models` are ids that providers listed."""
+    """The form that sends a prompt to several models; `models` are ids that providers listed."""
     return env.get_template("models.html").render(
         source=source,
         text=source.text if source is not None else "",

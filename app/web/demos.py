@@ -35,9 +35,9 @@ log = logging.getLogger("playground")
 
 @dataclass(frozen=True)
 class Demo:
-    """`tools` are names of the library; `own` are tools that come with the demo alone. `model` is
-    the simulator's where it is not the usual one, `files` what lies in the scratch folder. `tab` is
-    the tab of the inspector that it opens on. `page` is a page to open where it is no session."""
+    """`tools` are names of the library; `own` are tools of the demo alone. `model` is the
+    simulator's model if not the default one, `files` the initial files of the scratch folder. `tab`
+    is the inspector tab that is opened. `page` is the page to open if the demo is not a session."""
 
     name: str
     title: str
@@ -139,7 +139,7 @@ DEMOS: tuple[Demo, ...] = (
 
 
 def demo(name: str) -> Demo:
-    """The demo of that name; NotFound where there is none."""
+    """The demo of that name; NotFound if there is none."""
     for candidate in DEMOS:
         if candidate.name == name:
             return candidate
@@ -147,7 +147,7 @@ def demo(name: str) -> Demo:
 
 
 def example_prompts(tools: Collection[str]) -> Sequence[str]:
-    """Up to three prompts that the tools of these names can be asked with."""
+    """Up to three prompts suitable for the tools of these names."""
     prompts = [
         demo.prompt
         for demo in DEMOS
@@ -158,8 +158,8 @@ def example_prompts(tools: Collection[str]) -> Sequence[str]:
 
 
 async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[str, str]:
-    """Start a demo on `protocol`; its session, "" where it has none, and the page that shows it.
-    `base` is the address of this server."""
+    """Starts a demo on `protocol`; returns its session, "" if it has none, and the page that shows
+    it. `base` is the address of this server."""
     chosen, engine = demo(name), site.engine
     if chosen.page:
         return "", chosen.page
@@ -181,22 +181,22 @@ async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[s
 
 
 async def _free_title(site: Site, title: str) -> str:
-    """`title`, numbered where sessions have it already: equal ones could not be told apart."""
+    """`title`, numbered if sessions have it already, so that titles stay distinguishable."""
     existing = {each.title for each in await site.engine.log.summaries(title, archived=True)}
     numbered = (f"{title} ({number})" for number in range(2, len(existing) + 3))
     return next(name for name in (title, *numbered) if name not in existing)
 
 
-# An agent of somebody else's, so to speak: it knows nothing of this program but a base URL.
+# Acts as a third-party agent: it knows nothing of this program but a base URL.
 
 HEAD_S = 20.0
-"""Seconds in which the first answer must begin."""
+"""Timeout in seconds for the first answer to begin."""
 
 MOST_AGENTS = 4
-"""Agents of demos that run at the same time: each waits for its cards as long as nobody decides."""
+"""The maximum number of concurrent demo agents: each waits for its cards until a user decides."""
 
 MOST_REQUESTS = 8
-"""Requests of the demo's agent, whatever it is answered."""
+"""The maximum number of requests of the demo's agent, whatever the answers."""
 
 _PATH = {"type": "string", "description": "Path of the file."}
 _TOOLS = [
@@ -222,8 +222,8 @@ _TOOLS = [
 
 
 async def _start_agent(site: Site, title: str, base: str) -> str:
-    """An agent behind a new tap that stops at every call, and the session of its requests; both
-    are called `title`."""
+    """Starts an agent behind a new tap that stops at every call; returns the session of its
+    requests. Both get `title`."""
     if len(site.demos) >= MOST_AGENTS:
         raise Conflict(
             f"{MOST_AGENTS} agents of this demo are running already. Decide their calls, or stop "
@@ -259,7 +259,7 @@ async def _start_agent(site: Site, title: str, base: str) -> str:
 
 
 class _DemoAgent:
-    """A loop as people write it: ask, run what is asked for, send the results."""
+    """A typical agent loop: request, run the calls, send the results."""
 
     def __init__(self, net: HttpClient, url: str, secret: str) -> None:
         self._net, self._url = net, url
@@ -286,7 +286,7 @@ class _DemoAgent:
             ]
 
     async def _ask(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The blocks of the answer; none where it did not come to a good end."""
+        """The blocks of the answer; empty if it did not complete."""
         asked = {"model": CODING_AGENT, "max_tokens": 1024, "stream": True, "tools": _TOOLS}
         body = json.dumps({**asked, "messages": messages}).encode()
         started: dict[int, PartStarted] = {}

@@ -1,6 +1,6 @@
 """The Files page of a session: its scratch folder, one file, its changes, and undo by the user.
 
-Also the Stop of a task that runs in the background.
+Also the Stop button of a background task.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 MOST_ROWS = 500
 SHOWN = 100_000
-"""Files listed, and characters of one that are shown."""
+"""Files listed, and characters shown of one."""
 
 
 async def files(request: Request) -> Response:
-    """GET /sessions/ID/files: the folder; with `path` a file of it, with `change` a difference."""
+    """GET /sessions/ID/files: the folder; with `path` a file of it, with `change` a diff."""
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.sessions.holding(session_id) as live:
         title = live.title
@@ -45,7 +45,7 @@ async def files(request: Request) -> Response:
 
 
 async def undo(request: Request) -> Response:
-    """POST /sessions/ID/files/undo: what change `change` replaced is back; 409 where the file was
+    """POST /sessions/ID/files/undo: restores what change `change` replaced; 409 if the file was
     changed since."""
     body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
     given = body.data.get("change")
@@ -77,7 +77,7 @@ async def stop_task(request: Request) -> Response:
 
 
 async def _done(site: Site, session_id: str, work: Callable[[History], T]) -> T:
-    """`work` on the session's files; its trouble as an error of the page."""
+    """Runs `work` on the session's files; errors become errors of the page."""
     folder = site.engine.files / session_id
     try:
         return await asyncio.to_thread(site.engine.workspace.history, session_id, folder, work)
@@ -127,7 +127,7 @@ def _row(entry: FolderEntry) -> FileRow:
 
 
 def _change(change: FileChange, last: int) -> ChangeRow:
-    """Undo is offered for the `last` change of a file: a newer one would be lost by it."""
+    """Undo is offered only for the `last` change of a file: an earlier undo would lose it."""
     words = "removed" if not change.after else "changed" if change.before else "made"
     by = change.by if change.by.startswith("undo") else f"call {change.by}"
     undo = change.number == last
@@ -135,7 +135,7 @@ def _change(change: FileChange, last: int) -> ChangeRow:
 
 
 def _page_data(page: FilesPage) -> dict[str, object]:
-    """For scripts: what the page shows."""
+    """The page's data, for scripts."""
     return {
         "files": [{"path": row.name, "kind": row.kind, "size": row.size} for row in page.rows],
         "changes": [
@@ -149,14 +149,14 @@ def _page_data(page: FilesPage) -> dict[str, object]:
 
 
 def _number(text: str | None) -> int:
-    """A number of a change; 0, which none has, for anything else."""
+    """The number of a change; 0, which is never used, for anything else."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 @dataclass(frozen=True)
 class FileRow:
-    """`kind` is file, folder, link or other; `size` in bytes. `name` is how it is shown, `path`
-    "" where it cannot be opened."""
+    """`kind` is file, folder, link or other; `size` in bytes. `name` is for display, `path` is ""
+    if it cannot be opened."""
 
     name: str
     path: str
@@ -166,7 +166,7 @@ class FileRow:
 
 @dataclass(frozen=True)
 class ChangeRow:
-    """`by` is the call or undo that made it; `undo` whether it is offered; `words` what it did."""
+    """`by` is the call or undo that made it; `undo` whether it is offered; `words` describes it."""
 
     number: int
     path: str
@@ -187,8 +187,8 @@ class DiffLine:
 
 @dataclass(frozen=True)
 class FilesPage:
-    """`path` is the file that is shown, "" for none; `text` its beginning, `more` how many
-    characters follow; `notice` is shown in place of the text. `diff` is that of change `number`."""
+    """`path` is the shown file, "" for none; `text` its beginning, `more` the number of characters
+    cut; `notice` replaces the text. `diff` is that of change `number`."""
 
     session: str
     title: str

@@ -1,5 +1,5 @@
-"""The Find page: search, filters, and what is done with sessions there: pin, archive, tag, purge.
-And the command palette, which finds pages, tools and actions, too.
+"""The Find page: search, filters, and actions on sessions: pin, archive, tag, purge. Also the
+command palette, which finds pages, tools and actions.
 
 Also the database itself: its size, why nothing can be saved, and a copy of it.
 """
@@ -64,7 +64,7 @@ async def find(request: Request) -> Response:
 
 
 async def database_size(request: Request) -> Response:
-    """GET /find/size: what the database holds."""
+    """GET /find/size: the size of the database's content."""
     site = site_of(request)
     measured = await size(site.engine.database)
     if wants(request) == "json":
@@ -83,7 +83,7 @@ async def mark_one(request: Request) -> Response:
 
 
 async def tag(request: Request) -> Response:
-    """POST /sessions/ID/tags: `tags`, all that it has from now on; in a form with commas."""
+    """POST /sessions/ID/tags: `tags` replaces all of its tags; comma-separated in a form."""
     body, session_id = await body_of(request), request.path_params["id"]
     tags = body.all("tags") if body.is_json else body.text("tags").split(",")
     saved = await manage_sessions.tag(site_of(request).engine, session_id, tags)
@@ -92,7 +92,7 @@ async def tag(request: Request) -> Response:
 
 
 async def mark_several(request: Request) -> Response:
-    """POST /find/marks: `act` for each of `sessions`; without any, `purge` empties the bin."""
+    """POST /find/marks: `act` for each of `sessions`; `purge` without any empties the bin."""
     engine, body = site_of(request).engine, await body_of(request)
     act, sessions = body.text("act"), body.all("sessions")
     if act == "empty":
@@ -131,7 +131,7 @@ def _keyed(key: str, value: str) -> str:
 
 
 def _hit(hit: SearchHit) -> Mapping[str, Any]:
-    """A session that was found, as scripts read it; `excerpt` is pairs (text, marked)."""
+    """A search hit as scripts read it; `excerpt` is pairs (text, marked)."""
     summary = hit.session
     excerpt: Sequence[tuple[str, bool]] = [(piece.text, piece.marked) for piece in hit.excerpt]
     return {
@@ -149,8 +149,8 @@ def _hit(hit: SearchHit) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class SearchPage:
-    """`query` is all that was asked for as one text, `fields` what was filled in, by name.
-    `choices` are the values to choose from. `more`: there are others; `cut`: the time was over."""
+    """`query` is the whole search as one text, `fields` the form's input by name. `choices` are the
+    selectable values. `more`: there are further hits; `cut`: the time limit was reached."""
 
     query: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -168,7 +168,7 @@ def find_page(env: Environment, finding: SearchPage, now_ms: int) -> str:
 
 
 def size_fragment(env: Environment, size: object) -> str:
-    """The foot of the page: what the database holds (store/maintenance.py, Size)."""
+    """The foot of the page: the size of the database's content (store/maintenance.py, Size)."""
     return env.get_template("_size.html").render(size=size)
 
 
@@ -176,21 +176,21 @@ def size_fragment(env: Environment, size: object) -> str:
 
 
 async def database_state(request: Request) -> Response:
-    """GET /store: why nothing can be saved now, and how much is kept in memory meanwhile."""
+    """GET /store: why nothing can be saved now, and how much is held in memory meanwhile."""
     site = site_of(request)
     store, trouble = site.store_now(), site.engine.sessions.health.trouble
-    sentence = "" if trouble is None else str(trouble)  # the page's sentence stays a while longer
+    sentence = "" if trouble is None else str(trouble)  # the page keeps its sentence a while longer
     return as_json({"trouble": sentence, "copy": store.copy, "unsaved": store.unsaved})
 
 
 async def copy_database(request: Request) -> Response:
-    """POST /store/copy: the whole database where its file was deleted; 409 where it is there."""
+    """POST /store/copy: rewrites the whole database if its file was deleted; 409 if it exists."""
     engine = site_of(request).engine
     await engine.write_anew()
     return answer(request, {"path": str(engine.database.path)}, location="/")
 
 
-# The command palette: pages, sessions, tools and actions by a few typed words.
+# The command palette finds pages, sessions, tools and actions by a few typed words.
 
 
 MOST_SESSIONS, MOST_TOOLS = 8, 8
@@ -198,8 +198,8 @@ MOST_SESSIONS, MOST_TOOLS = 8, 8
 
 @dataclass(frozen=True)
 class PaletteEntry:
-    """`href` is a page that opens, `action` the name of a script's action (`data-do` in a page),
-    `demo` the name of a demo that starts; one of the three. `key` is its key, "" for none."""
+    """One of three is set: `href`, a page to open; `action`, the name of a script's action
+    (`data-do` in a page); or `demo`, a demo to start. `key` is its shortcut, "" for none."""
 
     title: str
     detail: str = ""
@@ -246,12 +246,12 @@ OF_A_SESSION: Sequence[tuple[str, str, str]] = (
     ("Run as a batch", "Many times, on several models", "/batches/new?session={}"),
     ("Files", "The scratch folder of its workspace tools", "/sessions/{}/files"),
 )
-"""Title, detail, and the address with a place for the session's id."""
+"""Title, detail, and the address with a placeholder for the session's id."""
 
 
 async def palette(request: Request) -> Response:
-    """GET /palette?q=&here=SESSION: the entries that all words of `q` fit, as the list of the
-    palette; `here` is the session that the page shows."""
+    """GET /palette?q=&here=SESSION: the entries that match all words of `q`, as the palette's list;
+    `here` is the session that the page shows."""
     site = site_of(request)
     text = request.query_params.get("q", "").strip()
     here = request.query_params.get("here", "")
@@ -270,9 +270,9 @@ async def palette(request: Request) -> Response:
 def grouped(
     text: str, here: str, rows: Sequence[SessionRow], tools: Sequence[Tool]
 ) -> Sequence[tuple[str, Sequence[PaletteEntry]]]:
-    """Groups that have an entry, with their titles; first those of which an entry's own title has
-    the words of `text`. Of sessions `rows` are those that `text` found; tools and demos are listed
-    once something is typed."""
+    """Non-empty groups of entries with their titles; first the groups with an entry whose own title
+    matches `text`. `rows` are the sessions that `text` found; tools and demos are listed once text
+    is typed."""
     of_session = [
         PaletteEntry(title, detail, path.format(quote(here, safe="")))
         for title, detail, path in OF_A_SESSION
@@ -298,13 +298,13 @@ def grouped(
 
 
 def _fitting(entries: Sequence[PaletteEntry], text: str) -> Sequence[PaletteEntry]:
-    """Those that have each word of `text`; first those whose titles have them."""
+    """The entries that match each word of `text`; first those that match by title."""
     fitting = [entry for entry in entries if _has_words(f"{entry.title} {entry.detail}", text)]
     return sorted(fitting, key=lambda entry: not _has_words(entry.title, text))
 
 
 def _has_words(words: str, text: str) -> bool:
-    """Whether each word of `text` begins a word of `words`."""
+    """Whether each word of `text` is a prefix of a word of `words`."""
     present = re.split(r"[\W_]+", words.lower())
     typed = [word for word in re.split(r"[\W_]+", text.lower()) if word]
     return all(any(word.startswith(begun) for word in present) for begun in typed)

@@ -1,4 +1,4 @@
-"""Forking a session: what a script or a form asks for, made into one fork or several."""
+"""Forking a session: turns the input of a script or a form into one fork or several."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ FORM_FIELDS = (
 )
 PLACES = ("prompt", "turn", "call", "seq")
 MOST_RESULTS = 6
-"""Alternatives to one call, which one "What if" can be given: each is a session that goes on."""
+"""The maximum number of alternative results of one "What if": each becomes a running session."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a body asks for. `answers` are the alternatives to one call, None where none are."""
+    """A parsed body. `answers` are the alternative results of one call, None if there are none."""
 
     place: ForkPlace
     text: str | None
@@ -63,7 +63,7 @@ async def make(request: Request) -> Response:
         "title": plan.title,
         "go": plan.go,
     }
-    async with site.changing:  # Settings that are being saved hold for the fork after them.
+    async with site.changing:  # A settings change in progress applies to the fork after it.
         if plan.answers is None:
             fork_ids = [
                 await fork(
@@ -82,7 +82,7 @@ async def make(request: Request) -> Response:
 
 
 async def form(request: Request) -> Response:
-    """GET /sessions/ID/fork: the form for the place that the query names, alone or as a page."""
+    """GET /sessions/ID/fork: the form for the fork point in the query, alone or as a page."""
     site, session_id = site_of(request), request.path_params["id"]
     place = place_of(dict(request.query_params))
     stands = await fork_standing(site.engine, session_id, place)
@@ -113,7 +113,7 @@ async def form(request: Request) -> Response:
 
 async def forks(request: Request) -> Response:
     """GET /sessions/ID/forks: its family as a tree, JSON or a page; for its own page the lines that
-    say where it branches, or the name of `parent`."""
+    mark where it branches, or the name of `parent`."""
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.sessions.holding(session_id) as live:
         title = live.title
@@ -136,8 +136,8 @@ async def forks(request: Request) -> Response:
 
 
 async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
-    """The name of the session that it was forked from after event `parent_seq` of that one. What
-    came from somebody else may name any session as its parent, so it names none of ours."""
+    """The name of the session that it was forked from after that session's event `parent_seq`. An
+    imported session may name any session as its parent, so none of ours is named for it."""
     async with site.engine.sessions.holding(session_id) as live:
         foreign_seqs = [
             fork_event.parent_seq for _, fork_event in live.session.forks if fork_event.foreign
@@ -167,7 +167,7 @@ def _relative_data(relative: Relative, spot: Spot | None, here: str) -> Mapping[
 
 
 async def _spots(site: Site, members: Sequence[Relative]) -> dict[str, Spot]:
-    """Where each branches off its parent, for those whose parent is here."""
+    """The fork point of each session whose parent is stored here."""
     spots: dict[str, Spot] = {}
     for parent in {relative.parent for relative in members} & {relative.id for relative in members}:
         async with site.engine.sessions.holding(parent) as live:
@@ -178,7 +178,7 @@ async def _spots(site: Site, members: Sequence[Relative]) -> dict[str, Spot]:
 
 
 async def _branches(site: Site, session_id: str) -> dict[Spot, list[tuple[str, str]]]:
-    """The forks of a session by the place where they branch off."""
+    """The forks of a session by fork point."""
     branches: dict[Spot, list[tuple[str, str]]] = {}
     children = await forks_of(site.engine.database, session_id)
     async with site.engine.sessions.holding(session_id) as live:
@@ -189,7 +189,7 @@ async def _branches(site: Site, session_id: str) -> dict[Spot, list[tuple[str, s
 
 
 async def _with_past(site: Site, body: Body, request: Wanted) -> Wanted:
-    """With the past results that are ticked beside those that are written; a form has them."""
+    """Adds the past results that are ticked in a form to those that are written."""
     ticked = body.all("past") if body.form is not None else []
     if request.answers is None or not (ticked or request.answers):
         if request.answers is None:
@@ -211,7 +211,7 @@ async def _with_past(site: Site, body: Body, request: Wanted) -> Wanted:
 
 
 def _to(fork_ids: Sequence[str]) -> str:
-    """The fork, or the alternatives side by side."""
+    """The address of the fork, or of the alternatives side by side."""
     if len(fork_ids) == 1:
         return f"/sessions/{quote(fork_ids[0], safe='')}"
     return "/compare?" + "&".join(
@@ -220,7 +220,7 @@ def _to(fork_ids: Sequence[str]) -> str:
 
 
 def wanted(body: Body) -> Wanted:
-    """What `body` asks for; BadInput says what is wrong with it."""
+    """Parses `body`; BadInput says what is wrong with it."""
     known = FIELDS if body.is_json else FORM_FIELDS
     if others := sorted(body.data.keys() - set(known)):
         raise BadInput(f"A fork has no field {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
@@ -250,7 +250,7 @@ def wanted(body: Body) -> Wanted:
 
 
 def place_of(data: Mapping[str, Any]) -> ForkPlace:
-    """The one place that is named, or the end."""
+    """The one fork point that is given, or the end."""
     named = [name for name in PLACES if data.get(name) not in (None, "")]
     if len(named) > 1:
         raise BadInput(f"A fork begins at one place: leave out {named[0]} or {named[1]}.")
@@ -279,12 +279,12 @@ def _number(name: str, value: object, least: int) -> int:
 
 
 def _given(body: Body, name: str) -> bool:
-    """Whether a script named it; a form sends all its fields, and means those that are there."""
+    """Whether the field was sent and is not null; a form always sends all of its fields."""
     return body.data.get(name) is not None
 
 
 def _text(body: Body, name: str) -> str:
-    """A browser sends line ends of its own."""
+    """A text with "\\n" line ends; browsers send CR LF."""
     text = body.text(name)
     return text if body.is_json else text.replace("\r\n", "\n")
 
@@ -301,8 +301,8 @@ def _asked(body: Body, name: str) -> DecisionRequest:
 
 
 def _answers(body: Body) -> list[DecisionRequest] | None:
-    """The alternatives: of a script each a text or an object, of a form its fields that are not
-    empty. None where none are named."""
+    """The alternatives: in a script each is a text or an object, in a form the non-empty fields.
+    None if none are given."""
     if not _given(body, "results"):
         return None
     if body.is_json:
@@ -335,7 +335,7 @@ def _result(value: object) -> DecisionRequest:
 
 
 def _change(body: Body) -> Change | None:
-    """What the fork's settings are to be, made of those at its place."""
+    """The change of the fork's settings, relative to those at its fork point."""
     settings = body.data.get("settings")
     if body.is_json:
         if settings is None:
@@ -347,13 +347,13 @@ def _change(body: Body) -> Change | None:
 
 
 def _of_form(body: Body, now: Settings) -> Mapping[str, Any]:
-    """The fields of the small form that say something else than the settings at the place."""
+    """The fields of the small form that differ from the settings at the fork point."""
     data: dict[str, Any] = {}
     if (profile := body.text("profile").strip()) and profile != now.profile.name:
         data["profile"] = profile
     model = body.text("model", now.model).strip()
     if model != now.model and not ("profile" in data and model == body.text("drawn")):
-        data["model"] = model  # a model that was not touched goes to no other provider
+        data["model"] = model  # an unchanged model is not sent to another provider
     choice = body.text("tool_choice")
     if choice and choice != now.tool_choice.label:
         data["tool_choice"] = choice
@@ -368,15 +368,15 @@ def _of_form(body: Body, now: Settings) -> Mapping[str, Any]:
     return data
 
 
-# What the form, the list of forks and the tree of a family show: pure.
+# The form, the list of forks and the tree of a family: pure.
 
 
 @dataclass(frozen=True)
 class ForkForm:
-    """What is asked before a fork at a place, which is named by `name` and `value` ("" for the
-    end). `settings` are those it would begin with, `profiles` the names to choose from; `past` are
-    results of the call's tool. `files` is whether files were written before the place. `anew`: it
-    begins with what an agent's last request said; `notes` are sentences on what it begins with."""
+    """The form for a fork point, given by `name` and `value` ("" for the end). `settings` are its
+    initial settings, `profiles` the selectable names; `past` are results of the call's tool.
+    `files`: files were written before the fork point. `anew`: it starts from the content of an
+    agent's last request; `notes` are sentences on that content."""
 
     session: str
     title: str
@@ -394,7 +394,7 @@ class ForkForm:
 
     @property
     def words(self) -> str:
-        """The place, in words."""
+        """The fork point, in words."""
         match self.name:
             case "prompt":
                 return f"Another prompt in place of prompt {self.value}"
@@ -409,7 +409,7 @@ class ForkForm:
 
     @property
     def key(self) -> str:
-        """What ids of its elements end with."""
+        """The suffix of its elements' ids."""
         return "-".join(filter(None, (self.name or "end", self.value.replace(".", "-"))))
 
     @property
@@ -423,7 +423,7 @@ class ForkForm:
 
 
 def wrote_files(session: Session) -> bool:
-    """Whether a tool of the workspace ran: its folder belongs to the session, not to its forks."""
+    """Whether a workspace tool ran: the folder belongs to the session, not to its forks."""
     return any(
         call.tool is not None and call.tool.answered_by == "workspace" and call.started_ms
         for call in session.calls()
@@ -431,7 +431,7 @@ def wrote_files(session: Session) -> bool:
 
 
 def fork_fragment(env: Environment, form: ForkForm, now_ms: int) -> str:
-    """The form alone, as it stands in the flow."""
+    """The form as a fragment for the flow."""
     return env.get_template("_fork.html").render(form=form, now_ms=now_ms, fields=MOST_RESULTS)
 
 
@@ -444,7 +444,7 @@ GONE = "a session that is not here"
 
 
 def parent_name(session: str, title: str) -> Markup:
-    """The link to the session that another one came from."""
+    """A link to the parent session."""
     return Markup('<a href="/sessions/{}">{}</a>').format(session, shown(title) or "New session")
 
 
@@ -454,7 +454,7 @@ def tree_page(env: Environment, leaves: Sequence[TreeRow], session: str, title: 
 
 
 def branch_lines(env: Environment, forks: Mapping[Spot, Sequence[tuple[str, str]]]) -> str:
-    """`2 forks` where they branch off, each (id, title), as pieces for htmx."""
+    """`2 forks` at each fork point, each (id, title), as pieces for htmx."""
     at: dict[str, list[tuple[str, str]]] = {}
     for place, ones in forks.items():
         kind = "prompt" if place.kind == "prompt" else "turn"
@@ -472,13 +472,13 @@ def branch_lines(env: Environment, forks: Mapping[Spot, Sequence[tuple[str, str]
 
 
 Member = tuple[str, str, str, str, str]
-"""(id, title, state, parent, where it branched off)."""
+"""(id, title, state, parent, fork point)."""
 
 
 @dataclass(frozen=True)
 class TreeRow:
-    """A session of the tree, `depth` below its first. `words` is where it branched off, `here`
-    whether it is the one that is looked at; one without a `state` is not here."""
+    """A session of the tree, `depth` below its root. `words` is its fork point; `here`: it is the
+    shown session. One without a `state` is not stored here."""
 
     id: str
     title: str
@@ -489,8 +489,7 @@ class TreeRow:
 
 
 def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
-    """The family in the order of its tree. A parent that is not among them stands above its forks
-    all the same."""
+    """The family in tree order. A parent that is not stored is still listed above its forks."""
     known = {member[0] for member in family}
     below: dict[str, list[Member]] = {}
     for member in family:
@@ -517,6 +516,6 @@ def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
         leaves.append(TreeRow(parent, "A session that is not here"))
         for child in below[parent]:
             place(child, 1)
-    for member in family:  # those that name one another as parents
+    for member in family:  # members that form a circle of parents
         place(member, 0)
     return leaves

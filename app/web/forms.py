@@ -1,7 +1,7 @@
-"""What came in with a request, and the three ways to answer it: JSON, htmx or a plain page.
+"""Parses request bodies, and answers in one of three formats: JSON, htmx or a plain page.
 
 A script (JSON body, Accept or a bearer token) gets JSON; htmx gets nothing, because the stream
-brings what changed; a form without script gets a redirect to where the change is seen.
+delivers the changes; a form without script gets a redirect to a page that shows the change.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from app.schema import strict_json
 from app.web.guard import MAX_BODY
 
 LARGE = 64 * 1024
-"""Bytes of a body; more is read in a thread."""
+"""Bytes of a body above which it is parsed in a thread."""
 
 MOST_FIELDS = 5_000
-"""Of a form; the page of what was imported has a few for each of many tools."""
+"""Of a form; the import page has a few for each of many tools."""
 
 MOST_KEYS = 200_000
-"""Of a JSON body: a library of tools, which is more than a call's arguments ever are."""
+"""Of a JSON body: enough for a library of tools, more than a call's arguments ever have."""
 
 Kind = Literal["json", "htmx", "page"]
 
 
 def wants(request: Request) -> Kind:
-    """How the answer should look."""
+    """The format of the answer."""
     if request.headers.get("hx-request"):
         return "htmx"
     accept = request.headers.get("accept", "")
@@ -52,8 +52,8 @@ def wants(request: Request) -> Kind:
 
 
 def wants_file(request: Request) -> bool:
-    """Whether the answer is the file itself: for all that do not name JSON, who get words on it,
-    too. A bearer token alone, or `Accept: */*`, asks for no other form."""
+    """Whether to answer with the file itself: unless Accept names JSON, which gets the file with
+    notes. A bearer token alone, or `Accept: */*`, does not request JSON."""
     kind = request.headers.get("content-type", "")
     return "application/json" not in request.headers.get("accept", "") + kind
 
@@ -63,9 +63,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Body:
-    """The fields of a form or a JSON object. Form values are text; `all` keeps repeated ones.
+    """The fields of a form or a JSON object. Form values are text; `all` returns repeated ones.
 
-    `quoted` gives the very text of a JSON body's members.
+    `quoted` gives the exact text of a JSON body's members.
     """
 
     data: Mapping[str, Any]
@@ -77,14 +77,14 @@ class Body:
         return self.form is None
 
     def text(self, name: str, default: str = "") -> str:
-        """A text field; BadInput where a script sent something else."""
+        """A text field; BadInput if a script sent another type."""
         value = self.data.get(name, default)
         if not isinstance(value, str):
             raise BadInput(f"{name} must be a text.")
         return value
 
     def flag(self, name: str) -> bool:
-        """A truth: a JSON boolean, or a ticked box."""
+        """A boolean: a JSON boolean, or a ticked box."""
         value = self.data.get(name, False)
         if isinstance(value, bool):
             return value
@@ -93,8 +93,8 @@ class Body:
         return value in ("true", "on", "1")
 
     def arguments(self, *path: int, default: T) -> str | T:
-        """The field `arguments`, an object or JSON text, as it was written: digits and order count.
-        `path` leads to its object in a body that is a list."""
+        """The field `arguments`, an object or JSON text, exactly as written: digits and order
+        matter. `path` leads to its object in a body that is a list."""
         value = self.data.get("arguments", default)
         if isinstance(value, Mapping):
             assert self.quoted is not None
@@ -106,7 +106,7 @@ class Body:
         return value
 
     def typed(self, form: type) -> dict[str, Any]:
-        """The texts and the ticks that a form, a dataclass, has fields for."""
+        """The text and checkbox fields that `form`, a dataclass, declares."""
         kinds = {field.name: field.type for field in fields(form)}
         texts = {name: self.text(name) for name, kind in kinds.items() if kind == "str"}
         return texts | {name: self.flag(name) for name, kind in kinds.items() if kind == "bool"}
@@ -122,8 +122,8 @@ class Body:
 
 
 async def body_of(request: Request, *, list_as: str = "") -> Body:
-    """The body of `request`; an empty one has no fields. BadInput where it is no object; a route
-    that takes a bare JSON list, too, names the field that it then is."""
+    """The body of `request`; an empty one has no fields. BadInput if it is not an object. A route
+    that also accepts a bare JSON list gives the field name for it in `list_as`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
         form = await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS)
@@ -131,7 +131,7 @@ async def body_of(request: Request, *, list_as: str = "") -> Body:
     raw = await request.body()
     if not raw.strip():
         return Body({})
-    # With images it is large, and others wait for their turn.
+    # With images it is large, and must not block other requests.
     value = await asyncio.to_thread(json_of, raw) if len(raw) > LARGE else json_of(raw)
     if list_as and isinstance(value, list):
         return Body({list_as: value})
@@ -142,8 +142,8 @@ async def body_of(request: Request, *, list_as: str = "") -> Body:
 
 
 def json_of(raw: bytes) -> Any:
-    """The JSON value of a body; BadInput with the place where it is none, or no sound one: keys
-    twice, NaN, half a character, nesting without end are refused and not guessed at."""
+    """The JSON value of a body; BadInput with the place if it is invalid or ambiguous: duplicate
+    keys, NaN, lone surrogates and unlimited nesting are refused."""
     try:
         return strict_json.parse(raw.decode("utf-8"), MAX_BODY, MOST_KEYS)
     except UnicodeDecodeError as error:
@@ -153,8 +153,8 @@ def json_of(raw: bytes) -> Any:
 
 
 def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """`data` as JSON for any reader: ASCII, so that half a character of a model passes, and null
-    for a number that is beyond all floats (its exact text stands beside it)."""
+    """`data` as JSON for any reader: ASCII, so that lone surrogates of a model pass, and null for a
+    number outside the float range (its exact text is in another member)."""
     try:
         text = json.dumps(data, allow_nan=False)
     except ValueError:
@@ -174,7 +174,7 @@ def _finite(data: Any) -> Any:
 
 
 def answer(request: Request, data: Any, *, status: int = 200, location: str = "") -> Response:
-    """Say that it is done, in the way the asker wants it."""
+    """Confirms success in the format of the request."""
     match wants(request):
         case "json":
             headers = {"Location": location} if status == 201 and location else None
@@ -187,26 +187,26 @@ def answer(request: Request, data: Any, *, status: int = 200, location: str = ""
             return RedirectResponse(location or request.url.path, 303)
 
 
-# Images of a prompt or an answer: what came in is judged by its bytes, never by its name. What a
-# provider accepts beyond this is checked elsewhere.
+# Images of a prompt or an answer: their type is determined by their bytes, never by their name. A
+# provider's own restrictions are checked elsewhere.
 
 
 MOST_IMAGES = 10
 MOST_BYTES = 5 * 1024 * 1024
 MOST_TOGETHER = 20 * 1024 * 1024
-"""So that ten of them, in base64, still pass the cap on a body."""
+"""The total size in bytes, so that in base64 they fit the limit of a body."""
 
 _A = {"prompt": "A prompt", "answer": "An answer"}
 
 
 async def images_of(body: Body, what: str = "prompt") -> tuple[Content, ...]:
-    """The images that came with `what`; BadInput with the number of the one that is no good."""
+    """The images of `what`; BadInput with the number of an invalid one."""
     raws = await asyncio.to_thread(_of_json, body) if body.is_json else await _of_form(body)
     return await asyncio.to_thread(_judged, raws, what) if raws else ()
 
 
 def _judged(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]:
-    """Done in a thread, as all that touches megabytes."""
+    """Runs in a thread, like everything that processes megabytes."""
     if len(raws) > MOST_IMAGES:
         raise BadInput(f"{_A[what]} takes {MOST_IMAGES} images; these are {len(raws)}.")
     images = [_checked(raw, media_type, place) for place, (raw, media_type) in enumerate(raws, 1)]
@@ -219,7 +219,7 @@ def _judged(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]
 
 
 def media_type(data: bytes) -> str:
-    """What an image is by its first bytes, or "" where it is none that models read."""
+    """The type of an image by its first bytes, or "" if models do not accept it."""
     match data[:12]:
         case head if head.startswith(b"\x89PNG\r\n\x1a\n"):
             return "image/png"
@@ -233,7 +233,7 @@ def media_type(data: bytes) -> str:
 
 
 async def _of_form(body: Body) -> list[tuple[bytes, str]]:
-    """The files of a form; a field that was left empty sends one without a name."""
+    """The files of a form; an empty field sends one without a name."""
     assert body.form is not None
     files = [file for file in body.form.getlist("images") if isinstance(file, UploadFile)]
     return [(await file.read(), "") for file in files if file.filename or file.size]

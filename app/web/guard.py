@@ -1,10 +1,10 @@
 """The guard: one ASGI middleware around the whole app, so that no route can forget a check.
 
-Order: size of headers, Host, method, Origin and Sec-Fetch-Site, credential, size of body, app.
-It judges `scope["path"]`, which is what is routed, and knows no route but /healthz, /static and
-the simulator's prefix. Of a target with an authority of its own (`GET http://other/x`) the server
-shows the path alone: it is judged by its Host like any other.
-Threats 1 to 6, 10, 28, 32 and 34 of docs/safety.md.
+Order: size of headers, Host, method, Origin and Sec-Fetch-Site, credential, size of body, app. It
+checks `scope["path"]`, which is what is routed, and knows no route except /healthz, /static and the
+simulator's prefix. If a target has an authority of its own (`GET http://other/x`), the server
+passes only the path: it is checked by its Host like any other. Threats 1 to 6, 10, 28, 32 and 34 of
+docs/safety.md.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from app.config import one_line
 from app.core.errors import BadInput, NotFound
 from app.core.late import dataclass
 
-# What the guard answers by itself: a status, a sentence, and three forms of it. The page stands on
-# its own, for no template can be counted on here.
+# The guard's own replies: a status, a sentence, and three formats. The page uses no template,
+# because templates may be unavailable here.
 
 MAX_BODY = 32 * 1024 * 1024
-"""Bytes of a body, where a route takes files, images, tools or the arguments of calls."""
+"""Bytes of a body, for routes that accept files, images, tools or the arguments of calls."""
 
 SMALL_BODY = 1024 * 1024
 """Bytes of any other body."""
@@ -72,13 +72,13 @@ CODES = {
 
 
 def code_of(status: int) -> str:
-    """The code of a refusal that comes from HTTP alone."""
+    """The error code of an HTTP-level refusal."""
     return CODES.get(status, BadInput.error_code)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer the guard gives itself. `sentence` is for the user, `to_programs` for scripts."""
+    """The guard's own reply. `sentence` is for the user, `to_programs` for scripts."""
 
     status: int
     sentence: str
@@ -93,13 +93,13 @@ class Reply:
         return json.dumps(data)
 
     def fragment(self) -> str:
-        """For htmx, which swaps it into a page that stands already."""
+        """For htmx, which swaps it into an existing page."""
         return f'<p class="notice" role="alert">{html.escape(self.sentence)}</p>'
 
     def page(self, again: str) -> str:
         """A whole page. `again` is the path its link leads to.
 
-        The cookie is SameSite=Strict: it may be missing after a link from elsewhere, and comes
+        The cookie is SameSite=Strict: it may be missing after a link from another site, and is sent
         with a click on a page of our own.
         """
         return PAGE.format(
@@ -131,9 +131,9 @@ NOT_FOUND = Reply(404, "There is no such page; start again at the first page.")
 
 
 def big_body(most: int) -> Reply:
-    """To a body of more than `most` bytes."""
-    # No "connection: close" here: the rest of the body is still on its way, and closing on it
-    # resets the connection before the other side has read a word. The server discards it instead.
+    """The reply to a body of more than `most` bytes."""
+    # No "connection: close" here: the rest of the body is still being sent, and closing would reset
+    # the connection before the client has read the reply. The server discards it instead.
     return Reply(413, f"The body is larger than {most >> 20} MiB; send less at once.")
 
 
@@ -141,13 +141,13 @@ MAX_HEAD = 32 * 1024
 SAFE = ("GET", "HEAD")
 
 ODD_PATH = re.compile(r"//|/\.{1,2}(/|$)|[\\\x00-\x1f\x7f]")
-"""A path that somebody might read as another one. Nothing of ours has such a path."""
+"""A path that another program may interpret differently. None of our paths is like this."""
 
 logger = logging.getLogger("playground")
 
 
 class GuardedRequest:
-    """What a request says of itself, each header as often as it came."""
+    """The request's headers, with every occurrence of each."""
 
     def __init__(self, scope: Scope) -> None:
         self.method: str = scope["method"]
@@ -169,7 +169,7 @@ class GuardedRequest:
 
     @property
     def navigates(self) -> bool:
-        """A page opened in a tab of its own, as by a link: it is read by the user alone."""
+        """A top-level navigation, such as a link: only the user reads the response."""
         return (
             self.method in SAFE
             and self.all(b"sec-fetch-mode") == [b"navigate"]
@@ -178,13 +178,13 @@ class GuardedRequest:
 
     @property
     def foreign(self) -> bool:
-        """Led here by something that is not ours: a page elsewhere, or a file."""
+        """The navigation was started by another site or a file."""
         own = (b"same-origin", b"none")
         return any(site not in own for site in self.all(b"sec-fetch-site"))
 
     @property
     def scripted(self) -> bool:
-        """Asks for JSON, or comes from a program."""
+        """Requests JSON, or comes from a program."""
         kinds = b", ".join([*self.all(b"accept"), *self.all(b"content-type")])
         return b"application/json" in kinds or bool(self.all(b"authorization"))
 
@@ -192,7 +192,7 @@ class GuardedRequest:
         return [value for name, value in self._pairs() if name == "token"]
 
     def without_token(self) -> str:
-        """Path and query as they were but for `token`; always a path of this server."""
+        """Path and query without `token`; always a path of this server."""
         left = [
             pair
             for pair, (name, _) in zip(self.query.split("&"), self._pairs(), strict=True)
@@ -207,12 +207,11 @@ class GuardedRequest:
 
 
 class Guard:
-    """`token` None switches the credential off and leaves all else; `port` is asked at each
-    request, for the free port is known only when the server stands.
+    """`token` None disables the credential check only; `port` is called at each request, because a
+    free port is known only once the server listens.
 
-    `allow_hosts` are names besides the loopback ones, with or without a port of their own.
-    `most` says how many bytes the body of a request to a path may have. `mask` is applied to
-    whatever goes into the log.
+    `allow_hosts` are additional host names besides the loopback ones, with an optional port. `most`
+    returns the maximum body size in bytes by path. `mask` is applied to everything that is logged.
     """
 
     def __init__(
@@ -246,7 +245,7 @@ class Guard:
                     await _say(answering, asked, reply, as_json=self._as_json(asked))
                 else:
                     await self._inside(scope, receive, answering, asked)
-            case "websocket":  # there are none: closing before accepting refuses the handshake
+            case "websocket":  # not supported: closing before accepting refuses the handshake
                 await send({"type": "websocket.close", "code": 1008})
             case _:
                 await self._app(scope, receive, send)
@@ -257,7 +256,7 @@ class Guard:
     # --- the checks, in their order ---------------------------------------------------------
 
     def _reply(self, asked: GuardedRequest) -> Reply | None:
-        """What the guard answers by itself; None lets the request in."""
+        """The guard's own reply; None lets the request in."""
         if asked.size > MAX_HEAD:
             return BIG_HEAD
         host = self._host(asked)
@@ -276,7 +275,7 @@ class Guard:
         return host.lower().decode("latin-1") in {*self._loopback_hosts(), *self._named_hosts()}
 
     def _host(self, asked: GuardedRequest) -> str | None:
-        """The Host, where it is exactly one of ours."""
+        """The Host, if it is exactly one of ours."""
         hosts = asked.all(b"host")
         if len(hosts) != 1 or not self.is_own_host(hosts[0]):
             return None
@@ -289,9 +288,9 @@ class Guard:
         return _with_port((name.lower() for name in self._allow_hosts), self._port())
 
     def _own_origin(self, asked: GuardedRequest, host: str) -> bool:
-        """Whether each of Origin and Sec-Fetch-Site, where sent, says that the page is ours."""
+        """Whether each of Origin and Sec-Fetch-Site, if sent, identifies one of our pages."""
         own = {f"http://{host}"}
-        if host in self._named_hosts():  # a name may stand for a proxy that speaks TLS
+        if host in self._named_hosts():  # a name may denote a proxy that speaks TLS
             own.add(f"https://{host}")
         if any(origin.decode("latin-1") not in own for origin in asked.all(b"origin")):
             return False
@@ -312,14 +311,14 @@ class Guard:
         return NOT_FOUND if asked.odd else None
 
     def _link_reply(self, asked: GuardedRequest, tokens: list[bytes]) -> Reply:
-        """The printed link is exchanged for the cookie and leaves the address bar."""
+        """Exchanges the printed link for the cookie, and removes the token from the address bar."""
         if self._token is not None and not self._known([tokens]):
             return NO_CREDENTIAL
         if asked.odd:
             return NOT_FOUND
         there = asked.without_token().encode("ascii")
-        # A redirect would go on as the page with the link began it, from elsewhere, and the
-        # browser would keep the strict cookie back; a page that goes on starts again, as our own.
+        # A redirect counts as a continuation of the navigation from another site, so the browser
+        # would withhold the strict cookie; a page with a refresh starts a navigation of our own.
         led = (b"refresh", b"0; url=" + there) if asked.foreign else (b"location", there)
         headers = [led]
         if self._token is not None:
@@ -329,16 +328,16 @@ class Guard:
         return Reply(status, "The page has another address now.", tuple(headers))
 
     def _credentials(self, asked: GuardedRequest, simulated: bool) -> list[list[bytes]]:
-        """What was presented, one list for each way of presenting it."""
+        """The presented credentials, one list per kind."""
         bearers = [_bearer(value) for value in asked.all(b"authorization")]
-        if simulated:  # the key travels in the header of the protocol in question
+        if simulated:  # the key is in the header that the protocol uses
             return [bearers, asked.all(b"x-api-key"), asked.all(b"x-goog-api-key")]
         crumbs = [crumb for value in asked.all(b"cookie") for crumb in value.split(b";")]
         pairs = [crumb.strip().partition(b"=") for crumb in crumbs]
         return [bearers, [value for name, _, value in pairs if name == self._cookie_name()]]
 
     def _known(self, credentials: list[list[bytes]]) -> bool:
-        """Whether there is one, none is doubled, and each is right."""
+        """Whether there is one, none is repeated, and each is right."""
         presented = [value for values in credentials for value in values]
         right = [secrets.compare_digest(value, self._token or b"") for value in presented]
         return bool(right) and all(right) and all(len(values) <= 1 for values in credentials)
@@ -359,7 +358,7 @@ class Guard:
         except ClientDisconnect:
             return
         except Exception as error:
-            # Whatever it was, the server gets to see no traceback: its log would not mask it.
+            # The server must see no traceback of any kind: its log would not redact it.
             if not counted.too_large:
                 reply = self._failed(error, asked)
         if counted.too_large:
@@ -370,7 +369,7 @@ class Guard:
             await _say(answering, asked, reply, as_json=self._as_json(asked))
 
     def _failed(self, error: Exception, asked: GuardedRequest) -> Reply:
-        """The traceback goes to the log, an id to the user."""
+        """Logs the traceback, and gives the user an id."""
         error_id = secrets.token_hex(4)
         text = "".join(traceback.format_exception(error))
         logger.error(one_line(self._mask(f"error {error_id}: {asked.method} {asked.path}\n{text}")))
@@ -379,10 +378,10 @@ class Guard:
 
 
 class _Answering:
-    """An answer on its way out: gets the guard's headers, and tells whether it has begun.
+    """A response being sent: adds the guard's headers, and records whether it has begun.
 
-    A 500 is kept until the app has returned, for behind it an exception may stand that deserves
-    the guard's own page. `muted` drops what the app says.
+    A 500 is held back until the app has returned, because it may be followed by an exception, which
+    gets the guard's own page. `muted` drops the app's output.
     """
 
     def __init__(self, send: Send, *, static: bool) -> None:
@@ -415,7 +414,7 @@ class _Answering:
 
 
 class _Counted:
-    """The body on its way in. Past the cap the app gets an exception, and the user a 413."""
+    """Counts the request body. Beyond the limit the app gets an exception, and the user a 413."""
 
     def __init__(self, receive: Receive, answering: _Answering, most: int) -> None:
         self.too_large = False
@@ -434,7 +433,7 @@ class _Counted:
 
 
 def _with_port(names: Iterable[str], port: int) -> Iterable[str]:
-    """Each name as a browser writes it in Host: the port of the scheme is left out."""
+    """Each name as a browser writes it in Host: without the default port of the scheme."""
     for name in names:
         if name.count(":") > 1 and not name.startswith("["):
             name = f"[{name}]"
@@ -458,7 +457,7 @@ def _body_reply(asked: GuardedRequest, most: int) -> Reply | None:
 async def _say(
     answering: _Answering, asked: GuardedRequest, reply: Reply, *, as_json: bool
 ) -> None:
-    """Tells `reply`: as JSON to programs, as a fragment to htmx, as a page to people."""
+    """Sends `reply`: as JSON to programs, as a fragment to htmx, as a page to browsers."""
     if reply.status < 400:
         kind, body = "text/plain", reply.sentence
     elif as_json:
@@ -479,9 +478,9 @@ async def _say(
     await answering.pass_on({"type": "http.response.body", "body": rest})
 
 
-# The headers of every response. A page asks for one of two changes by a policy of its own that is
-# nothing but the directive: to be framed by our own pages, or to frame them. Whatever else a page
-# says of security is dropped. Threats 6 and 10 of docs/safety.md.
+# The headers of every response. A page can request one of two changes by a policy that consists of
+# that directive alone: to be framed by our own pages, or to frame them. All other security headers
+# of a page are dropped. Threats 6 and 10 of docs/safety.md.
 
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -501,22 +500,22 @@ SECURITY_HEADERS: Mapping[bytes, bytes] = {
 }
 
 FRAMED = (POLICY, b"frame-ancestors 'self'")
-"""A page that pages of our own may frame: the column of one session."""
+"""A page that our own pages may frame: the column of one session."""
 
 FRAMES = (POLICY, b"frame-src 'self'")
-"""A page that frames pages of our own: sessions side by side."""
+"""A page that frames our own pages: sessions side by side."""
 
 SANDBOXED = (POLICY, b"sandbox")
 
 
 def as_text(header: tuple[bytes, bytes]) -> dict[str, str]:
-    """One of the above as a page gives it to its response."""
+    """One of the above in the form that a response takes."""
     name, value = header
     return {name.decode(): value.decode()}
 
 
 def hardened(headers: Headers, *, static: bool) -> list[tuple[bytes, bytes]]:
-    """The headers as they leave: an app's own, and ours over them."""
+    """The headers as sent: the app's own, overridden by ours."""
     ours = dict(SECURITY_HEADERS)
     if not static:
         ours[b"cache-control"] = b"no-store"

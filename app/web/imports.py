@@ -1,6 +1,6 @@
-"""Importing tools and MCP servers: shown first, then saved, and switched off at the beginning.
+"""Importing tools and MCP servers: shown first, then saved, initially switched off.
 
-app/exchange reads them, and fetches and starts nothing. Each row carries what would be saved as
+app/exchange parses them, and fetches and starts nothing. Each row carries what would be saved as
 JSON, so that what is imported is what was shown. Threat 14 of docs/safety.md.
 """
 
@@ -42,16 +42,16 @@ from app.web.tools.routes import save as save_tool
 
 MOST_FILES = 500
 MOST_SHOWN = 500
-"""Tools of one text on the page."""
+"""Tools of one text shown on the page."""
 MOST_UPLOADS = 4
-"""Texts of which somebody is choosing; at most MAX_BODY each."""
+"""Uploads held in memory while a user chooses; at most MAX_BODY each."""
 MOST_SENTENCES = 40
 _HOLDS_KEY = "It holds the value of a key; remove it and name its variable instead."
 
 
 async def start(request: Request) -> Response:
-    """GET /import: the form; after an import, what was imported; with `upload`, the page to choose
-    from."""
+    """GET /import: the form; after an import, the imported tools; with `upload`, the selection
+    page."""
     asked = request.query_params
     if "upload" in asked:
         site = site_of(request)
@@ -73,8 +73,8 @@ async def start(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """POST /import: what is in a text or in files; where that is more than a page shows, first a
-    page to choose from. Nothing is saved: until others come the texts stay in memory, for the
+    """POST /import: the content of a text or of files; if it exceeds a page, first a selection
+    page. Nothing is saved: the texts stay in memory until later uploads replace them, because the
     second request names only what was chosen."""
     site, body = site_of(request), await body_of(request)
     given = _upload(site, body.text("upload")) if "upload" in body.data else None
@@ -89,7 +89,7 @@ async def look(request: Request) -> Response:
         whole = [_import_data(item) for _, item in imported]
         return as_json(whole[0] if len(whole) == 1 else whole)
     if not picks and any(item.choices for _, item in imported):
-        # By an address of its own, so that a reload and the way back find it.
+        # With its own address, so that a reload and the back button find it.
         return RedirectResponse(f"/import?upload={_choosing(site, sources, imported)}", 303)
     rows = await _rows(site, imported)
     page = ImportPage(rows, _text_notes(imported), "" if rows else body.text("text"))
@@ -99,9 +99,9 @@ async def look(request: Request) -> Response:
 async def _read_uploads(
     sources: Sequence[Source], picks: Sequence[str], beside: dict[str, str] | None
 ) -> list[tuple[str, ImportedTools]]:
-    """What each text holds; files that are parts of others are not read by themselves. `beside`
-    are files that a script sends for that alone, None in a form: there a pick begins with the
-    number of its text."""
+    """The tools in each text; files that are parts of others are not read separately. `beside` are
+    referenced files that a script sends, None in a form, where a pick begins with the number of its
+    text."""
     texts = {name: text for name, text, wrong in sources if name and not wrong} | (beside or {})
     imported = []
     for number, (name, text, wrong) in enumerate(sources):
@@ -122,7 +122,7 @@ async def _read_uploads(
 def _choosing(
     site: Site, sources: Sequence[Source], imported: Sequence[tuple[str, ImportedTools]]
 ) -> str:
-    """The word for a page to choose from, which is kept with the texts, in place of the oldest."""
+    """The id of a selection page, which is stored with the texts, replacing the oldest."""
     while len(site.uploads) >= MOST_UPLOADS:
         del site.uploads[next(iter(site.uploads))]
     word = secrets.token_urlsafe(12)
@@ -153,7 +153,7 @@ def _upload(site: Site, word: str) -> Upload:
 
 
 def _text_notes(imported: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str, str, bool]]:
-    """The sentences about whole texts; of a folder with many others, a part of them."""
+    """The sentences about whole texts; for a folder with many, only some of them."""
     text_notes = [
         (name, sentence, sentence == item.problem)
         for name, item in imported
@@ -167,7 +167,7 @@ def _text_notes(imported: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str
 
 
 async def take(request: Request) -> Response:
-    """POST /import/take: save what is ticked, off but for what is switched on."""
+    """POST /import/take: saves the ticked rows, switched off unless switched on in the form."""
     site, body = site_of(request), await body_of(request)
     rows, ticked = _posted(site, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
@@ -186,7 +186,7 @@ async def take(request: Request) -> Response:
 
 
 async def switch(request: Request) -> Response:
-    """POST /tools/NAME/switch: `enabled` says whether sessions may be given the tool."""
+    """POST /tools/NAME/switch: `enabled` says whether the tool may be given to sessions."""
     site, name = site_of(request), request.path_params["name"]
     body = await body_of(request)
     if "enabled" not in body.data:
@@ -202,14 +202,14 @@ async def switch(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /tools: from the editor, or by a script in any form."""
+    """POST /tools: from the editor, or by a script in any format."""
     return await _foreign(request) or await save_tool(request)
 
 
 async def _foreign(request: Request) -> Response | None:
-    """The answer where a script sends another form than ours, saved and switched off, or a list.
-    None where the body is one tool in our own form, or in none that is known, which the editor's
-    own checks tell."""
+    """The answer to a script that sends another format than ours, saved and switched off, or a
+    list. None if the body is one tool in our own format or in an unknown one, which the editor's
+    own checks report."""
     body = await body_of(request, list_as="tools")
     if not body.is_json or not body.data:
         return None
@@ -255,7 +255,7 @@ async def _foreign(request: Request) -> Response | None:
 
 
 def _beside(body: Body) -> dict[str, str] | None:
-    """The files to which the text of a script may refer, by their names."""
+    """Files that the text of a script may reference, by name."""
     if not body.is_json:
         return None
     files = body.data.get("files", {})
@@ -265,20 +265,20 @@ def _beside(body: Body) -> dict[str, str] | None:
 
 
 def _relative(path: str) -> str:
-    """The name of an uploaded file, with the folders that a browser tells; never absolute."""
+    """The name of an uploaded file, with the folders that the browser sends; never absolute."""
     steps = path.replace("\\", "/").split("/")
     return "/".join(step for step in steps if step not in ("", ".", ".."))
 
 
 def _free(name: str, names: Collection[str]) -> str:
-    """`name`, or with a number where another text has it: by its name a text is told apart."""
+    """`name`, with a number if another text has it: texts are distinguished by name."""
     stem, dot, kind = name.rpartition(".")
     numbered = (f"{stem or kind} ({number}){dot}{kind if dot else ''}" for number in count(2))
     return next(free for free in chain([name], numbered) if free not in names)
 
 
 async def _sources(body: Body) -> list[Source]:
-    """What was typed, and each file."""
+    """The typed text, and each file."""
     sources: list[Source] = []
     if body.text("text").strip() or body.is_json:
         sources.append((body.text("name") if body.is_json else "", body.text("text"), ""))
@@ -305,7 +305,7 @@ async def _sources(body: Body) -> list[Source]:
 
 
 async def _rows(site: Site, imported: Sequence[tuple[str, ImportedTools]]) -> list[ImportRow]:
-    """A row for each tool and server, with a name that is free."""
+    """A row for each tool and server, with an unused name."""
     engine = site.engine
     redactor = engine.keys.redactor()
     names = {entry.tool.name for entry in await engine.library.entries()}
@@ -358,7 +358,7 @@ def _without_keys(imported: ImportedTool, redactor: Redactor) -> ImportedTool:
 
 
 def _keepable(engine: Engine, imported: ImportedServer) -> ImportedServer:
-    """A server with what keeps the library from taking it, if anything does."""
+    """A server, with the reason if the library cannot accept it."""
     try:
         if imported.server is not None:
             engine.servers.checked(to_data(imported.server))
@@ -368,7 +368,7 @@ def _keepable(engine: Engine, imported: ImportedServer) -> ImportedServer:
 
 
 def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
-    """The row under the next free name."""
+    """The row under the next unused name."""
     free, number = row.called, 2
     while free in names:
         free, number = f"{row.called[:56]}_{number}", number + 1
@@ -377,7 +377,7 @@ def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
 
 
 def _import_data(imported: ImportedTools) -> dict[str, Any]:
-    """For scripts."""
+    """The import as JSON data for scripts."""
     return {
         "kind": imported.kind,
         "problem": imported.problem,
@@ -418,13 +418,13 @@ def _import_data(imported: ImportedTools) -> dict[str, Any]:
     }
 
 
-# -- taking it
+# -- saving it
 
 
 @dataclass(frozen=True)
 class _Taking:
-    """What the rows come to. `on` are the names that are switched on, `replaced` those of servers
-    that may be saved over."""
+    """The result of the rows. `on` are the names that are switched on, `replaced` those of servers
+    that may be overwritten."""
 
     rows: Sequence[ImportRow]
     tools: Sequence[Tool]
@@ -434,7 +434,7 @@ class _Taking:
 
 
 def _posted(site: Site, body: Body) -> list[ImportRow]:
-    """The rows that the form carried, checked again; BadInput where they are no rows of ours."""
+    """The rows that the form carried, checked again; BadInput if they are not rows of ours."""
     rows = []
     for key in body.data:
         if not key.startswith("row:"):
@@ -465,7 +465,7 @@ def _row(site: Site, number: int, carried: str) -> ImportRow:
 async def _taking(
     engine: Engine, rows: Iterable[ImportRow], ticked: set[str], body: Body
 ) -> _Taking:
-    """Each ticked row under the name that was chosen, or with its error."""
+    """Each ticked row under its chosen name, or with its error."""
     redactor = engine.keys.redactor()
     there = {entry.tool.name for entry in await engine.library.entries()}
     servers_there = {server.name for server, _ in await engine.library.servers()}
@@ -509,7 +509,7 @@ async def _taking(
 
 
 def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
-    """`server` with the values that the user put back. BadInput where it may not be kept so."""
+    """`server` with the values that the user restored. BadInput if it may not be saved."""
     if row.back and max(row.back) >= len(row.replaced):
         raise BadInput("The replaced values are no longer known. Import the file again.")
     back = [row.replaced[place] for place in sorted(row.back)]
@@ -547,7 +547,7 @@ def _is_legal(name: str) -> bool:
 
 
 async def _save(engine: Engine, taking: _Taking) -> None:
-    """Everything arrives off, and servers not accepted; what was ticked is switched on after."""
+    """Saves all switched off, and servers not accepted; then switches on the ticked tools."""
     now = engine.sessions.clock()
     if taking.tools:
         await engine.library.save_all(list(taking.tools), now, enabled=False)
@@ -558,7 +558,7 @@ async def _save(engine: Engine, taking: _Taking) -> None:
         await engine.confirm_keys_of((await engine.library.entry(name)).tool)
 
 
-# What the page shows: pure.
+# The page's data: pure.
 
 
 _KINDS = {
@@ -573,11 +573,10 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class ImportRow:
-    """One tool or server. `called` is its name in the source, `kind` the format, `problem` why
-    it cannot be imported. `name` is the one it would get, `existing` that of the one there, or "".
-    `replaced` are the values of a server that may be keys, kept in memory under `held`; `back` are
-    the places of those among them that the user wants to have back. `error` is about the user's
-    own choice."""
+    """One tool or server. `called` is its name in the source, `kind` the format, `problem` why it
+    cannot be imported. `name` is the one it would get, `existing` that of the stored one, or "".
+    `replaced` are values of a server that may be keys, held in memory under `held`; `back` are the
+    places of those that the user wants restored. `error` is about the user's own choice."""
 
     number: int
     source: str
@@ -600,7 +599,7 @@ class ImportRow:
 
     @property
     def carried(self) -> str:
-        """What the next request carries: ASCII, so that no character is lost on the way."""
+        """The row as sent with the next request: ASCII, so that every character survives."""
         data: dict[str, Any] = {"source": self.source, "notes": list(self.notes)}
         if self.tool is not None:
             data |= {"tool": to_data(self.tool), "kind": self.kind}
@@ -610,7 +609,7 @@ class ImportRow:
 
     @property
     def runs(self) -> list[tuple[str, str]]:
-        """What a call would do, in whole: (what, the text of it)."""
+        """The complete effect of a call: (what, its text)."""
         if self.tool is not None:
             return _tool_runs(self.tool)
         return _server_runs(self.server) if self.server is not None else []
@@ -630,7 +629,7 @@ class ImportPage:
 
 @dataclass(frozen=True)
 class ChoiceRow:
-    """A tool by its name; `pick` is what the form sends where it is chosen."""
+    """A tool by its name; `pick` is the form's value for it."""
 
     pick: str
     key: str
@@ -640,7 +639,7 @@ class ChoiceRow:
 
 @dataclass(frozen=True)
 class ChoicePage:
-    """`upload` names what is kept in memory; `listed` are (file, group -> its rows), of which
+    """`upload` is the id of the texts in memory; `listed` are (file, group -> its rows), of which
     `most` may be chosen at once; `notices` is as in ImportPage."""
 
     upload: str
@@ -654,7 +653,7 @@ class ChoicePage:
 
 
 def choice_page(env: Environment, page: ChoicePage) -> str:
-    """The page of a text that holds more than a page shows: its tools by name, to choose from."""
+    """The selection page for a text with more tools than a page shows, listed by name."""
     return env.get_template("import_choose.html").render(page=page)
 
 

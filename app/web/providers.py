@@ -30,11 +30,11 @@ from app.web.session.wire_view import NAMES
 from app.web.site import Site, site_of
 
 GONE = 499
-"""The status that nobody reads, because who asked has left."""
+"""A status that is never read, because the client has disconnected."""
 
 
 async def providers(request: Request) -> Response:
-    """GET /providers: all of them; with `?new=1` the editor of a new one."""
+    """GET /providers: all of them; `?new=1` opens the editor of a new one."""
     site = site_of(request)
     rows = rows_of(site.engine)
     if wants(request) == "json":
@@ -47,7 +47,7 @@ async def providers(request: Request) -> Response:
 
 
 async def provider(request: Request) -> Response:
-    """GET /providers/NAME: the editor of one, or the one as JSON."""
+    """GET /providers/NAME: the editor of one, or its data as JSON."""
     site, row = site_of(request), _row(request)
     if wants(request) == "json":
         return as_json(data_of(row))
@@ -58,7 +58,7 @@ async def provider(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /providers: a profile of the user's own, from a script or the editor."""
+    """POST /providers: a profile of the user, from a script or the editor."""
     site, body = site_of(request), await body_of(request)
     engine, original = site.engine, "" if body.is_json else body.text("original")
     mask = engine.keys.redactor().redact_text
@@ -86,13 +86,13 @@ async def save(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """POST /providers/NAME/delete: the user's own is gone; a shipped one is as it came."""
+    """POST /providers/NAME/delete: deletes the user's profile; a shipped one is reset."""
     await site_of(request).engine.delete_profile(request.path_params["name"])
     return answer(request, {"ok": True}, location="/providers")
 
 
 async def test(request: Request) -> Response:
-    """POST /providers/NAME/test: one tiny request, which ends when nobody waits for it."""
+    """POST /providers/NAME/test: one tiny request, cancelled if the client disconnects."""
     body, row = await body_of(request), _row(request)
     asked = site_of(request).engine.providers.test(row.profile, body.text("model").strip())
     return await _respond_when_done(request, row, asked)
@@ -108,12 +108,12 @@ async def models(request: Request) -> Response:
 
 
 def rows_of(engine: Engine) -> list[ProviderRow]:
-    """Every profile, as the page tells of it."""
+    """Every profile, as a row of the page."""
     return [row_of(engine, profile) for profile in engine.profiles()]
 
 
 def row_of(engine: Engine, profile: Profile) -> ProviderRow:
-    """What is known of a profile; of its key only the name."""
+    """The facts about a profile; only the name of its key."""
     keys, vendor = engine.keys, SHIPPED.get(profile.name)
     missing = keys.missing(profile)
     state = ("key" if missing else "ready") if profile.base_url else "address"
@@ -166,7 +166,7 @@ def _row(request: Request) -> ProviderRow:
 async def _respond_when_done(
     request: Request, row: ProviderRow, asked: Coroutine[Any, Any, Tested | Listing]
 ) -> Response:
-    """Message of the provider, for anyone who asked; given up when they have left."""
+    """The provider's result in the format of the request; cancelled when the client disconnects."""
     came = await _while_there(request, asked)
     if came is None:
         return Response(status_code=GONE)
@@ -189,7 +189,7 @@ def _drawn(site: Site, row: ProviderRow, came: Tested | Listing) -> str:
 async def _while_there(
     request: Request, asked: Coroutine[Any, Any, Tested | Listing]
 ) -> Tested | Listing | None:
-    """The outcome of `asked`, or None where the connection of the request ended before."""
+    """The result of `asked`, or None if the client disconnected before."""
     work, gone = asyncio.create_task(asked), asyncio.create_task(_left(request))
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -207,7 +207,7 @@ async def _left(request: Request) -> None:
 
 
 def _check_taken(engine: Engine, name: str, original: str, *, is_json: bool) -> None:
-    """In the editor another profile is never overwritten by giving this one its name."""
+    """The editor never overwrites another profile by giving this one its name."""
     if is_json or name == original:
         return
     if any(profile.name == name for profile in engine.profiles()):
@@ -219,12 +219,12 @@ def _quirks() -> Mapping[str, Mapping[str, str]]:
 
 
 def _typed(body: Body) -> ProfileForm:
-    """What was typed, as it was typed."""
+    """The input of the editor, unchanged."""
     return ProfileForm(**body.typed(ProfileForm), quirks=_chosen(body))
 
 
 def _from_form(body: Body, engine: Engine) -> dict[str, Any]:
-    """The profile that the editor's fields spell; a new one gets the name of its host."""
+    """The profile in the editor's fields; a new one gets the name of its host."""
     headers = {}
     for line in body.text("headers").splitlines():
         name, colon, value = line.partition(":")
@@ -240,14 +240,14 @@ def _from_form(body: Body, engine: Engine) -> dict[str, Any]:
     return {
         **texts,
         "headers": headers,
-        # A new profile without a tick says nothing of them: it gets those of the vendor there.
+        # A new profile without ticked quirks leaves them out: it gets those of the vendor.
         **({"quirks": chosen} if chosen or body.text("original") else {}),
         **{name: _number(body, name) for name in ("connect_s", "first_byte_s", "idle_s")},
     }
 
 
 def _free_name(base_url: str, existing: Collection[str]) -> str:
-    """A name after the host of `base_url` that is not among those that exist."""
+    """A name derived from the host of `base_url` that is not used yet."""
     host = re.sub(r"[^\w.:-]|[^\x00-\x7f]", "", urlsplit(base_url).netloc.rpartition("@")[2])[:60]
     if not host:
         raise BadInput("Enter the base URL of the provider, such as https://api.example.com/v1.")
@@ -257,7 +257,7 @@ def _free_name(base_url: str, existing: Collection[str]) -> str:
 
 
 def _chosen(body: Body) -> tuple[str, ...]:
-    """The quirks of the chosen protocol; those of others are ticked where nobody sees them."""
+    """The quirks of the chosen protocol; those of others are in hidden boxes."""
     before = body.text("protocol") + ":"
     return tuple(
         shown.removeprefix(before) for shown in body.all("quirks") if shown.startswith(before)
@@ -276,15 +276,15 @@ def _number(body: Body, name: str) -> float:
 # Knows the names of keys and never a value.
 
 GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
-"""What works at once stands first."""
+"""Profiles that work at once come first."""
 FOLDED = ("Simulator", "Local", "Needs a key")
-"""Groups whose rows are one line each: what is found stands out of them."""
+"""Groups with one-line rows: providers that were found stand out."""
 T = TypeVar("T")
 
 
 def profile_group(profile: Profile, *, has_key: bool) -> str:
-    """The title of the group that `profile` is in wherever profiles are listed; `has_key` is
-    whether its key is there or none is needed."""
+    """The title of the group that `profile` is listed under; `has_key`: its key is available or
+    none is needed."""
     vendor = SHIPPED.get(profile.name)
     if profile.simulated:
         return "Simulator"
@@ -294,7 +294,7 @@ def profile_group(profile: Profile, *, has_key: bool) -> str:
 
 
 def in_groups(rows: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
-    """What is in each group, of (title of its group, entry); no group is empty."""
+    """The entries of each group, from (title of its group, entry); no group is empty."""
     groups: dict[str, list[T]] = {title: [] for title in GROUPS}
     for title, entry in rows:
         groups[title].append(entry)
@@ -303,13 +303,12 @@ def in_groups(rows: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
 
 @dataclass(frozen=True)
 class ProviderRow:
-    """A profile with all that the page says of it.
+    """A profile with everything the page shows.
 
     `missing` says why its key is not sent, `unconfirmed` is the origin it may be confirmed for;
-    `variable` and `place` are its name and where it was found. `state` is one of "ready",
-    "key", "address". `own` is whether the user made or changed it, `shipped` whether it came with
-    the program. `quirks` are (name, reason). `first` is the first model that was listed, where the
-    profile names none.
+    `variable` and `place` are its name and where it was found. `state` is one of "ready", "key",
+    "address". `own`: the user made or changed it; `shipped`: it came with the program. `quirks` are
+    (name, reason). `first` is the first listed model, if the profile has none.
     """
 
     profile: Profile
@@ -336,7 +335,7 @@ class ProviderRow:
 
 @dataclass(frozen=True)
 class ProfileForm:
-    """The editor's fields as text, so that what could not be saved comes back as it was typed."""
+    """The editor's fields as text, so that refused input is returned unchanged."""
 
     name: str = ""
     protocol: str = "openai_chat"
@@ -368,9 +367,8 @@ def profile_form(profile: Profile) -> ProfileForm:
 
 @dataclass(frozen=True)
 class RowDetails:
-    """What stands in the rows besides: `answers` by the name of a profile, each HTML of `tested`
-    or `listing`; `saved` is the one that was just saved.
-    """
+    """Further content of the rows: `answers` by profile name, each HTML of `tested` or `listing`;
+    `saved` is the one that was just saved."""
 
     answers: Mapping[str, str] = field(default_factory=dict)
     saved: str = ""
@@ -391,7 +389,7 @@ def profile_page(
     row: ProviderRow | None = None,
     wrong: str = "",
 ) -> str:
-    """The editor of one profile; `row` is the one that it had before, `quirks` by protocol."""
+    """The editor of one profile; `row` is its saved state, `quirks` by protocol."""
     return env.get_template("provider.html").render(
         groups=grouped(rows),
         form=form,
@@ -403,7 +401,7 @@ def profile_page(
 
 
 def tested(env: Environment, row: ProviderRow, test: Any) -> str:
-    """What came of a test, for the place below its row."""
+    """The result of a test, for the place below its row."""
     return env.get_template("_provider_test.html").render(row=row, test=test)
 
 

@@ -1,7 +1,7 @@
 """The Rules page: rules for all sessions and those of one session, and changes by the user.
 
-One set of functions for both: a path without a session means those for all sessions.
-Also the rules of a card: the one that "Always…" would write, and the one about a call now.
+One set of functions for both: a path without a session means the rules for all sessions. Also the
+rules of a card: the one that "Always…" would write, and the one that applies to a call now.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from app.web.site import Site, site_of
 
 
 async def rules(request: Request) -> Response:
-    """GET /rules, GET /sessions/ID/rules: the list in order. The page opens its form for `?edit=`
-    a rule, or filled by `?template=`."""
+    """GET /rules, GET /sessions/ID/rules: the list in order. `?edit=` opens the form for a rule,
+    `?template=` fills it."""
     site, session_id = site_of(request), _list(request)
     if wants(request) == "json":
         listed = site.engine.rules.listed(session_id)
@@ -79,7 +79,7 @@ async def rules(request: Request) -> Response:
 
 
 async def add(request: Request) -> Response:
-    """POST /rules, POST /sessions/ID/rules: a rule, at `place` (from 0) or at the end."""
+    """POST /rules, POST /sessions/ID/rules: adds a rule at `place` (from 0) or at the end."""
     engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
     await _open(request)
     tools = await tools_for(engine, session_id)
@@ -100,8 +100,8 @@ async def add(request: Request) -> Response:
 
 
 async def edit(request: Request) -> Response:
-    """POST .../rules/RULE: another rule in the place of this one, bound to the tools as they are
-    now. `base` is that of the rule it was drawn from: where another stands there by now, 409."""
+    """POST .../rules/RULE: replaces this rule, bound to the current tools. `base` is the version
+    that the form was drawn from: 409 if it has changed since."""
     engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
     await _open(request)
     rule_id, tools = request.path_params["rule"], await tools_for(engine, session_id)
@@ -118,14 +118,14 @@ async def edit(request: Request) -> Response:
             return await _refused(request, form, error)
         except NotFound as error:
             return await _gone(request, error)
-        except Conflict as error:  # who saves again has read what stands there
+        except Conflict as error:  # after reading it, the user can save again
             now = base_of(engine.rules.rule(session_id, rule_id))
             return await _refused(request, replace(form, base=now), error, 409)
     return await _done(request, body, edited)
 
 
 async def delete(request: Request) -> Response:
-    """POST .../rules/RULE/delete: `restore` has it back while the server runs."""
+    """POST .../rules/RULE/delete: `restore` undoes it while the server runs."""
     site, session_id, body = site_of(request), _list(request), await body_of(request)
     await _open(request)
     try:
@@ -139,8 +139,8 @@ async def delete(request: Request) -> Response:
 
 
 async def restore(request: Request) -> Response:
-    """POST .../rules/RULE/restore: in its place, and bound as it was; `note` says where it had to
-    go further down."""
+    """POST .../rules/RULE/restore: to its old place and binding; `note` says if it had to go
+    further down."""
     body = await body_of(request)
     await _open(request)
     rule, note = await _rules(request).restore(*_which(request))
@@ -165,7 +165,7 @@ async def switch(request: Request) -> Response:
 
 
 async def renew(request: Request) -> Response:
-    """POST .../rules/RULE/renew: bind it to the tools as they are now."""
+    """POST .../rules/RULE/renew: binds it to the current tools."""
 
     async def renewed(body: Body) -> Rule:
         engine, session_id = site_of(request).engine, _list(request)
@@ -179,18 +179,18 @@ async def renew(request: Request) -> Response:
 
 
 async def always(request: Request) -> Response:
-    """POST /sessions/ID/rules/RULE/always: it holds in all sessions, bound as it is."""
+    """POST /sessions/ID/rules/RULE/always: makes it apply to all sessions, with its binding."""
     return await _act(request, lambda body: _rules(request).hand(*_which(request), ALWAYS))
 
 
 async def here(request: Request) -> Response:
-    """POST /sessions/ID/rules/RULE/here: a rule for always holds in this session alone."""
+    """POST /sessions/ID/rules/RULE/here: makes a rule for all sessions apply to this one alone."""
     session_id, rule_id = _which(request)
     return await _act(request, lambda body: _rules(request).hand(ALWAYS, rule_id, session_id))
 
 
 async def preview(request: Request) -> Response:
-    """POST .../rules/look: what a rule says, and what follows from it. Nothing is written."""
+    """POST .../rules/look: the meaning and the effects of a rule. Nothing is written."""
     site, body = site_of(request), await body_of(request)
     if body.is_json:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "place"})
@@ -218,7 +218,7 @@ def _rules(request: Request) -> RuleStore:
 
 
 async def _open(request: Request) -> None:
-    """NotFound where there is no such session, Conflict where it is deleted."""
+    """NotFound if the session does not exist, Conflict if it is deleted."""
     if session_id := _list(request):
         async with site_of(request).engine.sessions.holding(session_id) as live:
             live.check_open()
@@ -244,7 +244,7 @@ async def _done(
     note: str | None = None,
     fresh: bool = False,
 ) -> Response:
-    """The session's calls that wait may be decided by now; and it is said that it is done."""
+    """Lets the rules decide the session's waiting calls, and confirms the change."""
     site, session_id = site_of(request), _list(request)
     if session_id:
         await site.engine.runner.advance(session_id)
@@ -266,7 +266,7 @@ async def _done(
             if note:
                 html += toast(site.env, note, "")
             return HTMLResponse(html)
-        case "htmx":  # a toast of a session's page, which stays where it is
+        case "htmx":  # a toast on a session's page, which is not left
             sentence = note or (
                 "The rule was deleted." if undo else f"From now on: {rule.sentence}."
             )
@@ -281,7 +281,7 @@ async def _done(
 
 
 async def _gone(request: Request, error: NotFound) -> Response:
-    """A rule that another hand took away: the page says so, and shows the list as it is now."""
+    """A rule that was deleted elsewhere: the page says so, and shows the current list."""
     if wants(request) != "page":
         raise error
     return await _page(request, RuleForm(), RulePreview(), status=404, notice=str(error))
@@ -290,14 +290,14 @@ async def _gone(request: Request, error: NotFound) -> Response:
 async def _refused(
     request: Request, form: RuleForm, error: PlaygroundError, status: int = 422
 ) -> Response:
-    """What was typed stays in the form, with the sentence below it; a script's rule is raised."""
+    """Returns the input in the form, with the sentence below it; raises the error for a script."""
     if wants(request) != "page":
         raise error
     return await _page(request, form, RulePreview(wrong=str(error), refused=True), status=status)
 
 
 async def _form_preview(request: Request, form: RuleForm) -> RulePreview:
-    """What the fields would write, or why they cannot."""
+    """The rule that the fields spell, or why it cannot be written."""
     site, session_id = site_of(request), _list(request)
     try:
         rule = _read(request, form_data(form))
@@ -325,12 +325,12 @@ async def _page(
     page = await rules_shown(site.engine, session_id)
     undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
     page = replace(page, form=form, looked=preview, deleted=undo, moved=moved, notice=notice)
-    # What was typed and refused may be a key.
+    # Refused input may contain a key.
     return HTMLResponse(site.engine.keys.redactor().redact_text(rules_page(site.env, page)), status)
 
 
 def _read(request: Request, data: Any) -> Rule:
-    """BadInput where it is no rule, or holds a known key, which is not said."""
+    """BadInput if it is not a rule, or contains a known key, which is not quoted."""
     redactor = site_of(request).engine.keys.redactor()
     try:
         rule = parse_rule(data)
@@ -351,19 +351,19 @@ def _place(body: Body, name: str = "place") -> int:
 
 
 def _typed(body: Body) -> RuleForm:
-    """What was typed, as it was typed."""
+    """The input of the form, unchanged."""
     lines = zip(body.all("pointer"), body.all("test"), body.all("value"), strict=False)
     tests = tuple(TestLine(*line) for line in lines if line[0].strip() or line[2])
     return RuleForm(**{**body.typed(RuleForm), "id": ""}, tests=tests)
 
 
-# What the page and the section in Setup show: the lists as they are now, and the tools.
+# The page and the section in Setup: the current lists, and the tools.
 
 
 async def tools_for(engine: Engine, session_id: str) -> Sequence[Tool]:
-    """Those that a rule of the list is bound to: a session's, or for ALWAYS the library's.
+    """The tools that a rule of the list is bound to: a session's, or for ALWAYS the library's.
 
-    NotFound where there is no such session.
+    NotFound if the session does not exist.
     """
     if session_id == ALWAYS:
         return await engine.library.tools()
@@ -373,12 +373,12 @@ async def tools_for(engine: Engine, session_id: str) -> Sequence[Tool]:
 
 
 def path_of(session_id: str) -> str:
-    """Where the rules of a list are read and changed."""
+    """The path at which the rules of a list are read and changed."""
     return f"/sessions/{session_id}/rules" if session_id else "/rules"
 
 
 async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
-    """The list, and for a session those for always after its own."""
+    """The list, followed for a session by the rules for all sessions."""
     rules = engine.rules
     tools = await tools_for(engine, session_id)
     own = rules.listed(session_id)
@@ -392,7 +392,7 @@ async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
         lists[0] = replace(lists[0], closed=deleted)
         always = rules.listed(ALWAYS)
         held = await rules.holding(always, tools)
-        # Of a rule for all sessions, what this one has not got says nothing here.
+        # For a rule for all sessions, tools that this session does not have are irrelevant here.
         here = [
             states and {name: state for name, state in states.items() if state != "gone"}
             for states in held
@@ -409,7 +409,7 @@ async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
 async def preview_now(
     engine: Engine, session_id: str, page: RulesPage, rule: Rule, rule_id: str, first: bool
 ) -> RulePreview:
-    """What `rule` would be if it was written now, or put in the place of the one of that id."""
+    """The preview of `rule` if it were written now, or replaced the rule of that id."""
     rows = list(page.lists[0].rows)
     place = next((row.place for row in rows if row.rule.id == rule_id), None)
     if place is None:
@@ -430,16 +430,16 @@ async def named_tool(engine: Engine, session_id: str, name: str) -> Tool | None:
 
 
 async def rules_drawn(site: Site, session_id: str) -> str:
-    """What stands in the section of Setup as the rules are now."""
+    """The content of the section of Setup with the current rules."""
     return rules_panel(site.env, await rules_shown(site.engine, session_id))
 
 
 async def drawn_rules(site: Site, session_id: str) -> str:
-    """The same as the piece that takes its place."""
+    """The same as the piece that replaces it."""
     return partial("session-rules", "innerMorph", await rules_drawn(site, session_id))
 
 
-# Rules from a card: "Always…" shows the rule, then writes it; and the rule about a call now.
+# Rules from a card: "Always…" shows a rule, then writes it; and the rule that applies to a call.
 
 
 async def proposed(request: Request) -> Response:
@@ -457,9 +457,9 @@ async def proposed(request: Request) -> Response:
 
 
 async def write(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/always: writes the rule, which decides what it is about.
+    """POST /sessions/ID/calls/CALL/always: writes the rule, which then decides what it matches.
 
-    `digest` is the card's, `print` that of the rule as it was shown: another one is a 409 and
+    `digest` is the card's, `print` that of the rule as it was shown: if either differs, 409 and
     nothing is written. `text` is the reason of a denial.
     """
     body, site = await body_of(request), site_of(request)
@@ -479,8 +479,8 @@ async def write(request: Request) -> Response:
             raise Conflict("The rules or the calls have changed meanwhile; look at the rule again.")
         rule = _bound(replace(offered.rule, text=reason), call)
         into = _into(choice, session_id)
-        # Inside the hold, and only by the lists as they were looked at: who writes a rule at the
-        # same moment does not hold the session.
+        # While the session is held, and only against the lists that were read: a concurrent writer
+        # of a rule does not hold the session.
         rule = await site.engine.rules.add(into, rule, (), offered.place, seen)
     await site.engine.runner.advance(session_id)
     undo = f"/{'' if into == ALWAYS else f'sessions/{quote(session_id)}/'}rules/{rule.id}/delete"
@@ -493,8 +493,8 @@ async def write(request: Request) -> Response:
 
 
 async def rule_of_call(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/rule: the rule that is about the call now, or that decided it,
-    as it stands."""
+    """GET /sessions/ID/calls/CALL/rule: the rule that applies to the call now, or that decided it,
+    in its current form."""
     site, session_id = site_of(request), request.path_params["id"]
     rules = site.engine.rules
     async with site.engine.sessions.holding(session_id) as live:
@@ -508,8 +508,8 @@ async def rule_of_call(request: Request) -> Response:
 
 
 async def renew_for_call(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/rule/renew?rule=RULE&base=BASE&digest=DIGEST: binds the rule to
-    the tool as the card shows it, too. 409 where one of them is another by now."""
+    """POST /sessions/ID/calls/CALL/rule/renew?rule=RULE&base=BASE&digest=DIGEST: binds the rule
+    also to the tool as the card shows it. 409 if one of them has changed."""
     site, session_id = site_of(request), request.path_params["id"]
     call_id, asked = request.path_params["call"], request.query_params
     rules, checks = site.engine.rules, site.engine.runner.checks
@@ -549,7 +549,7 @@ def _about(rules_about: About) -> dict[str, Any]:
 
 
 def _choice(data: Mapping[str, Any]) -> RuleChoice:
-    """BadInput where a field says none of what there is."""
+    """BadInput if a field has an unknown value."""
     exact = data.get("exact", False)
     chosen = (data.get("decision", "run"), data.get("scope", "session"))
     match chosen:
@@ -570,7 +570,7 @@ def _reason(body: Body) -> str:
 
 
 async def _know(site: Site, session_id: str, call_id: str) -> None:
-    """Read what a user denied of this tool in any session: no proposal lets it through."""
+    """Reads what a user denied of this tool in any session: no proposal allows it."""
     async with site.engine.sessions.holding(session_id) as live:
         name = live.session.call(call_id).name
     await site.engine.policy.know(name)
@@ -597,8 +597,8 @@ def _check_card(call: Call, digest: str) -> None:
 
 
 def _bound(rule: Rule, call: Call) -> Rule:
-    """Bound to the tool that the card showed, not to what it may be by now."""
+    """Binds it to the tool that the card showed, not to its current version."""
     if rule.action != "run":
         return rule
-    assert call.tool is not None  # no rule that runs is proposed for a tool there is not
+    assert call.tool is not None  # no running rule is proposed without a tool
     return replace(rule, bound={call.name: content(call.tool, call.code)})

@@ -1,6 +1,6 @@
 """Rules as rows and as a form: on the Rules page, in a session's Setup, and on the card of a call.
 
-The form is text: what it shows for a rule reads back as that rule. Knows neither where rules are
+The form is text: parsing the form shown for a rule yields that rule. Knows neither where rules are
 stored nor how they are applied.
 """
 
@@ -46,7 +46,7 @@ WORDS: Mapping[Action, tuple[str, str]] = {
     "ask": ("Ask", "waiting"),
     "stop": ("Stop the run", "failed"),
 }
-"""By a rule's action: the word, and the class of the pill."""
+"""By a rule's action: its word, and the class of its pill."""
 
 TEMPLATES: Mapping[str, tuple[str, str, Rule]] = {
     "read_only": (
@@ -70,19 +70,19 @@ TEMPLATES: Mapping[str, tuple[str, str, Rule]] = {
         Rule("*", "ask", source="mcp"),
     ),
 }
-"""Examples by name: what it is about, what it is for, and the rule."""
+"""Examples by name: what it is about, its purpose, and the rule."""
 
 LEAST_TESTS = 3
-"""Lines for tests in the form; a rule with more has more."""
+"""The minimum number of lines for tests in the form; a rule with more tests has more."""
 
 WHOLE = "#"
-"""Stands in the form for the pointer to the whole of the arguments, which is an empty text."""
+"""Represents in the form the pointer to the whole of the arguments, which is an empty string."""
 
 
 @dataclass(frozen=True)
 class RuleRow:
-    """One rule: `number` (from 1) is its turn among all that are asked, `place` (from 0) where it
-    stands in its list. `holding` is how its binding stands to the tools, by their names."""
+    """One rule: `number` (from 1) is its position in the evaluation order, `place` (from 0) in its
+    list. `holding` is the state of its binding by tool name."""
 
     rule: Rule
     number: int
@@ -92,17 +92,17 @@ class RuleRow:
 
     @property
     def target(self) -> str:
-        """The rule without its action, which the pill says: `read-only tools`."""
+        """The rule without its action, which the pill shows: `read-only tools`."""
         return target(self.rule)
 
     @property
     def sentence(self) -> str:
-        """The whole rule, whatever note the user gave it."""
+        """The whole rule, without the user's note."""
         return rule_text(self.rule)
 
     @property
     def holds(self) -> str:
-        """Which tools it holds for, as they are now."""
+        """The tools that it currently applies to."""
         names = self._names("same")
         if self.holding is None or self.rule.action not in LETS_THROUGH:
             return ""
@@ -110,7 +110,7 @@ class RuleRow:
 
     @property
     def asks(self) -> str:
-        """For which tools it asks although it is about them, and why."""
+        """The tools it matches but asks for all the same, and why."""
         changed, new, gone = (_listed(self._names(name)) for name in ("changed", "new", "gone"))
         reasons = (
             f"changed since, needs approval: {changed}" if changed else "",
@@ -121,7 +121,7 @@ class RuleRow:
 
     @property
     def stale(self) -> bool:
-        """Whether binding it to the tools as they are now would make a difference."""
+        """Whether binding it to the current tools would make a difference."""
         return any(state in ("changed", "new") for state in (self.holding or {}).values())
 
     def _names(self, state: str) -> list[str]:
@@ -130,8 +130,8 @@ class RuleRow:
 
 @dataclass(frozen=True)
 class RuleList:
-    """Rules that are asked one after the other. `path` is where they are changed; `session` is
-    the one whose page shows them, "" for none, and `own` whether they are its own."""
+    """Rules in evaluation order. `path` is where they are changed; `session` is the one whose page
+    shows them, "" for none, and `own` whether they belong to it."""
 
     path: str
     rows: Sequence[RuleRow] = ()
@@ -153,7 +153,7 @@ def rule_rows(
 
 
 def rule_data(rule: Rule, holding: Mapping[str, str] | None) -> dict[str, Any]:
-    """A rule as scripts read it; `bound` says how each tool stands to it now."""
+    """A rule as scripts read it; `bound` is the current state of each tool's binding."""
     return {
         "id": rule.id,
         "tool": rule.tool,
@@ -175,20 +175,20 @@ def rule_data(rule: Rule, holding: Mapping[str, str] | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TestLine:
-    """One test of the arguments, as it is typed."""
+    """One test of the arguments, as typed."""
 
     pointer: str = ""
     test: str = "equals"
     value: str = ""
 
-    __test__ = False  # no test of pytest's
+    __test__ = False  # not a test of pytest
 
 
 @dataclass(frozen=True)
 class RuleForm:
     """The fields as text; `does` is the action. `reason` goes with deny, `answer` and `is_error`
     with answer; the two faults with run and answer. `id` is the rule that is changed, "" for a new
-    one, and `base` says which it was when the form was drawn."""
+    one, and `base` its version when the form was drawn."""
 
     tool: str = "*"
     source: str = ""
@@ -207,12 +207,12 @@ class RuleForm:
 
     @property
     def lines(self) -> tuple[TestLine, ...]:
-        """The tests, and empty lines for more of them."""
+        """The tests, and empty lines for further ones."""
         return self.tests + (TestLine(),) * max(1, LEAST_TESTS - len(self.tests))
 
 
 def rule_form(rule: Rule) -> RuleForm:
-    """The fields that spell `rule`."""
+    """The form fields of `rule`."""
     return RuleForm(
         rule.tool,
         rule.source,
@@ -231,8 +231,8 @@ def rule_form(rule: Rule) -> RuleForm:
 
 
 def form_data(form: RuleForm) -> dict[str, Any]:
-    """What the fields spell, as a script would send it; what belongs to another action is left
-    out. BadInput where a test is half there, or nothing is said to be done."""
+    """The fields as data that a script would send; fields of other actions are left out. BadInput
+    if a test is incomplete, or no action is chosen."""
     if not form.does:
         raise BadInput("Choose what the rule does: run, answer, deny, ask, or stop the run.")
     data: dict[str, Any] = {
@@ -275,9 +275,9 @@ def _when(tests: Iterable[TestLine]) -> dict[str, Any]:
 
 
 def read_value(test: str, text: str) -> Any:
-    """What a typed value means: JSON where it is JSON, else the text as it is. `prefix` and `glob`
-    compare texts, so that only a text in quotes is read as JSON; `one_of` takes a JSON list, or
-    values with commas between them."""
+    """The value of a typed text: JSON if it parses, else the text itself. `prefix` and `glob`
+    compare texts, so that only a quoted text is parsed as JSON; `one_of` takes a JSON list, or
+    comma-separated values."""
     if test in ("prefix", "glob"):
         value = _json(text)
         return value if isinstance(value, str) else text
@@ -290,7 +290,7 @@ def read_value(test: str, text: str) -> Any:
 
 
 def typed_value(test: str, value: Any) -> str:
-    """A text that `read_value` reads as `value`; the plain one where there is one."""
+    """A text that `read_value` parses to `value`; an unquoted one if possible."""
     plain = isinstance(value, str) and value.isprintable() and test != "one_of"
     if plain and value and read_value(test, value) == value:
         return str(value)
@@ -319,9 +319,10 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class RulePreview:
-    """What a form would write: `sentence`, the rule with its number, `notes` what follows from it,
-    or `wrong`, why it cannot be written. `behind` is the rule that lets it never decide, where it
-    can be written before that; `places` are those of the tool's arguments; `refused` was sent."""
+    """The rule a form would write: `sentence`, the rule with its number, `notes` its effects, or
+    `wrong`, why it cannot be written. `behind` is the earlier rule that keeps it from ever
+    deciding, if it can be placed before that; `places` are the tool's arguments; `refused` was
+    sent."""
 
     sentence: str = ""
     notes: Sequence[str] = ()
@@ -338,8 +339,8 @@ def preview_rule(
     covered: Sequence[str],
     named: Tool | None = None,
 ) -> RulePreview:
-    """`rule` before it is written. `before` are those that are asked first, `covered` the names of
-    the tools that it is about now, `named` the one that it names."""
+    """`rule` before it is written. `before` are the rules evaluated first, `covered` the names of
+    the tools that it matches now, `named` the tool that it names."""
     notes = [] if named is None else [strange(named, pointer) for pointer in rule.when]
     notes, behind = [note for note in (*notes, host_left_open(rule)) if note], None
     if rule.action in LETS_THROUGH:
@@ -365,7 +366,7 @@ def preview_rule(
 
 
 def _about_all_of(first: Rule, rule: Rule) -> bool:
-    """Whether `first`, which looks at no arguments, is about each call that `rule` is about."""
+    """Whether `first`, which tests no arguments, matches every call that `rule` matches."""
     return (
         first.tool in ("*", rule.tool)
         and (not first.read_only or rule.read_only)
@@ -375,10 +376,10 @@ def _about_all_of(first: Rule, rule: Rule) -> bool:
 
 @dataclass(frozen=True)
 class RulesPage:
-    """All that is shown. `tools` and `sources` are to choose from; `form` is open where there is
-    something in it; `deleted` is the path at which the rule just deleted is had back, and
-    `moved` says that one that was had back stands further down than it did; `notice` is what could
-    not be done; `undecided` says what becomes of a call that no rule decides."""
+    """All content of the page. `tools` and `sources` are selectable; `form` is open if it has
+    content; `deleted` is the path that restores the rule just deleted, and `moved` says that a
+    restored rule is further down than before; `notice` reports a failed action; `undecided` says
+    what happens to a call that no rule decides."""
 
     lists: Sequence[RuleList]
     tools: Sequence[str] = ()
@@ -396,28 +397,28 @@ AGENTS_OWN = "The agent runs its calls as its tap is set: the page Agents says w
 
 
 def rules_page(env: Environment, page: RulesPage) -> str:
-    """The whole page: of the rules for always, or of a session's."""
+    """The whole page: of the rules for all sessions, or of a session's."""
     return env.get_template("rules.html").render(**_values(page))
 
 
 def rules_panel(env: Environment, page: RulesPage) -> str:
-    """The section in Setup: what stands inside of it."""
+    """The content of the section in Setup."""
     return env.get_template("_rules.html").render(**_values(page))
 
 
 def fresh_form(env: Environment, page: RulesPage) -> str:
-    """The form in Setup as it was before anything was typed."""
+    """The form in Setup without input."""
     return env.get_template("_rule_form.html").render(**_values(page), live=True)
 
 
 def rule_preview_html(env: Environment, look: RulePreview) -> str:
-    """What a form would write, as it stands below the form."""
+    """The preview of a form's rule, below the form."""
     return env.get_template("_rule_look.html").render(look=look)
 
 
 @dataclass(frozen=True)
 class RuleExample:
-    """A rule that can be taken as it is: `fields` are those of the form that add it."""
+    """A rule that can be adopted unchanged: `fields` are the form fields that add it."""
 
     name: str
     title: str
@@ -460,9 +461,9 @@ def _values(page: RulesPage) -> dict[str, Any]:
     }
 
 
-# Rules on a card: the one that "Always…" would write, and the one about a call now. A rule is shown
-# in full before it is written: its words, its place, what it is bound to and what it decides at
-# once. Which rule may be proposed at all is in core/rule_proposals.py.
+# Rules on a card: the one that "Always…" would write, and the one that applies to a call now. A
+# rule is shown in full before it is written: its words, its place, its binding and what it decides
+# at once. core/rule_proposals.py decides which rules may be proposed.
 
 
 Scope = Literal["session", "always"]
@@ -470,7 +471,7 @@ Scope = Literal["session", "always"]
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """What a user chose on the panel."""
+    """The user's choices on the panel."""
 
     action: Literal["run", "deny"] = "run"
     exact: bool = False
@@ -479,10 +480,10 @@ class RuleChoice:
 
 @dataclass(frozen=True)
 class RulePanel:
-    """The panel of a call: what is chosen, and the rule that would be written then.
+    """The panel of a call: the choices, and the resulting rule.
 
-    `lines` are sentences about it; `print` goes back with the form, so that what is written is what
-    was shown. Both are empty where no rule is proposed.
+    `lines` are sentences about it; `print` is sent with the form, so that the rule written is the
+    one shown. Both are empty if no rule is proposed.
     """
 
     session: str
@@ -509,14 +510,15 @@ class RulePanel:
 
 
 def proposed_data(rule: Rule) -> dict[str, Any]:
-    """A rule that was proposed, for a script: what runs is bound to the tool as the card has it."""
+    """A proposed rule, for a script; one that runs calls is bound to the card's version of the
+    tool."""
     return rule_data(rule, {rule.tool: "same"} if rule.action == "run" else None)
 
 
 def rule_panel(
     session: Session, call: Call, choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]
 ) -> RulePanel:
-    """`there` are the rules of the list that it would be written into."""
+    """`there` are the rules of the list that it would be added to."""
     panel = RulePanel(session.id, call, choice, proposal)
     if proposal.rule is None:
         return panel
@@ -567,7 +569,7 @@ def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
 
 
 def print_of(choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]) -> str:
-    """What was shown, as 32 hex digits: another rule, place, list or effect is another print."""
+    """A fingerprint of the panel, 32 hex digits; depends on rule, place, list and effect."""
     shown = [
         choice.scope,
         to_data(proposal.rule) if proposal.rule is not None else None,
@@ -581,8 +583,8 @@ def print_of(choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]) -> s
 
 @dataclass(frozen=True)
 class About:
-    """The rule that is about a call now, or the one that decided it, as it stands. `tests` are
-    (what is asked, what stands there); `renew` is the path that binds it to the call's tool."""
+    """The rule that applies to a call now, or the one that decided it, in its current form. `tests`
+    are (what is tested, the call's value); `renew` is the path that binds it to the call's tool."""
 
     words: str
     tests: tuple[tuple[str, str], ...] = ()
@@ -591,7 +593,7 @@ class About:
 
 
 def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Rule]) -> About:
-    """`own` are the rules of the session, `always` those that hold in every one."""
+    """`own` are the rules of the session, `always` those for all sessions."""
     rules = (*own, *always)
     decided = call.decided
     if decided is not None:
@@ -616,7 +618,7 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
 
 
 def _renewal(session: Session, call: Call, rule: Rule) -> str:
-    """It names all that is shown: what is bound is what was seen."""
+    """The path contains everything that is shown: what is bound is what was seen."""
     seen = urlencode({"rule": rule.id, "base": base_of(rule), "digest": call.digest})
     return f"/sessions/{session.id}/calls/{call.id}/rule/renew?{seen}"
 
@@ -648,8 +650,8 @@ def _value(value: Any) -> str:
 
 
 def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
-    """What runs unasked, in few words for the dock: what holds for more than one tool by its
-    words, and of the others how many there are."""
+    """What runs without asking, in few words for the dock: rules for several tools by their words,
+    and the number of the others."""
     through = [rule for rule in rules if rule.enabled and rule.action in LETS_THROUGH]
     wide = [_wide(rule) for rule in through if rule.tool == "*" and not rule.when]
     narrow = len(through) - len(wide)
@@ -679,13 +681,13 @@ def drawn_panel(env: Environment, shown: RulePanel, *, whole: bool) -> str:
 def drawn_about(
     env: Environment, session: str, call: Call, about_rules: About, *, whole: bool
 ) -> str:
-    """What the rules say of a call now, for its "Why?" or as a page of its own."""
+    """The rule for a call now, for its "Why?" or as a page of its own."""
     template = "about.html" if whole else "_about.html"
     return env.get_template(template).render(session_id=session, call=call, about=about_rules)
 
 
-# The places that a rule may look at: the JSON pointers of a tool's schema. A schema that leaves a
-# value open, or refers elsewhere, is believed.
+# The places that a rule may test: the JSON pointers of a tool's schema. Where a schema leaves a
+# value open, or has a reference, any pointer is accepted.
 
 
 MOST_PLACES = 100
@@ -695,7 +697,7 @@ _OPEN = ("$ref", "anyOf", "oneOf", "allOf", "if", "patternProperties", "dependen
 
 
 def places(schema: Any) -> tuple[str, ...]:
-    """The pointers to choose from, those further up first where they are many."""
+    """The selectable pointers; if there are many, those of the upper levels."""
     pointers = sorted(_places(schema, "", 0), key=lambda pointer: pointer.count("/"))
     return tuple(pointers[:MOST_PLACES])
 
@@ -711,7 +713,7 @@ def _places(schema: Any, pointer: str, depth: int) -> Iterator[str]:
 
 
 def strange(tool: Tool, pointer: str) -> str:
-    """Why no call of `tool` has anything at `pointer`, as a sentence; "" where one may."""
+    """Why no call of `tool` has a value at `pointer`, as a sentence; "" if one may."""
     schema: Any = tool.parameters
     walked = ""
     for name in steps_of(pointer):

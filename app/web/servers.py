@@ -25,7 +25,7 @@ from app.web.site import site_of
 
 
 async def servers(request: Request) -> Response:
-    """GET /servers: all of them; with `?new=1` the editor of a new one."""
+    """GET /servers: all of them; `?new=1` opens the editor of a new one."""
     site = site_of(request)
     rows = await site.engine.servers.all()
     if wants(request) == "json":
@@ -36,7 +36,7 @@ async def servers(request: Request) -> Response:
 
 
 async def server(request: Request) -> Response:
-    """GET /servers/NAME: one, with what would be started or asked; `?edit=1` its editor."""
+    """GET /servers/NAME: one, with the command or address it uses; `?edit=1` its editor."""
     site = site_of(request)
     row = await site.engine.servers.get(request.path_params["name"])
     if wants(request) == "json":
@@ -49,7 +49,7 @@ async def server(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /servers: a server from a script or the editor. It is not accepted by that."""
+    """POST /servers: a server from a script or the editor. Saving does not accept it."""
     site, body = site_of(request), await body_of(request)
     engine, original = site.engine, "" if body.is_json else body.text("original")
     try:
@@ -71,21 +71,22 @@ async def save(request: Request) -> Response:
 
 
 async def accept(request: Request) -> Response:
-    """POST /servers/NAME/accept: the server whose `fingerprint` was shown; 409 for another."""
+    """POST /servers/NAME/accept: accepts the server if the shown `fingerprint` matches, else
+    409."""
     name, body = request.path_params["name"], await body_of(request)
     await site_of(request).engine.servers.accept(name, body.text("fingerprint"))
     return answer(request, {"ok": True}, location=_place(name))
 
 
 async def withdraw(request: Request) -> Response:
-    """POST /servers/NAME/withdraw: it is ended, and asks again."""
+    """POST /servers/NAME/withdraw: ends it, and requires consent again."""
     name = request.path_params["name"]
     await site_of(request).engine.servers.withdraw(name)
     return answer(request, {"ok": True}, location=_place(name))
 
 
 async def list_tools(request: Request) -> Response:
-    """POST /servers/NAME/list: start or ask it now. What fails is shown on its page."""
+    """POST /servers/NAME/list: starts or queries it now. Failures are shown on its page."""
     site, name = site_of(request), request.path_params["name"]
     try:
         row = await site.engine.servers.list_tools(name)
@@ -98,7 +99,7 @@ async def list_tools(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """POST /servers/NAME/take: `tools`, each "FINGERPRINT NAME" as shown; 409 for another."""
+    """POST /servers/NAME/take: adopts `tools`, each "FINGERPRINT NAME" as shown; else 409."""
     name, body = request.path_params["name"], await body_of(request)
     chosen = []
     for shown in body.all("tools"):
@@ -110,7 +111,7 @@ async def take(request: Request) -> Response:
 
 
 async def stop(request: Request) -> Response:
-    """POST /servers/NAME/stop: end its connection; the next call makes another."""
+    """POST /servers/NAME/stop: ends its connection; the next call makes another."""
     name = request.path_params["name"]
     await site_of(request).engine.servers.stop(name)
     return answer(request, {"ok": True}, location=_place(name))
@@ -159,12 +160,12 @@ def _place(name: str) -> str:
 
 
 def _typed(body: Body) -> ServerForm:
-    """What was typed, as it was typed."""
+    """The input of the editor, unchanged."""
     return ServerForm(**body.typed(ServerForm))
 
 
 def _from_form(body: Body) -> dict[str, Any]:
-    """The server that the editor's fields spell; of two kinds at once it says so later."""
+    """The server in the editor's fields; two kinds at once are reported by the check."""
     try:
         words = shlex.split(body.text("line"))
     except ValueError as error:
@@ -195,7 +196,7 @@ def _pairs(text: str, sign: str, sentence: str) -> dict[str, str]:
 
 
 # How they are drawn -------------------------------------------------------------------------------
-# A value that looks like a key never comes here.
+# Values that look like keys are removed before.
 
 STATES: Mapping[str, tuple[str, str]] = {
     "new": ("not accepted", "waiting"),
@@ -237,7 +238,7 @@ class ServerTool(Protocol):
 
 
 class Offered(Protocol):
-    """A tool beside what was accepted of it."""
+    """A tool with its accepted version."""
 
     @property
     def name(self) -> str: ...
@@ -250,7 +251,7 @@ class Offered(Protocol):
 
 
 class ServerDetails(Protocol):
-    """A server and all there is to say about it."""
+    """A server with everything shown about it."""
 
     @property
     def server(self) -> Server: ...
@@ -274,7 +275,7 @@ class ServerDetails(Protocol):
 
 @dataclass(frozen=True)
 class ServerForm:
-    """The editor's fields as text; `line` is a command with its arguments as a shell has it."""
+    """The editor's fields as text; `line` is a command with its arguments in shell syntax."""
 
     name: str = ""
     line: str = ""
@@ -310,7 +311,7 @@ def server_page(
     wrong: str = "",
     notice: str = "",
 ) -> str:
-    """One server: what would be started or asked, its tools, its last words."""
+    """One server: what would be started or queried, its tools, its last output."""
     return env.get_template("server.html").render(
         rows=rows,
         row=row,
@@ -342,7 +343,7 @@ def server_editor(
 
 
 def hidden(server: Server) -> int:
-    """How many characters of what is started or asked cannot be seen as they are."""
+    """The number of invisible characters in what is started or queried."""
     texts = (server.command, *server.args, server.cwd, server.url)
     pairs = [
         word for both in (server.env, server.headers) for pair in both.items() for word in pair
@@ -351,7 +352,7 @@ def hidden(server: Server) -> int:
 
 
 def difference(offered: Offered) -> list[LineChange]:
-    """What a changed tool says now against what the library has of it, line by line."""
+    """The line-by-line diff of a changed tool against its version in the library."""
     before = _text(offered.own.description, offered.own.parameters) if offered.own else ""
     after = _text(offered.listed.description, offered.listed.parameters) if offered.listed else ""
     return [line for line in line_changes(before, after) if line[0] != "@"]

@@ -27,11 +27,11 @@ LISTED = 200
 """Sessions that a script gets for a search."""
 
 SIDE = 30
-"""Sessions that are found while a user types, beside the page."""
+"""Sessions listed next to the page while a user types a search."""
 
 
 async def home(request: Request) -> Response:
-    """GET /: the newest session, or the demos where there is none."""
+    """GET /: the newest session, or the demos if there is none."""
     site = site_of(request)
     newest = await site.engine.log.summaries(limit=1)
     if newest:
@@ -40,7 +40,7 @@ async def home(request: Request) -> Response:
 
 
 async def welcome(request: Request) -> Response:
-    """GET /welcome: the demos; `?protocol=` names the wire they speak."""
+    """GET /welcome: the demos; `?protocol=` selects their protocol."""
     site, protocol = site_of(request), request.query_params.get("protocol", "")
     protocol = protocol if protocol in WIRES else WIRES[0]
     rows, now = await site.rows(), site.engine.sessions.clock()
@@ -48,8 +48,8 @@ async def welcome(request: Request) -> Response:
 
 
 async def sessions(request: Request) -> Response:
-    """GET /sessions?q=: the list, as JSON or as its block; without a script, the page that finds.
-    `?after=MS.ID` is what comes after that session."""
+    """GET /sessions?q=: the list, as JSON or as its block; without a script, the Find page.
+    `?after=MS.ID` lists the sessions after that one."""
     site = site_of(request)
     text, after = request.query_params.get("q", ""), _after(request.query_params.get("after", ""))
     kind, now = wants(request), site.engine.sessions.clock()
@@ -82,14 +82,14 @@ def _listed(summary: Summary) -> Mapping[str, Any]:
 
 
 def _after(text: str) -> tuple[int, str] | None:
-    """`MS.ID`, where a list goes on; None for none or junk."""
+    """`MS.ID`, the start of the next page of a list; None if absent or invalid."""
     at_ms, _, session_id = text.partition(".")
     whole = at_ms.isascii() and at_ms.isdigit() and len(at_ms) < 16
     return (int(at_ms), session_id) if whole and session_id else None
 
 
 async def create(request: Request) -> Response:
-    """POST /sessions: a new session from settings, from a demo, or as the last one was set up."""
+    """POST /sessions: a new session from settings, from a demo, or as the last one."""
     site = site_of(request)
     body = await body_of(request)
     if body.is_json:
@@ -97,7 +97,7 @@ async def create(request: Request) -> Response:
         rules = [parse_rule(rule) for rule in (wanted if isinstance(wanted, list) else [wanted])]
         asked = {k: v for k, v in body.data.items() if k not in ("title", "rules")}
         settings = await settings_from(site.engine, asked)
-        site.engine.rules.check(rules)  # before there is a session that nobody asked for again
+        site.engine.rules.check(rules)  # before an unwanted session is created
         session_id = await site.engine.sessions.create(settings, body.text("title").strip())
         await site.engine.rules.put(session_id, rules, settings.tools)
     elif body.text("demo"):
@@ -111,13 +111,13 @@ async def create(request: Request) -> Response:
 
 
 LAST = 20
-"""Sessions that are looked at for one to be set up like."""
+"""Sessions that are examined to find one whose settings can be copied."""
 
 
 async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
-    """A user's next session mostly wants the profile and tools of the one before, but for what
-    was `asked`. What came from somebody else, in part, too, is no such example, nor a recording,
-    nor what an agent runs."""
+    """The profile and tools of the user's last session, which the next one mostly needs, overridden
+    by `asked`. Sessions that are wholly or partly imported, recordings, and sessions that an agent
+    runs are skipped."""
     summaries = await site.engine.log.summaries()
     own = (summary for summary in summaries if summary.own and not summary.tap)
     for newest in islice(own, LAST):
@@ -138,9 +138,9 @@ def welcome_page(
     protocol: str = "",
     wires: Sequence[str] = (),
 ) -> str:
-    """The page without a session: the demos to begin with, and the list.
+    """The page without a session: the demos, and the list.
 
-    `protocol` is the one of `wires` that the demos speak.
+    `protocol` is the one of `wires` that the demos use.
     """
     return env.get_template("welcome.html").render(
         rows=rows,
@@ -162,8 +162,8 @@ def list_fragment(
     notes: Sequence[str] = (),
     older: bool = False,
 ) -> str:
-    """The list block outside a session's page, or narrowed by a search, with what it `result` and
-    the `notes` to that; or what is `older` than all that is shown."""
+    """The list block outside a session's page, or filtered by a search, with its `result` and the
+    `notes` on it; or the `older` sessions after those shown."""
     return env.get_template("_list.html").render(
         rows=rows,
         now_ms=now_ms,

@@ -1,6 +1,5 @@
-"""Sessions as files: a preview of what leaves, and the export; reading one from elsewhere, and
-a fork of that, with the tools that the user accepts.
-"""
+"""Sessions as files: a preview of the exported content, and the export; importing a session, and
+forking it with the tools that the user accepts."""
 
 from __future__ import annotations
 
@@ -51,13 +50,13 @@ async def export(request: Request) -> Response:
         text = written.data.decode("utf-8", "replace")
         about = {"file": written.file_name, "media_type": written.media_type, "text": text}
         return as_json({**about, "notes": list(written.notes), "masked": masked})
-    # The name is made of letters, digits, "_", "-" and a dot, so that it can be no other header.
+    # The name consists of letters, digits, "_", "-" and a dot, so that it cannot inject a header.
     headers = {"Content-Disposition": f'attachment; filename="{written.file_name}"'}
     return Response(written.data, 200, headers, f"{written.media_type}; charset=utf-8")
 
 
 async def share(request: Request) -> Response:
-    """GET /sessions/ID/share: what would leave, in the form `as`, without what `without` names."""
+    """GET /sessions/ID/share: the content of an export as `as`, without what `without` names."""
     site, session_id = site_of(request), request.path_params["id"]
     form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
     chosen = form if form in EXPORTS else next(iter(EXPORTS))
@@ -66,7 +65,7 @@ async def share(request: Request) -> Response:
         whole, redacted, written = await _write_export(request, chosen, left_out)
         if chosen == "html":  # which begins with the page and not with the session
             read = await asyncio.to_thread(EXPORTS["markdown"].write, redacted.bundle)
-    except (BadInput, Refused) as error:  # this form cannot say this session; others may
+    except (BadInput, Refused) as error:  # this format cannot represent this session; others may
         wrong = str(error)
         whole = await read_bundle(site.engine, session_id)
         redacted = await asyncio.to_thread(_masked, site.engine, whole, ())
@@ -96,7 +95,7 @@ async def _write_export(
     engine = site_of(request).engine
     here = str(request.base_url).rstrip("/")
     whole = await read_bundle(engine, request.path_params["id"], here, form)
-    # In a thread, for a large session takes seconds.
+    # In a thread, because a large session takes seconds.
     redacted = await asyncio.to_thread(_masked, engine, whole, left_out)
     return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.bundle)
 
@@ -105,11 +104,11 @@ def _masked(engine: Engine, whole: SessionBundle, left_out: Collection[str]) -> 
     return redact_bundle(whole, engine.keys.secrets(), engine.private, left_out)
 
 
-# -- from somebody else
+# -- imported sessions
 
 
 async def door(request: Request) -> Response:
-    """GET /sessions/import: where a file is chosen."""
+    """GET /sessions/import: the page to choose a file."""
     return HTMLResponse(bring_page(site_of(request).env))
 
 
@@ -136,7 +135,7 @@ async def take_in(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """GET /sessions/ID/take: what would go on from a session of somebody else, and with what."""
+    """GET /sessions/ID/take: what a fork of an imported session would contain."""
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.sessions.holding(session_id) as live:
         if live.own:
@@ -148,8 +147,8 @@ async def look(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """POST /sessions/ID/take: a fork of it, at its end, on `profile`, with the `tools` (their
-    names) that are accepted. Nothing is sent before the user says so there. 201 with its id."""
+    """POST /sessions/ID/take: forks it at its end, on `profile`, with the accepted `tools` (names).
+    Nothing is sent before the user prompts it. 201 with its id."""
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
     async with site.engine.sessions.holding(session_id) as live:
         if live.own:
@@ -168,7 +167,7 @@ async def take(request: Request) -> Response:
 
 
 def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Settings:
-    """Harmless settings, with the tools that were seen and accepted, checked as any other."""
+    """Safe settings, with the accepted tools, checked like any other."""
     there = {tool.name: tool for tool in foreign.tools}
     if lost := [name for name in names if name not in there]:
         raise BadInput(f"This session has no tool {lost[0][:80]!r}; reload the page.")
@@ -187,9 +186,9 @@ LOOK = 24_000
 
 @dataclass(frozen=True)
 class SharePage:
-    """What would leave: `forms` by name, the one that is chosen, what is `left_out` of what can be
-    (by name, with what goes with it), and what came of it. `wrong` says why there is no file.
-    `read` is what the file tells, as a text, where its own beginning says nothing of that."""
+    """A preview of the export: `forms` by name, the `chosen` one, `left_out` of the parts that can
+    be omitted (by name, with what goes with it), and the result. `wrong` says why there is no file.
+    `read` is the file's content as text, if its own beginning does not show it."""
 
     session_id: str
     title: str
@@ -205,12 +204,12 @@ class SharePage:
 
     @property
     def look(self) -> str:
-        """The beginning of the file, or of what is `read` instead."""
+        """The beginning of the file, or of the `read` text instead."""
         return self._shown[: 4 * LOOK].decode("utf-8", "replace")[:LOOK]
 
     @property
     def more(self) -> int:
-        """Bytes beyond `look`."""
+        """The number of bytes beyond `look`."""
         return max(0, len(self._shown) - len(self.look.encode("utf-8", "replace")))
 
     @property
@@ -220,12 +219,12 @@ class SharePage:
 
 
 def share_page(env: Environment, page: SharePage) -> str:
-    """What leaves, before it does."""
+    """The content of an export before it is downloaded."""
     return env.get_template("share.html").render(page=page)
 
 
 def bring_page(env: Environment, wrong: str = "") -> str:
-    """The door for a session from somebody else."""
+    """The import page for sessions."""
     return env.get_template("share_import.html").render(wrong=wrong)
 
 
@@ -237,8 +236,8 @@ def take_page(
     profiles: Sequence[Profile],
     accepted: Settings,
 ) -> str:
-    """What goes on from an imported session, by `accepted`: where to, with which of its tools, and
-    what is not copied."""
+    """What a fork of an imported session contains, according to `accepted`: its profile, its tools,
+    and what is not copied."""
     rows = [
         ImportRow(number, "", tool.name, tool=tool) for number, tool in enumerate(settings.tools)
     ]
@@ -254,7 +253,7 @@ def take_page(
 
 
 def counts(bundle: SessionBundle) -> list[tuple[str, str]]:
-    """(what, how many) of a session, for anyone who decides whether it leaves."""
+    """(what, count) of a session, to help decide whether to export it."""
     session = bundle.session
     images = sum(
         len(logged.event.images) for logged in bundle.log if isinstance(logged.event, PromptAdded)

@@ -1,7 +1,7 @@
 """Sessions side by side, live: each is its own page in a frame, and one stream feeds them all.
 
-GET /compare?session=A&session=B…&view=live is drawn here; what is typed once goes to all of them.
-The frames are templates/column.html.
+Draws GET /compare?session=A&session=B…&view=live; a typed prompt goes to all of them. The frames
+are templates/column.html.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Outcome = dict[str, Any]
 
 
 async def live(request: Request) -> Response:
-    """The page of the sessions in the query; NotFound where none of them is there."""
+    """The page of the sessions in the query; NotFound if none of them exists."""
     site = site_of(request)
     ids = chosen(request.query_params.getlist("session"))
     at, lanes, gone = site.engine.sessions.cursor, [], []
@@ -54,7 +54,7 @@ async def live(request: Request) -> Response:
 
 
 async def prompt(request: Request) -> Response:
-    """POST /compare/prompts: one text for each `session` that can take it now, all at once."""
+    """POST /compare/prompts: sends one text to each `session` that accepts it now, concurrently."""
     site, body = site_of(request), await body_of(request)
     ids, text = asked_of(body), body.text("text")
 
@@ -69,7 +69,7 @@ async def prompt(request: Request) -> Response:
 
 
 async def stop(request: Request) -> Response:
-    """POST /compare/stop: each `session` is stopped, all at once."""
+    """POST /compare/stop: stops each `session`, concurrently."""
     site, body = site_of(request), await body_of(request)
     ids = asked_of(body)
     stops = (_tried(session_id, site.engine.runner.stop(session_id)) for session_id in ids)
@@ -96,7 +96,7 @@ async def _tried(session_id: str, doing: Any) -> Outcome:
 async def _answer(
     request: Request, site: Site, ids: Sequence[str], outcomes: Sequence[Outcome], *, status: int
 ) -> Response:
-    """A script hears of each; a page of those that refused, and as an error where all did."""
+    """A script gets the outcome of each; a page only the failures, as an error if all failed."""
     refused = [outcome for outcome in outcomes if not outcome["ok"]]
     status = 409 if len(refused) == len(outcomes) else status
     sentence = await _sentence(site, outcomes) if refused else ""
@@ -122,26 +122,25 @@ async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
 
 
 def _name(summary: Summary) -> str:
-    """Its model, and its profile where that is called otherwise."""
+    """Its model, and its profile if that has another name."""
     model, profile = clip(one_line(summary.model), 60), clip(one_line(summary.profile), 60)
     return model if profile in ("", model) else f"{model} (profile {profile})"
 
 
-# The stream: each message `column` is one step of one session, `{"session", "at", "epoch",
-# "html", "grow"}`, for its frame; what is said around the frames comes as HTML, as in any stream.
-# `id:` is the cursor up to which the page has everything of every session: one that comes again
-# with it misses nothing, and what it has already is harmless. `gone` names a session that is not
-# there.
+# The stream: each message `column` is one step of one session, `{"session", "at", "epoch", "html",
+# "grow"}`, for its frame; changes around the frames are HTML, as in any stream. `id:` is the cursor
+# up to which the page has everything of every session: a client that reconnects with it misses
+# nothing, and repeated content is harmless. `gone` names a session that does not exist.
 
 
 MOST = 4
-"""Sessions that stand side by side."""
+"""The maximum number of sessions side by side."""
 
 
 @dataclass
 class Follower:
-    """What the page has of one session, the `number`th: up to `position`, with these marks on its
-    head and these rules."""
+    """The state of one session on the page, the `number`th: events up to `position`, with these
+    marks on its head and these rules."""
 
     number: int
     id: str
@@ -152,7 +151,7 @@ class Follower:
 
 @dataclass
 class SideBySide:
-    """All that one page shows. `drawn` is what it says around the frames, by id."""
+    """All content of one page. `drawn` is the HTML around the frames, by id."""
 
     columns: list[Follower]
     lanes: dict[str, Lane] = field(default_factory=dict)
@@ -160,13 +159,13 @@ class SideBySide:
 
     @property
     def position(self) -> int:
-        """Up to where the page has everything of every session."""
+        """The position up to which the page has everything of every session."""
         return min((column.position for column in self.columns), default=-1)
 
 
 async def stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=A&session=B…&after=CURSOR: up to four sessions of one page; of one
-    session where it stands alone and `columns` is not asked for."""
+    """GET /stream?session=A&session=B…&after=CURSOR: up to four sessions of one page; a single
+    session only if `columns` is given."""
     ids = chosen(request.query_params.getlist("session"))
     if len(ids) < 2 and not request.query_params.get("columns"):
         return await page_stream(request)
@@ -180,14 +179,14 @@ async def stream(request: Request) -> StreamingResponse:
 
 
 def beside_from(ids: Sequence[str], position: int) -> SideBySide:
-    """What a page of these sessions has that was drawn at `position`."""
+    """The state of a page of these sessions that was drawn at `position`."""
     return SideBySide(
         [Follower(number, session_id, position) for number, session_id in enumerate(ids, 1)]
     )
 
 
 def chosen(ids: Sequence[str]) -> list[str]:
-    """Each of them once, as they stand; BadInput where they are too many for one page."""
+    """The distinct sessions in order; BadInput if they are too many for one page."""
     once = [session_id for session_id in dict.fromkeys(ids) if session_id]
     if len(once) > MOST:
         raise BadInput(f"At most {MOST} sessions side by side; leave some out.")
@@ -195,14 +194,14 @@ def chosen(ids: Sequence[str]) -> list[str]:
 
 
 def address(ids: Sequence[str], view: str = "live") -> str:
-    """The page of these sessions."""
+    """The address of the page of these sessions."""
     return "/compare?" + urlencode(
         [*(("session", session_id) for session_id in ids), ("view", view)]
     )
 
 
 def without(ids: Sequence[str], left_out: str) -> str:
-    """The page of the others; "" where there are none."""
+    """The address of the page of the others; "" if there are none."""
     left = [other for other in ids if other != left_out]
     return address(left) if left else ""
 
@@ -220,7 +219,7 @@ async def _frames(site: Site, beside: SideBySide) -> AsyncIterator[str]:
 
 
 async def round_of(site: Site, beside: SideBySide) -> str:
-    """What the page has not seen yet of any session, as messages; "" where there is nothing."""
+    """The news of all sessions, as messages; "" if there is nothing."""
     messages: list[tuple[str, str]] = []  # (data, event)
     sessions = site.engine.sessions
     for column in tuple(beside.columns):
@@ -244,7 +243,7 @@ async def round_of(site: Site, beside: SideBySide) -> str:
 
 
 async def _step(site: Site, beside: SideBySide, column: Follower) -> PageFrame:
-    """What is new of one session: without list, Setup and wire, which no column shows."""
+    """The news of one session: without list, Setup and wire, which a column does not show."""
     sessions, env = site.engine.sessions, site.env
     async with sessions.holding(column.id) as live:
         seen = sessions.since(live, column.position)
@@ -260,7 +259,7 @@ async def _step(site: Site, beside: SideBySide, column: Follower) -> PageFrame:
 
 
 def _unlogged(view: View, column: Follower) -> list[Touch]:
-    """The blocks that say what is no event, a title, a tag or a rule, where it is another now."""
+    """The blocks that show changed non-events: a title, a tag or a rule."""
     touches, head = [], (view.title, view.pinned, view.archived, view.tags)
     if head != column.head:
         touches.append(Touch("head", "changed"))
@@ -271,7 +270,7 @@ def _unlogged(view: View, column: Follower) -> list[Touch]:
 
 
 def _around(site: Site, beside: SideBySide) -> str:
-    """What is said around the frames where it is not what this page has."""
+    """The HTML around the frames that differs from what this page has."""
     ids = list(beside.lanes)
     lanes = [replace(lane, without=without(ids, lane.id)) for lane in beside.lanes.values()]
     drawn = {**pieces(site.env, lanes), "store": store_banner(site.env)}
@@ -280,8 +279,8 @@ def _around(site: Site, beside: SideBySide) -> str:
     return "".join(partial(id, "outerMorph", html) for id, html in changed.items())
 
 
-# What the page around the frames says of each session. Like a block, each piece has an id that
-# never changes and follows from its values alone, so that the page and its stream cannot differ.
+# The page's content around the frames, by session. Like a block, each piece has an id that never
+# changes and depends only on its values, so that the page and its stream cannot differ.
 
 
 Measure = tuple[str, str, str]
@@ -313,13 +312,13 @@ class Lane:
 
     @property
     def at_work(self) -> bool:
-        """Something is under way or held, so that Stop ends it."""
+        """Whether it is running or held, so that Stop ends it."""
         return self.state in ("running", "waiting", "paused")
 
 
 def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -> Lane:
-    """What is said of the session of `view`. `open` is whether it takes a prompt now, and `busy`
-    why it does not. Nothing of one that is `deleted` waits for a user."""
+    """The lane of the session of `view`. `open`: it accepts a prompt now, otherwise `busy` says why
+    not. If `deleted`, nothing of it waits for a user."""
     session = view.session
     busy = "deleted" if deleted else _busy(session, own=view.own)
     return Lane(
@@ -340,7 +339,7 @@ def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -
 
 
 def decided_here(session: Session) -> str:
-    """What the fork decided of the calls that it opened again, which tells it from its siblings:
+    """The fork's decisions on the calls that it reopened, which distinguish it from its siblings:
     `answered: 17*23 = 0`."""
     reopened = session.forks[-1][1].reopened if session.forks else ()
     calls = (session.call(call_id) for call_id in reopened)
@@ -375,8 +374,8 @@ def _busy(session: Session, *, own: bool) -> str:
 
 
 def measures(session: Session) -> Sequence[Measure]:
-    """Of the run that the last prompt began: first token, tokens a second, tokens, cost, calls and
-    the time at which the model was at work. What is not known is no number."""
+    """Measurements of the run of the last prompt: first token, tokens per second, tokens, cost,
+    calls and the model's working time. Unknown values are not numbers."""
     run = session.run
     closed = [turn for turn in run if not turn.open]
     tokens = _known([turn_tokens(turn) for turn in closed], "{:,}".format)
@@ -407,7 +406,7 @@ def _speed(run: Sequence[Turn]) -> str:
 
 
 def _known(amounts: Sequence[float | None], spelled: Callable[[float], str]) -> str:
-    """Their sum, of which those that are not known are no part."""
+    """The sum of the known amounts."""
     total = sum(amount or 0 for amount in amounts)
     if None in amounts:
         return f"≥ {spelled(total)}" if total else "unknown"
@@ -437,7 +436,7 @@ def _status_words(lanes: Sequence[Lane]) -> Iterator[str]:
 
 
 def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
-    """What is said around the frames, by the id of the element that says it."""
+    """The HTML around the frames, by element id."""
     blocks = {
         "besidehead": env.get_template("_besidehead.html").render(
             lanes=lanes, words=status_line(lanes)
@@ -453,7 +452,7 @@ def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
 
 
 def beside_page(env: Environment, lanes: Sequence[Lane], gone: Sequence[str], at: str) -> str:
-    """The page of `lanes`; `gone` are ids of no session, `at` the cursor it was drawn at."""
+    """The page of `lanes`; `gone` are ids without a session, `at` the cursor it was drawn at."""
     drawn = {id: Markup(html) for id, html in pieces(env, lanes).items()}
     return env.get_template("beside.html").render(
         lanes=lanes, piece=drawn.__getitem__, gone=gone, at=at

@@ -1,4 +1,4 @@
-"""What every page has at hand: the engine, the templates, and the Views made from both."""
+"""What all pages share: the engine, the templates, and the Views made from both."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 else:
     making = Late("app.batch.batches")
 
-# The last few sessions that were replayed, laid out and folded: a jump reads nothing again.
+# The most recently replayed sessions, laid out and folded: a jump does not read them again.
 
 T = TypeVar("T")
 
 KEPT = 3
-"""Sessions that are kept; more are laid out again when they are asked for."""
+"""Sessions cached; others are laid out again on request."""
 
 
 @dataclass
 class _Laid:
-    """`seq` and `title` are what the session had when it was laid out."""
+    """`seq` and `title` are those of the session when it was laid out."""
 
     seq: int
     title: str
@@ -56,7 +56,7 @@ class _Laid:
 
 
 class Reels:
-    """Players by session, the last ones that were asked for."""
+    """Players by session, the most recently used ones."""
 
     def __init__(self) -> None:
         self._laid: OrderedDict[str, _Laid] = OrderedDict()
@@ -69,10 +69,10 @@ class Reels:
         *,
         anew: bool = False,
     ) -> T:
-        """What `draw` makes of the session's player, in a thread; NotFound where there is none.
+        """The result of `draw` on the session's player, in a thread; NotFound if there is none.
 
-        A replay that is under way goes on with the session as it was laid out; with `anew` what
-        has come since is in it.
+        A running replay continues with the session as it was laid out; with `anew` it includes
+        later events.
         """
         prepared = await self._of(sessions, session_id, anew)
         async with prepared.lock:
@@ -100,21 +100,21 @@ class Reels:
 
 
 Source = tuple[str, str, str]
-"""A text that was imported: its file's name, the text, and why it cannot be read, or ""."""
+"""An imported text: its file's name, the text, and why it cannot be read, or ""."""
 
 LISTED = 100
-"""Sessions that the list shows at first, and with each "Show more"."""
+"""Sessions that the list shows at first and adds with each "Show more"."""
 MOST_HELD = 1_000
 MOST_VALUES = 4 * 1024 * 1024
-"""Servers on import pages whose values are kept, and characters of these."""
+"""Limits of the import pages' stored server values: the number of servers, and characters."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """`trouble` says why nothing can be saved, or could not a moment ago, "" where all is well;
-    `unsteady` is whether something was saved since. `meanwhile` says what becomes of what arrives.
-    `copy` is whether a copy may be written where the file was. `unsaved` are the bytes of answers
-    that are not in the log yet."""
+    """`trouble` says why nothing can be saved, or could not a moment ago, "" if all is well;
+    `unsteady`: something has been saved since. `meanwhile` says what happens to incoming data.
+    `copy`: a copy may be written in place of the file. `unsaved` is the number of answer bytes that
+    are not in the log yet."""
 
     trouble: str
     unsteady: bool
@@ -125,7 +125,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Upload:
-    """Texts that hold more tools than a page shows, and the page to choose from them."""
+    """Texts with more tools than a page shows, and their selection page."""
 
     sources: Sequence[Source]
     page: ChoicePage
@@ -133,15 +133,15 @@ class Upload:
 
 @dataclass
 class Site:
-    """`closing` is set when the server ends: streams look at it whenever they wake.
+    """`closing` is set when the server ends: streams check it whenever they wake.
 
-    `changing` is held from reading settings until they are saved: of two changes at once none is
-    lost. `deleted` are tools that can be had back: their versions, and whether they were on.
-    `reels` are the sessions that are being replayed. `values` are those that may be keys of servers
-    on import pages, by a word of the page's own: they are in no page, no log and no database.
-    `uploads` are there while somebody chooses, by a word of their own. `listed` are the newest rows
-    of the list of sessions, and the version of the list that they show. `taps` are the doors for
-    agents, `demos` the agents of demos that run in this process.
+    `changing` is held from reading settings until they are saved, so that concurrent changes are
+    not lost. `deleted` are tools that can be restored: their versions, and whether they were on.
+    `reels` are the sessions that are being replayed. `values` are those server values on import
+    pages that may be keys, by a token of the page: they are in no page, log or database. `uploads`
+    exist while a user chooses tools, by a token of their own. `listed` are the newest rows of the
+    list of sessions, and the list version they show. `taps` are the entry points for agents,
+    `demos` the agents of demos in this process.
     """
 
     engine: Engine
@@ -163,7 +163,7 @@ class Site:
         engine.ends.append(self._end_demos)
 
     def store_now(self) -> Store:
-        """Whether anything can be saved, and what is kept meanwhile."""
+        """Whether anything can be saved, and what is held in memory meanwhile."""
         sessions = self.engine.sessions
         trouble = sessions.health.told
         meanwhile = "What arrives is kept in memory and saved as soon as that can be done."
@@ -178,7 +178,7 @@ class Site:
         )
 
     def hold(self, replaced: tuple[Replaced, ...]) -> str:
-        """Keep the values until others are too many; what they are asked for by."""
+        """Stores the values until too many others follow; returns the token to retrieve them."""
         held = secrets.token_urlsafe(12)
         self.values[held] = replaced
         size = sum(len(value.value) for many in self.values.values() for value in many)
@@ -188,18 +188,18 @@ class Site:
 
     @cached_property
     def batches(self) -> making.Batches:
-        """The batches of this database; those under way end with the engine."""
+        """The batches of this database; running ones end with the engine."""
         batches = making.Batches(self.engine)
         self.engine.ends.append(batches.close)
         return batches
 
     def close(self) -> None:
-        """Let the streams end."""
+        """Ends the streams."""
         self.closing = True
         self.engine.sessions.ring_list()
 
     async def _end_demos(self) -> None:
-        """Each agent revokes its tap, for which the database has to be open."""
+        """Ends the demo agents: each revokes its tap, which needs an open database."""
         for agent in self.demos:
             agent.cancel()
         await asyncio.gather(*self.demos, return_exceptions=True)
@@ -214,9 +214,9 @@ class Site:
         framed: bool = False,
         now: bool = False,
     ) -> View:
-        """The View of a session that is held; the wire's rows are not there unless `wired`. `shown`
-        is how much of turns with many calls; `framed`: as a column of another page. With `now` it
-        shows what is there now, and may be drawn when the session is not held any more."""
+        """The View of a session that is held; includes the wire's rows only if `wired`. `shown` is
+        how many calls of long turns; `framed`: as a column of another page. With `now` it is a
+        snapshot, which may be drawn after the session is released."""
         sessions = self.engine.sessions
         wire = await sessions.wire(live) if wired else WireRows()
         view = View(live.session, live.title, wire, sessions.clock(), own=live.own, rows=rows)
@@ -228,7 +228,7 @@ class Site:
         return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))
 
     async def _stops_at(self, live: LiveSession) -> str:
-        """What of the calls of its agent waits here; "" where no tap of ours is in use for it."""
+        """Which calls of its agent wait here; "" if no tap of ours is in use for it."""
         tapped = live.session.tapped
         if tapped is None or not live.own:
             return ""
@@ -276,7 +276,7 @@ def row_of(summary: Summary) -> SessionRow:
 
 
 def search_row(hit: SearchHit) -> SessionRow:
-    """The row of a session that was searched for."""
+    """The row of a session found by a search."""
     return replace(row_of(hit.session), place=hit.place, excerpt=tuple(hit.excerpt))
 
 

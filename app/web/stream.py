@@ -1,16 +1,17 @@
-"""The live stream: a cursor, and what was touched since.
+"""The live stream: a cursor, and the blocks touched since.
 
-A stream holds no state of a session. It wakes when its session went on, asks the store what came
-after its cursor, renders the touched blocks as they are now, and sends them as one frame whose
-`id:` is the new cursor. A slow tab gets fewer, larger frames; a reader with a cursor that
-is not known any more gets everything once. Text that grows goes first, as a `grow` event that can
-be repeated harmlessly; the HTML goes last and carries the id, so that no block is added twice.
+A stream holds no state of a session. It wakes when its session changes, reads the events after its
+cursor from the store, renders the touched blocks in their current state, and sends them as one
+frame whose `id:` is the new cursor. A slow tab gets fewer, larger frames; a reader with an unknown
+cursor gets everything once. Growing text is sent first, as a `grow` event, which is idempotent; the
+HTML is sent last and carries the id, so that no block is added twice.
 
-The page's own stream shows deltas before they are saved, and its cursor carries the epoch; that of
-one session (`by_seq`) shows what is saved alone. Where only text has grown nothing else is looked
-at: the list, the wire's rows and what is said of half-written arguments follow on a slower clock.
-The wire's rows are made for a page that has loaded their section, and says so (`wire=1`); to any
-page a `heard` event says that bytes came, which may have left nothing on it.
+The page's own stream shows deltas before they are saved, and its cursor carries the epoch; the
+stream of one session (`by_seq`) shows only saved events. While only text grows, nothing else is
+examined: the list, the wire's rows and problems of incomplete arguments follow at a slower
+interval. The wire's rows are built for a page that has loaded their section, and says so
+(`wire=1`); to any page a `heard` event reports that bytes arrived, which may have no visible
+effect.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from app.web.session.setup import drawn_setup
 from app.web.site import Site, site_of
 
 FRAME_S = 0.016
-"""A stream sends its first frame after a pause at once, and then at most one each 16 ms; what the
-slow beat sends does not count."""
+"""A stream sends the first frame after a pause at once, then at most one every 16 ms; frames of the
+slow interval do not count."""
 
 SLOW_S = 0.2
 SLOW_SHARE = 0.1
-"""The list, the bar and the wire's rows follow at most this often, and for at most this share of
-the time: each costs as much as all that it shows. Text never waits for them."""
+"""The list, the bar and the wire's rows follow at most this often, and take at most this share of
+the time: each costs in proportion to its content. Text never waits for them."""
 SLOWEST_S = 2.0
-"""... but each that many seconds, whatever it takes."""
+"""... but at least every this many seconds, whatever it costs."""
 
 KEEP_ALIVE_S = 15.0
 
@@ -57,14 +58,14 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 @dataclass
 class Cursor:
-    """What this stream's reader has seen: position in the epoch, the session's seq, wire, list,
-    title, and the version of the rules; `shown` is how much it shows of turns with many calls.
+    """What this stream's reader has: position in the epoch, the session's seq, wire, list, title,
+    and the version of the rules; `shown` is how many calls of long turns it shows.
 
-    `wired` is whether it shows the wire; `wire` is None until it is known what of it. `behind` is
-    whether something may be waiting for the slow beat: `late` are such blocks, at first the bar,
-    for the stream before this one may have ended before a beat. `list` and `marks` are the
-    versions that were looked at last, `heard` the bytes that it knows of. `resumed`: the reader
-    had another stream before, and its wire may lack what that one had not come to.
+    `wired`: it shows the wire; `wire` is the wire version it has, None until known. `behind`:
+    updates may be waiting for the slow interval; `late` are the blocks among them, initially the
+    bar, because the previous stream may have ended before an interval. `list` and `marks` are the
+    versions checked last, `heard` the number of bytes reported. `resumed`: the reader had another
+    stream before, and its wire may lack what that one had not sent.
     """
 
     position: int
@@ -88,7 +89,7 @@ class Cursor:
 
 
 def message(data: str, *, event: str = "", id: str = "") -> str:
-    """One server-sent message. `data` is cut at every line end a browser knows, `\\n` only."""
+    """One server-sent message. `data` is split at every line end a browser knows, `\\n` only."""
     lines = [f"event: {event}"] if event else []
     text = data.replace("\r\n", "\n").replace("\r", "\n")
     lines += ["data: " + line for line in text.split("\n")]
@@ -98,9 +99,9 @@ def message(data: str, *, event: str = "", id: str = "") -> str:
 
 
 async def page_stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=ID&after=CURSOR&rules=VERSION&shown=TURN.CALLS&wire=1: all that one page
-    shows, the wire only with `wire`; with `store` only what the server says of its database, for
-    pages without a session."""
+    """GET /stream?session=ID&after=CURSOR&rules=VERSION&shown=TURN.CALLS&wire=1: all updates of one
+    page, the wire only with `wire`; with `store` only the state of the database, for pages without
+    a session."""
     site = site_of(request)
     if request.query_params.get("store"):
         return responded(_store_frames(site))
@@ -136,7 +137,7 @@ async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterato
                 async with sessions.holding(session_id):
                     logged = await site.engine.log.events(session_id, after)
             except NotFound:
-                return  # it was purged
+                return  # the session was purged
             for item in logged:
                 after = item.seq
                 yield message(json.dumps(logged_data(item)), id=str(item.seq))
@@ -154,17 +155,17 @@ async def _exists(site: Site, session_id: str) -> None:
 
 
 def after(request: Request) -> str:
-    """The cursor that was sent, or ""."""
+    """The cursor of the request, or ""."""
     return request.headers.get("last-event-id") or request.query_params.get("after", "")
 
 
 def _is_resumed(request: Request) -> bool:
-    """Whether the reader had another stream before; at first its page says where it is."""
+    """Whether the reader had another stream before; a first one has its cursor in the query."""
     return "last-event-id" in request.headers
 
 
 def _number(sent: str) -> int:
-    """-1, which is never known, for none or junk."""
+    """-1, which is never a known position, if absent or invalid."""
     return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 16 else -1
 
 
@@ -178,7 +179,7 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             try:
                 sent = await _next(site, session_id, cursor, slow=slow)
             except NotFound:
-                return  # another page purged it; this one asks again and gets a 404
+                return  # another page purged it; a new request gets a 404
             took_s = loop.time() - began
             if sent:
                 yield sent
@@ -190,7 +191,7 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
                 next_at = now + FRAME_S
             wait_s = cursor.slow_at - now if cursor.behind else KEEP_ALIVE_S
             if wait_s <= 0:
-                continue  # what is slower follows the text at once
+                continue  # slower blocks follow the text at once
             if not await bell.wait(wait_s) and not cursor.behind:
                 yield ": keep-alive\n\n"
             if (rest_s := next_at - loop.time()) > 0:
@@ -213,11 +214,11 @@ async def _store_frames(site: Site) -> AsyncIterator[str]:
 
 
 _NO_SESSION = "-"
-"""What a page without a session listens to: what is no event of any."""
+"""The channel of pages without a session: changes that are not events of a session."""
 
 
 async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
-    """What the reader has not seen yet, as messages; "" where there is nothing to send now."""
+    """The news for the reader, as messages; "" if there is nothing to send now."""
     sessions, env = site.engine.sessions, site.env
     if not session_id:
         cursor.position, cursor.behind = sessions.position, cursor.behind and not slow
@@ -263,7 +264,7 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
 
 
 async def _is_saved(sessions: SessionStore, session_id: str) -> bool:
-    """Whether all of the session is saved; it is, unless it cannot be now."""
+    """Whether all of the session is saved; false only while saving fails."""
     try:
         await sessions.log.flush(session_id)
     except StoreError:
@@ -272,7 +273,7 @@ async def _is_saved(sessions: SessionStore, session_id: str) -> bool:
 
 
 async def _rows(site: Site, cursor: Cursor, *, slow: bool) -> Sequence[SessionRow] | None:
-    """The list of sessions where it may be another one; it follows on the slow beat."""
+    """The list of sessions, if it may have changed; sent at the slow interval."""
     version = site.engine.sessions.list_version
     if cursor.by_seq or version == cursor.list:
         return None
@@ -284,7 +285,7 @@ async def _rows(site: Site, cursor: Cursor, *, slow: bool) -> Sequence[SessionRo
 
 
 def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: bool) -> PageFrame:
-    """What `seen` touched; of the wire what is new, or all of it for a reader that is new here."""
+    """The blocks touched by `seen`; the changes of the wire, or all of it for a new reader."""
     if not slow:
         cursor.late |= {"bar"} if seen else set()
         return frame(site.env, view, seen, leave=frozenset({"bar"}))
@@ -303,7 +304,7 @@ def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: b
 
 
 def _heard(site: Site, live: LiveSession, cursor: Cursor) -> str:
-    """The turn of an open answer, and how many ms ago its last byte came, where that is news."""
+    """The turn of an open answer, and the ms since its last byte, if changed."""
     known, cursor.heard = cursor.heard, live.heard
     turn, (number, at_ms) = live.session.turn, live.heard
     open_turn = turn is not None and turn.open and turn.number == number
@@ -313,14 +314,14 @@ def _heard(site: Site, live: LiveSession, cursor: Cursor) -> str:
 
 
 def _settled(seen: Sequence[Logged] | None) -> bool:
-    """Whether Setup may be another one: it shows more than the session, so the page's stream alone
-    draws it."""
+    """Whether Setup may have changed: it depends on more than the session, so only the page's
+    stream draws it."""
     return seen is None or any(isinstance(logged.event, SettingsChanged) for logged in seen)
 
 
 async def _rules(site: Site, session_id: str, cursor: Cursor, *, settled: bool) -> str:
-    """The rules in Setup where they, or the tools that they are bound to, may be others now: a
-    rule is no event, and its list no block."""
+    """The rules in Setup if they, or the tools that they are bound to, may have changed: a rule is
+    not an event, and the list of rules not a block."""
     version = site.engine.rules.version
     if cursor.by_seq or (version == cursor.rules and not settled):
         return ""
@@ -329,7 +330,7 @@ async def _rules(site: Site, session_id: str, cursor: Cursor, *, settled: bool) 
 
 
 def _stored(site: Site, cursor: Cursor) -> str:
-    """What keeps anything from being saved where it is not what this reader has."""
+    """Why nothing can be saved, if that differs from what this reader has."""
     store = store_banner(site.env)
     if cursor.by_seq or store == cursor.store:
         return ""
@@ -348,8 +349,8 @@ def _messages(html: str, grow: Sequence[object], id: str) -> str:
 
 
 def _titled(site: Site, view: View, cursor: Cursor) -> str:
-    """The head where its title, or where its tap stops, is not what this reader has: neither is an
-    event of the session."""
+    """The head if its title or its tap's stop setting differs from what this reader has: neither is
+    an event of the session."""
     shown = (view.title, view.pinned, view.archived, view.tags, view.stops_at)
     if shown == cursor.head:
         return ""
@@ -358,7 +359,7 @@ def _titled(site: Site, view: View, cursor: Cursor) -> str:
 
 
 def _docked(site: Site, view: View, cursor: Cursor) -> str:
-    """The dock where it says another thing of what runs unasked: rules are no events."""
+    """The dock if what runs without asking has changed: rules are not events."""
     if view.unasked == cursor.unasked:
         return ""
     cursor.unasked = view.unasked
@@ -366,7 +367,7 @@ def _docked(site: Site, view: View, cursor: Cursor) -> str:
 
 
 def _list(site: Site, view: View, cursor: Cursor) -> str:
-    """The list of sessions where it is not what this reader has."""
+    """The list of sessions if it differs from what this reader has."""
     if view.rows is None or view.rows == cursor.rows:
         return ""
     cursor.rows = view.rows
@@ -374,7 +375,7 @@ def _list(site: Site, view: View, cursor: Cursor) -> str:
 
 
 def _since(sessions: SessionStore, live: LiveSession, cursor: Cursor) -> list[Logged] | None:
-    """The events of this session after the cursor; None where that is not known any more."""
+    """The events of this session after the cursor; None if the cursor is unknown."""
     if not cursor.by_seq:
         return sessions.since(live, cursor.position)
     if cursor.seq < 0 or cursor.seq > live.session.seq:

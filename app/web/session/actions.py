@@ -1,6 +1,5 @@
-"""What the user does in a session: prompt, decide, answer a call by hand, stop, continue, change
-settings and title.
-"""
+"""User actions in a session: prompt, decide, answer a call by hand, stop, continue, change settings
+and title."""
 
 from __future__ import annotations
 
@@ -60,17 +59,17 @@ def _here(request: Request) -> str:
 
 
 async def prompt(request: Request) -> Response:
-    """POST /sessions/ID/prompts: a text, with images or without."""
+    """POST /sessions/ID/prompts: a text, with or without images."""
     body = await body_of(request)
     text, images = body.text("text"), await images_of(body)
     site = site_of(request)
-    async with site.changing:  # Settings that are being saved hold for the prompt after them.
+    async with site.changing:  # A settings change in progress applies to the prompt after it.
         await site.engine.runner.prompt(request.path_params["id"], text, images)
     return answer(request, {"ok": True}, status=202, location=_no_htmx(request))
 
 
 async def decide(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/decision; an answer of the page's form may go to others, too."""
+    """POST /sessions/ID/calls/CALL/decision; a form's answer may apply to further calls."""
     body = await body_of(request)
     site, session_id = site_of(request), request.path_params["id"]
     call_id = request.path_params["call"]
@@ -89,8 +88,8 @@ async def decide(request: Request) -> Response:
 
 
 async def decide_result(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/result: what an agent sent of a call goes on to the provider as
-    it is, or as `text`, as an error or not."""
+    """POST /sessions/ID/calls/CALL/result: passes an agent's result of a call on to the provider,
+    unchanged or replaced by `text`, as an error or not."""
     params, body = request.path_params, await body_of(request)
     text = body.text("text").replace("\r\n", "\n") if "text" in body.data else None
     wanted = ResultDecision(body.text("digest"), text, body.flag("is_error"))
@@ -105,8 +104,8 @@ async def decide_result(request: Request) -> Response:
 def asked(body: Body, *path: int) -> DecisionRequest:
     """The decision of a form or a JSON body; `arguments` may be an object or JSON text.
 
-    An object counts as it was written, digits and order; an empty text is `{}`, and only a
-    decision without the field runs what the model wrote.
+    An object is taken exactly as written, with its digits and order; an empty text is `{}`, and
+    only a decision without the field runs the model's own arguments.
     """
     return DecisionRequest(
         body.text("decision"),
@@ -123,7 +122,7 @@ def asked(body: Body, *path: int) -> DecisionRequest:
 
 
 def _seen(body: Body) -> int:
-    """How much of the arguments the page had on its card when its form was sent."""
+    """How much of the arguments the page's card showed when its form was sent."""
     seen = body.text("seen", str(SHOWN_ARGUMENTS))
     if not re.fullmatch("[0-9]{1,9}", seen):
         raise BadInput("seen is a number of characters; reload the page.")
@@ -131,7 +130,7 @@ def _seen(body: Body) -> int:
 
 
 async def decide_several(request: Request) -> Response:
-    """POST /sessions/ID/decisions: each decided for itself; says of each how it went."""
+    """POST /sessions/ID/decisions: decides each separately; returns the outcome of each."""
     decisions = await body_of_list(request)
     site, session_id = site_of(request), request.path_params["id"]
     return _decision_answer(request, await several(site, session_id, decisions))
@@ -140,7 +139,7 @@ async def decide_several(request: Request) -> Response:
 def _decision_answer(
     request: Request, outcomes: list[dict[str, Any]], status: int = 200
 ) -> Response:
-    """A page hears of what did not go; the stream shows it the rest."""
+    """A page is told only the failures; the stream shows it the rest."""
     refused = refusals(outcomes)
     if refused and wants(request) == "htmx":
         return HTMLResponse(toast(site_of(request).env, refused), status)
@@ -150,8 +149,8 @@ def _decision_answer(
 
 
 async def body_of_list(request: Request) -> list[tuple[str, DecisionRequest | PlaygroundError]]:
-    """A JSON list of decisions, or a form with `decision` and repeated `call` = "ID DIGEST". One
-    of the list that cannot be read is its error."""
+    """A JSON list of decisions, or a form with `decision` and repeated `call` = "ID DIGEST". A list
+    item that cannot be parsed is returned as its error."""
     if not request.headers.get("content-type", "").startswith("application/json"):
         body = await body_of(request)
         pairs = [shown.partition(" ") for shown in body.all("call")]
@@ -197,7 +196,8 @@ async def extend(request: Request) -> Response:
 
 
 async def background(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/background: the run goes on without it; says its task's id."""
+    """POST /sessions/ID/calls/CALL/background: the run continues without it; returns the task
+    id."""
     params = request.path_params
     task_id = await site_of(request).engine.runner.put_behind(params["id"], params["call"])
     return answer(request, {"ok": True, "task": task_id}, location=_no_htmx(request))
@@ -210,8 +210,8 @@ async def stop(request: Request) -> Response:
 
 
 async def resume(request: Request) -> Response:
-    """POST /sessions/ID/continue; limits beside it hold from here on. `pause` is the number of the
-    event that paused or stopped the run, where the asker means just that one."""
+    """POST /sessions/ID/continue; limits sent with it apply from now on. `pause` is the number of
+    the event that paused or stopped the run, if the client means only that pause."""
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
     limits, settings = limits_along(body), None
     pause = _number(body, "pause", "the number of the event that paused the run")
@@ -225,7 +225,7 @@ async def resume(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """POST /sessions/ID/retry: of the turn it names, or else of the last one."""
+    """POST /sessions/ID/retry: retries the given turn, by default the last one."""
     turn = _number(await body_of(request), "turn", "the number of a turn")
     await site_of(request).engine.runner.retry(request.path_params["id"], turn)
     return answer(request, {"ok": True}, location=_no_htmx(request))
@@ -259,9 +259,9 @@ async def restore(request: Request) -> Response:
 
 
 async def change_settings(request: Request) -> Response:
-    """POST /sessions/ID/settings: what is named changes, from the next request on.
+    """POST /sessions/ID/settings: changes the given settings, from the next request on.
 
-    JSON changes all it names or nothing; of the form every field that can be saved is.
+    JSON changes all of them or none; for the form, each field that can be saved is saved.
     """
     body, site = await body_of(request), site_of(request)
     session_id = request.path_params["id"]
@@ -289,8 +289,8 @@ async def change_settings(request: Request) -> Response:
 
 
 async def paste_key(request: Request) -> Response:
-    """POST /keys: a key for this run, kept in memory only; without a value, a place where the key
-    of that name may go, kept for later runs."""
+    """POST /keys: a key for this process, held in memory only; without a value, an origin that the
+    key of that name may be sent to, stored permanently."""
     body, engine = await body_of(request), site_of(request).engine
     name, base_url = body.text("name").strip(), body.text("base_url").strip()
     if base_url and not body.text("value"):
@@ -298,7 +298,7 @@ async def paste_key(request: Request) -> Response:
     else:
         engine.keys.paste(name, body.text("value"), base_url)
     site_of(request).engine.sessions.ring_list()
-    if session_id := body.text("session"):  # the form that goes away once it is done
+    if session_id := body.text("session"):  # the form, which is removed when it is done
         return answer(request, {"ok": True}, location=f"/sessions/{quote(session_id, safe='')}")
     back = urlsplit(request.headers.get("referer", "/")).path or "/"
     location = "" if request.headers.get("hx-request") else back
@@ -306,7 +306,7 @@ async def paste_key(request: Request) -> Response:
 
 
 def _number(body: Body, name: str, what: str) -> int | None:
-    """A whole number, in a form as text; None where it is not there."""
+    """A whole number, in a form as text; None if absent."""
     value = body.data.get(name)
     if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value, re.ASCII):
         return int(value)
@@ -316,18 +316,18 @@ def _number(body: Body, name: str, what: str) -> int | None:
 
 
 def _no_htmx(request: Request) -> str:
-    """Where a plain form goes back to; htmx stays where it is and hears from the stream."""
+    """The page a plain form returns to; htmx stays and gets changes from the stream."""
     return "" if request.headers.get("hx-request") else _here(request)
 
 
-# Answering a call by hand: earlier results, drafts and checks, and the answer itself.
+# Answering a call manually: earlier results, drafts and checks, and the answer itself.
 
 
 MOST_DRAFTS = 1_000
 
 
 async def past(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/past: earlier results; of `?one=SESSION/SEQ` all there is."""
+    """GET /sessions/ID/calls/CALL/past: earlier results; with `?one=SESSION/SEQ` one in full."""
     site, session_id = site_of(request), request.path_params["id"]
     call = await _call(request)
     if place := request.query_params.get("one"):
@@ -344,7 +344,7 @@ async def past(request: Request) -> Response:
 
 
 async def like(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/like: the waiting calls that could have the same answer."""
+    """GET /sessions/ID/calls/CALL/like: the waiting calls that could get the same answer."""
     site = site_of(request)
     async with site.engine.sessions.holding(request.path_params["id"]) as live:
         calls = alike(live.session, live.session.call(request.path_params["call"]))
@@ -361,7 +361,7 @@ async def like(request: Request) -> Response:
 
 
 async def drafted(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/draft: a made-up answer; another `number`, another one."""
+    """POST /sessions/ID/calls/CALL/draft: a generated answer; each `number` gives another one."""
     body = await body_of(request)
     number: Any = body.data.get("number", 0)
     if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 5:
@@ -381,8 +381,8 @@ async def drafted(request: Request) -> Response:
 
 
 async def check(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/check: what `text` would be for the model; with `lay_out` also
-    the text laid out."""
+    """POST /sessions/ID/calls/CALL/check: how the model would see `text`; with `lay_out` also the
+    text laid out."""
     body = await body_of(request)
     call, text = await _call(request), body.text("text").replace("\r\n", "\n")
     schema = None if body.flag("is_error") else _schema(call)
@@ -412,7 +412,7 @@ def _check_text(schema: Any, text: str) -> ResultCheck:
 
 
 def _whole(call: Call, result: ToolResult) -> dict[str, Any]:
-    """A result as the editor takes it."""
+    """A result in the form the editor takes."""
     images = [to_data(piece) for piece in result.content if piece.type == "image"]
     return {
         "text": result.text,
@@ -422,13 +422,13 @@ def _whole(call: Call, result: ToolResult) -> dict[str, Any]:
     }
 
 
-# An answer that is written: the fields of its form or its text, whether it fits the schema of the
-# tool's results, and one answer for several calls.
+# A written answer: the fields of its form or its text, its check against the tool's result schema,
+# and one answer for several calls.
 
 
 class ResultMisfit(Refused):
-    """An answer that does not fit. `problems` are shown at the fields of `form`, where it came from
-    one, on the card of the call that `key` names."""
+    """An answer that does not match the schema. `problems` are shown at the fields of `form`, if it
+    came from one, on the card of the call that `key` names."""
 
     def __init__(self, sentence: str, problems: Sequence[Problem] = ()) -> None:
         super().__init__(sentence)
@@ -441,11 +441,11 @@ class ResultMisfit(Refused):
 async def written(
     site: Site, session_id: str, call_id: str, asked: DecisionRequest, body: Body
 ) -> DecisionRequest:
-    """`asked` with the text that the page's form spells. Refused where it does not fit the schema
-    and the user did not say that it should go all the same. A script's text goes as it is."""
+    """`asked` with the text that the page's form spells. Refused if it does not match the schema
+    and the user did not choose to send it anyway. A script's text is sent unchanged."""
     if body.form is None or asked.decision != "answer":
         return asked
-    # A browser sends a line's end as CR LF, whatever the user typed.
+    # A browser sends line ends as CR LF, whatever the user typed.
     asked = replace(asked, text=asked.text.replace("\r\n", "\n"))
     async with site.engine.sessions.holding(session_id) as live:
         call = live.session.call(call_id)
@@ -468,7 +468,7 @@ async def written(
 
 
 def at_fields(env: Environment, misfit: ResultMisfit) -> str:
-    """The sentence of each field of the answer's form, as pieces for htmx: no input is touched."""
+    """The sentence of each field of the answer's form, as pieces for htmx; inputs stay."""
     if misfit.form is None:
         return ""
     rows, _ = rows_of(as_typed(fields(misfit.schema), misfit.form), misfit.problems)
@@ -499,7 +499,7 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
         raise ResultMisfit(f"{sentence} {ANYWAY}", lacking) from None
     problems = schema_problems(schema, value, _name)
     if problems:
-        if by_form:  # what is missing is said once, at its field, and not of the whole again
+        if by_form:  # what is missing is reported once, at its field, and not for the whole again
             lacking = _lacking(schema, value)
             missing = {problem.pointer for problem in lacking}
             problems = (*lacking, *schema_problems(schema, value, _name, missing))
@@ -508,13 +508,13 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
 
 
 def misfits(schema: Mapping[str, Any], value: object) -> tuple[Problem, ...]:
-    """What keeps `value` from being a result by `schema`, as a user reads it."""
+    """Why `value` does not match `schema`, in words for a user."""
     return schema_problems(schema, value, lambda place: pointer(place) or "The answer")
 
 
 def _lacking(schema: object, value: object) -> tuple[Problem, ...]:
-    """What must be there and is not, each at the field that it is missing from: the schema's own
-    word for it is about the whole."""
+    """Missing required values, each at its own field: the schema's own error is about the parent
+    object."""
     return tuple(
         Problem("schema", f"{_name_of(field.pointer)} is missing; it must be given.", field.pointer)
         for field in flat(fields(schema))
@@ -527,7 +527,7 @@ def _lacking(schema: object, value: object) -> tuple[Problem, ...]:
 
 
 def _name(place: Place) -> str:
-    """What the form calls the value at `place`."""
+    """The form's name of the value at `place`."""
     return ".".join(map(str, place)) or "The answer"
 
 
@@ -536,7 +536,7 @@ def _name_of(where: str) -> str:
 
 
 def _step(where: str) -> str:
-    """The last name of a pointer."""
+    """The last key of a pointer."""
     return name_of_step(where.rpartition("/")[2])
 
 
@@ -546,8 +546,8 @@ ANYWAY = "Correct it, or tick that it may go although it does not fit."
 async def several(
     site: Site, session_id: str, decisions: Sequence[tuple[str, DecisionRequest | PlaygroundError]]
 ) -> list[dict[str, Any]]:
-    """Each decided for itself and side by side, so that no check waits for another's; how each
-    went, in their order. One that could not even be read goes with its error."""
+    """Decides each separately and concurrently, so that no check waits for another's; returns the
+    outcomes in order. A decision that could not be parsed is its error."""
 
     async def one(call_id: str, asked: DecisionRequest | PlaygroundError) -> dict[str, Any]:
         try:
@@ -560,7 +560,7 @@ async def several(
             return {**holds, "call": call_id, "ok": False, "error": str(error), "code": code}
         return {"call": call_id, "ok": True}
 
-    # To the end, whatever becomes of one: a bug in one decision takes no other's word away.
+    # All run to the end: an exception in one decision must not hide another's outcome.
     ends = await asyncio.gather(*(one(*each) for each in decisions), return_exceptions=True)
     for end in ends:
         if isinstance(end, BaseException):
@@ -569,14 +569,14 @@ async def several(
 
 
 def refusals(outcomes: Sequence[Mapping[str, Any]]) -> str:
-    """What became of those that did not go, each with its call; "" where all went."""
+    """The reasons of failed decisions, each with its call; "" if all succeeded."""
     return " ".join(
         f"{outcome['call']}: {outcome['error']}" for outcome in outcomes if not outcome["ok"]
     )
 
 
 def also(asked: DecisionRequest, body: Body) -> list[tuple[str, DecisionRequest]]:
-    """The other calls that the page's form ticks for the same answer, each with its own digest."""
+    """The other calls ticked in the page's form for the same answer, each with its own digest."""
     if body.form is None or asked.decision != "answer":
         return []
     named = (shown.partition(" ") for shown in body.all("also"))

@@ -1,6 +1,5 @@
-"""The next request of a session, its images, any request of it as curl or Python code, and what one
-changed against the one before it.
-"""
+"""The next request of a session, its images, any request of it as curl or Python code, and the
+changes from one request to the next."""
 
 from __future__ import annotations
 
@@ -57,9 +56,9 @@ IMAGE_HEADERS = {
 
 
 async def next_request(request: Request) -> Response:
-    """GET or POST /sessions/ID/request: as it would be sent now, the draft included.
+    """GET or POST /sessions/ID/request: as it would be sent now, including the draft.
 
-    `wire` names the protocol that is to say it. Nothing is sent, and the session stays as it is.
+    `wire` names the protocol to show it in. Nothing is sent, and the session does not change.
     """
     site, draft = site_of(request), NO_DRAFT
     wire = request.query_params.get("wire", "")
@@ -67,7 +66,7 @@ async def next_request(request: Request) -> Response:
         body = await body_of(request)
         draft, wire = Draft(body.text("text"), await images_of(body)), body.text("wire", wire)
     async with site.engine.sessions.holding(request.path_params["id"]) as live:
-        # In a thread, for images make a request of many megabytes; the session is held meanwhile.
+        # In a thread: images make requests of many megabytes; the session is held meanwhile.
         shown = await asyncio.to_thread(preview, site.engine, live.session, draft, wire)
         own = shown
         if wire and wants(request) == "htmx":
@@ -81,12 +80,12 @@ async def next_request(request: Request) -> Response:
 
 
 def drawable(shown: Preview, wire: str = "") -> NextRequest:
-    """A preview as the templates take it."""
+    """A preview in the form the templates take."""
     return NextRequest(shown.profile.name, shown.sent, shown.notes, shown.says, shown.failed, wire)
 
 
 def _request_data(shown: Preview) -> dict[str, object]:
-    """See docs/contract.md; `body` is the text of the very bytes."""
+    """See docs/contract.md; `body` is the text of the exact bytes."""
     sent = shown.sent
     return {
         "profile": shown.profile.name,
@@ -111,7 +110,7 @@ async def prompt_image(request: Request) -> Response:
 
 
 async def result_image(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/images/N: image N, from 0, of what a tool gave back."""
+    """GET /sessions/ID/calls/CALL/images/N: image N, from 0, of a tool's result."""
     async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         images = _of_result(live.session, request.path_params["call"])
     return _image(images, request)
@@ -130,7 +129,7 @@ def _image(images: Sequence[Content], request: Request) -> Response:
         raw = base64.b64decode(images[place].data)
     except ValueError:
         raise NotFound("This image cannot be read: its base64 is broken.") from None
-    # What it is called does not count: a tool, or a log from elsewhere, may call it anything.
+    # Its declared type is ignored: a tool, or an imported log, may declare anything.
     return Response(raw, 200, IMAGE_HEADERS, media_type(raw) or "application/octet-stream")
 
 
@@ -139,7 +138,7 @@ def _number(request: Request, name: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
 
 
-# A request as code: curl and Python, by any protocol.
+# A request as code: curl and Python, in any protocol.
 
 
 FORMS = ("curl", "python")
@@ -167,13 +166,13 @@ async def code(request: Request) -> Response:
 
 
 async def shown_code(request: Request) -> ShownCode:
-    """What the query of `request` asks for. BadInput and NotFound with a sentence."""
+    """The code that the query of `request` selects. BadInput and NotFound with a sentence."""
     site, session_id = site_of(request), request.path_params["id"]
     here = str(request.base_url).rstrip("/") + "/sim"
     query = request.query_params
     chosen = {name: query.get(name, "") for name in ("turn", "wire", "form")}
     async with site.engine.sessions.holding(session_id) as live:
-        # In a thread, for images make a request of many megabytes; the session is held meanwhile.
+        # In a thread: images make requests of many megabytes; the session is held meanwhile.
         return await asyncio.to_thread(_shown, site, live.session, chosen, here)
 
 
@@ -212,7 +211,7 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
 
 
 def _turn(turns: list[Turn], chosen: str) -> Turn | None:
-    """The turn that is meant, None for the next request."""
+    """The selected turn, None for the next request."""
     if chosen == "":
         return turns[-1] if turns else None
     if chosen == "next":
@@ -226,10 +225,10 @@ def _turn(turns: list[Turn], chosen: str) -> Turn | None:
 def _asked(
     engine: Engine, session: Session, turn: Turn | None, wire: str, here: str
 ) -> tuple[ExportedRequest, str]:
-    """(the request, why it could not be made or "")."""
+    """(the request, why it could not be built or "")."""
     if turn is None:
         ahead = preview(engine, session, wire=wire)
-        # A missing key is no obstacle: only its name stands in the code.
+        # A missing key is no obstacle: the code contains only its name.
         failed = ahead.failed if not ahead.sent.body else ""
         return export_request(ahead.sent, ahead.profile, 0, here), failed
     own = turn.settings.profile
@@ -245,7 +244,7 @@ def _asked(
 
 
 def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, tuple[str, ...]]:
-    """`turn` as `profile` would have sent it, and what its protocol cannot say."""
+    """`turn` as `profile` would have sent it, and what its protocol cannot express."""
     request = encode_request(session, profile.protocol, turn, profile)
     base = profile.base_url
     if profile.simulated:
@@ -258,14 +257,14 @@ def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, 
     return sent, request.notes
 
 
-# What a request changed against the one before it, in words: blocks, tools, tokens, cache. Pure.
+# The changes of a request from the one before it, in words: blocks, tools, tokens, cache. Pure.
 
 
 MOST_SETTINGS = 20
-"""Other members that are shown."""
+"""The maximum number of other members shown."""
 
 MOST_NAMES = 40
-"""Tools, and marked blocks, that are named in one line."""
+"""The maximum number of tools or marked blocks named in one line."""
 
 _HOW = {
     "changed": "was changed",
@@ -279,7 +278,7 @@ UNREAD = "One of the two bodies cannot be read, so they are not compared."
 
 @dataclass(frozen=True)
 class OtherSettings:
-    """What differs beside tools, system prompt and messages; `more` are not shown."""
+    """Differences other than tools, system prompt and messages; `more` is the number not shown."""
 
     changes: Sequence[JsonChange]
     more: int
@@ -287,7 +286,7 @@ class OtherSettings:
 
 @dataclass(frozen=True)
 class ShownChanges:
-    """Turn `now` beside the turn `before` it; `changes` is None where they cannot be compared."""
+    """Turn `now` compared with the turn `before` it; `changes` is None if incomparable."""
 
     session_id: str
     before: Turn
@@ -296,7 +295,7 @@ class ShownChanges:
 
     @property
     def lead(self) -> str:
-        """What a reader wants to know first."""
+        """The most important fact."""
         changes = self.changes
         if changes is None:
             return UNREAD
@@ -314,7 +313,7 @@ class ShownChanges:
 
     @property
     def lines(self) -> Sequence[tuple[str, str]]:
-        """(what, words) of what came, went and was changed."""
+        """(what, words) of additions, removals and changes."""
         changes = self.changes
         if changes is None:
             return ()
@@ -351,7 +350,7 @@ class ShownChanges:
 
     @property
     def tokens(self) -> Sequence[tuple[str, str, str, str]]:
-        """(what, of the request before, of this one, the difference), as the provider counted."""
+        """(what, previous request, this request, difference), as counted by the provider."""
         was, now = _counters(self.before), _counters(self.now)
         rows = [(name, was[name], now[name]) for name in was]
         return [
@@ -362,7 +361,7 @@ class ShownChanges:
 
     @property
     def cache(self) -> str:
-        """Why the cache was missed, as far as the two requests say; "" where it was not."""
+        """Why the cache was missed, as far as the two requests show; "" if it was not."""
         if not cache_missed(self.before, self.now):
             return ""
         first = self.changes.first if self.changes is not None else None
@@ -411,7 +410,7 @@ class ShownChanges:
 
 
 def changes_fragment(env: Environment, shown: ShownChanges) -> str:
-    """For below the wire's rows."""
+    """The fragment below the wire's rows."""
     return env.get_template("_request_changes.html").render(shown=shown)
 
 

@@ -1,6 +1,5 @@
 """The page of one session, now or at a moment of its replay: its blocks, its recorded bytes and its
-log.
-"""
+log."""
 
 from __future__ import annotations
 
@@ -62,18 +61,18 @@ from app.web.site import Site, site_of
 from app.web.stream import HEADERS, events_stream
 
 LONG, LONG_BYTES = 2_000, 512 * 1024
-"""Events, and bytes that came back, beyond which the page does not wait for the rows of the wire:
-they are made from all of these, and calls that were left out are no events."""
+"""Numbers of events and of received bytes above which the page does not wait for the rows of the
+wire: they are built from all of these, and calls that were left out are not events."""
 
 MOST_BLOCKS = 100
-"""Blocks that a page gets at once."""
+"""The maximum number of blocks per request."""
 
 TABS = ("setup", "wire", "request", "code")
 
 
 async def show(request: Request) -> Response:
-    """GET /sessions/ID: the page, or the folded session as JSON; with `?at=SEQ` the page as it was
-    after event SEQ."""
+    """GET /sessions/ID: the page, or the folded session as JSON; with `?at=SEQ` the page after
+    event SEQ."""
     site, session_id = site_of(request), request.path_params["id"]
     if wants(request) == "json":
         async with site.engine.sessions.holding(session_id) as live:
@@ -100,8 +99,8 @@ async def page(
     cards: Shown | None = None,
     upto: Upto | None = None,
 ) -> Response:
-    """The whole page as the session stands now; `raw` is HTML for below the wire's rows, `cards`
-    how much it shows of turns with many calls, `upto` how much of long texts."""
+    """The whole page of the session's current state; `raw` is HTML for below the wire's rows,
+    `cards` is how many calls of long turns it shows, `upto` how much of long texts."""
     rows = await site.rows()
     library = await site.engine.library.tools()
     version = site.engine.rules.version
@@ -114,11 +113,11 @@ async def page(
         view = await site.view(live, rows, wired=not late, shown=cards, now=True)
         around = surroundings(site, live, library)
         say = await _say(site, live)
-    # Thousands of calls take seconds: others go on meanwhile, and nobody waits for the session.
+    # Thousands of calls take seconds: others run meanwhile, and the session is not blocked.
     view = replace(view, upto=upto or {})
     shown = None
     if tab == "request":
-        # In a thread, for images make a request of many megabytes; other tabs show none.
+        # In a thread, because images make requests of many megabytes; other tabs show none.
         whole = await asyncio.to_thread(preview, site.engine, view.session, wire=wire)
         shown = drawable(whole, wire)
     around = replace(
@@ -138,14 +137,14 @@ async def page(
 
 
 async def _is_late(site: Site, live: LiveSession) -> bool:
-    """Whether a page goes ahead of the rows of the wire."""
+    """Whether the page is sent before the rows of the wire are ready."""
     if live.session.state == "running":
         return False
     return live.session.seq > LONG or await site.engine.log.recorded(live.id) > LONG_BYTES
 
 
 async def _say(site: Site, live: LiveSession) -> str:
-    """What was asked next where a recording answers."""
+    """The next prompt of the original session, if a recording answers."""
     settings = live.session.settings
     played = settings.profile.recorded if settings is not None else ""
     return (
@@ -154,9 +153,9 @@ async def _say(site: Site, live: LiveSession) -> str:
 
 
 async def more_cards(request: Request) -> Response:
-    """GET /sessions/ID/cards/TURN?shown=: the calls of a turn that a page shows from now on, which
-    `shown` says, with all that knows of it: what runs at one key, and the page's own stream. With
-    `at` those of a moment of the replay."""
+    """GET /sessions/ID/cards/TURN?shown=: the calls of a turn that a page shows from now on
+    (`shown`), with all blocks that depend on the selection: what one key runs, and the page's own
+    stream. With `at` those of a moment of the replay."""
     site, session_id = site_of(request), request.path_params["id"]
     shown, number = shown_from(request.query_params.get("shown", "")), _turn_number(request)
     if (seq := seq_asked(request.query_params)) is not None:
@@ -177,8 +176,8 @@ def _turn_number(request: Request) -> int:
 
 
 async def one_block(request: Request) -> Response:
-    """GET /sessions/ID/blocks/BLOCK: one block again; `?all=1` shows what is long whole, `?upto=N`
-    the first N characters of its text; with `?at=SEQ` as it was after event SEQ."""
+    """GET /sessions/ID/blocks/BLOCK: one block redrawn; `?all=1` shows long content whole,
+    `?upto=N` the first N characters of its text; with `?at=SEQ` its state after event SEQ."""
     site, asked = site_of(request), request.query_params
     block_id = request.path_params["block"]
     upto = upto_from(f"{block_id}.{asked.get('upto', '')}")
@@ -192,8 +191,8 @@ async def one_block(request: Request) -> Response:
 
 
 async def blocks(request: Request) -> Response:
-    """GET /sessions/ID/blocks?ids=BLOCK,...: blocks that a page has not got yet, each as the piece
-    for its place; `shown` as the page has it."""
+    """GET /sessions/ID/blocks?ids=BLOCK,...: blocks that a page does not have yet, each as the
+    piece for its place; `shown` is the page's selection."""
     site, asked = site_of(request), request.query_params
     ids = list(dict.fromkeys(asked.get("ids", "").split(",")))
     if len(ids) > MOST_BLOCKS:
@@ -228,25 +227,25 @@ async def events(request: Request) -> Response:
 
 
 # One session as a column of a page that shows several, GET /sessions/ID?column=1: the session's
-# page without the list, the inspector and the composer. The page around it may frame it.
+# page without the list, the inspector and the composer. The outer page may frame it.
 
 
 async def column(site: Site, session_id: str) -> Response:
-    """NotFound where there is no such session."""
+    """NotFound if the session does not exist."""
     async with site.engine.sessions.holding(session_id) as live:
         view = await site.view(live, wired=False, framed=True)
         html = column_page(site.env, view, site.engine.sessions.cursor)
     return HTMLResponse(html, headers=as_text(FRAMED))
 
 
-# The bytes of a session: what was sent and what came back, shown, searched and downloaded.
+# The bytes of a session: requests and responses, shown, searched and downloaded.
 
 
 LONGEST_QUERY = 200
 
 
 async def recording(request: Request) -> Response:
-    """GET /sessions/ID/recordings/N?start=A&end=B: the bytes as they came.
+    """GET /sessions/ID/recordings/N?start=A&end=B: the bytes as received.
 
     In the page: a page of them from `at` on, `as` text or hex, with `mark` A-B shown.
     """
@@ -278,7 +277,7 @@ async def recorded_bytes(request: Request) -> Response:
 
 
 async def frames(request: Request) -> Response:
-    """GET /sessions/ID/recordings/N/frames?start=A&end=B&first=K: single frames of a row."""
+    """GET /sessions/ID/recordings/N/frames?start=A&end=B&first=K: individual frames of a row."""
     site, session_id, number = site_of(request), request.path_params["id"], _number(request)
     await _sent(request, number)
     async with site.engine.sessions.holding(session_id) as live:
@@ -303,7 +302,7 @@ async def frames(request: Request) -> Response:
 
 async def more_rows(request: Request) -> Response:
     """GET /sessions/ID/recordings/N/rows?from=A&to=B: rows that the page does not show yet, the
-    first of those from A on, and what leads to the others before B."""
+    first of those from A on, and a link to the others before B."""
     site, number = site_of(request), _number(request)
     async with site.engine.sessions.holding(request.path_params["id"]) as live:
         view = await site.view(live)
@@ -315,7 +314,7 @@ async def more_rows(request: Request) -> Response:
 
 
 async def search(request: Request) -> Response:
-    """GET /sessions/ID/wire?q=TEXT: where the text stands in the bytes that came back."""
+    """GET /sessions/ID/wire?q=TEXT: the occurrences of the text in the received bytes."""
     site, session_id = site_of(request), request.path_params["id"]
     text = request.query_params.get("q", "").strip()
     if not text or len(text) > LONGEST_QUERY:
@@ -339,7 +338,7 @@ async def search(request: Request) -> Response:
 
 
 async def request_sent(request: Request) -> Response:
-    """GET /sessions/ID/requests/N: a request as it was sent, keys by their names."""
+    """GET /sessions/ID/requests/N: a request as sent, with the names of keys."""
     site = site_of(request)
     sent, _ = await _sent(request, _number(request), "request")
     if wants(request) == "htmx":
@@ -355,7 +354,7 @@ async def request_body(request: Request) -> Response:
 
 
 async def request_changed(request: Request) -> Response:
-    """GET /sessions/ID/requests/N/changes: what request N says otherwise than the one before it."""
+    """GET /sessions/ID/requests/N/changes: the changes of request N from the one before it."""
     site, session_id, number = site_of(request), request.path_params["id"], _number(request)
     if number == 1:
         raise NotFound("This is the first request of its session; there is none before it.")
@@ -364,7 +363,7 @@ async def request_changed(request: Request) -> Response:
         if not 1 < number <= len(turns):
             raise NotFound(f"This session has no request {number}.")
         before, now = turns[number - 2], turns[number - 1]
-    # In a thread, for bodies of megabytes.
+    # In a thread, because bodies may have megabytes.
     changes = await asyncio.to_thread(request_changes, before.request, now.request)
     shown = ShownChanges(session_id, before, now, changes)
     if wants(request) == "json":
@@ -373,14 +372,14 @@ async def request_changed(request: Request) -> Response:
 
 
 async def _below(request: Request, html: str) -> Response:
-    """What stands below the wire's rows: alone, or in the page where there is no script."""
+    """The area below the wire's rows: alone, or in the page if there is no script."""
     if wants(request) == "htmx":
         return HTMLResponse(html)
     return await page(site_of(request), request.path_params["id"], tab="wire", raw=html)
 
 
 def download(data: bytes, name: str) -> Response:
-    """`data` as a file of that name, which may hold anything (RFC 5987 beside plain ASCII)."""
+    """`data` as a file of that name, which may have any characters (RFC 5987 and ASCII)."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "session"
     quoted = quote(re.sub(r"[\x00-\x1f\x7f/\\:]+", " ", name).encode("utf-8", "replace"), safe="")
     headers = {
@@ -390,7 +389,7 @@ def download(data: bytes, name: str) -> Response:
 
 
 async def _sent(request: Request, number: int, what: str = "recording") -> tuple[RequestSent, str]:
-    """Request `number` and the session's title; NotFound where there is none."""
+    """Request `number` and the session's title; NotFound if there is none."""
     async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no {what} {number}.")
@@ -402,7 +401,7 @@ def _joined(chunks: Sequence[Chunk]) -> bytes:
 
 
 def _number(request: Request) -> int:
-    """The number of a turn in the path; 0, which none has, for anything else."""
+    """The number of a turn in the path; 0, which is never used, for anything else."""
     text: str = request.path_params["number"]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
@@ -430,10 +429,10 @@ def _mark(request: Request, most: int) -> Span:
 
 
 MOST_FRAMES = 120
-"""Of one answer; the page asks for more while it plays."""
+"""The maximum per response; the page requests more while it plays."""
 
 LONGEST_MS = 10_000
-"""Of the replay clock, that one frame may bring."""
+"""The maximum time on the replay clock that one request may cover."""
 
 
 async def played(request: Request) -> Response:
@@ -449,14 +448,14 @@ async def played(request: Request) -> Response:
 
 
 async def reel(request: Request) -> Response:
-    """GET /sessions/ID/replay/reel: how long it is, and the places to jump to."""
+    """GET /sessions/ID/replay/reel: its length, and the places to jump to."""
     site, id = site_of(request), request.path_params["id"]
     drawn = site.reels.drawn(site.engine.sessions, id, lambda player: index(player.reel), anew=True)
     return as_json(await drawn)
 
 
 async def replay_frames(request: Request) -> Response:
-    """GET /sessions/ID/replay/frames?from=K&every=MS&most=N: what leads on from position K."""
+    """GET /sessions/ID/replay/frames?from=K&every=MS&most=N: the frames from position K on."""
     site, asked = site_of(request), request.query_params
     start = _whole(asked, "from", 0)
     every = min(_whole(asked, "every", FRAME_MS), LONGEST_MS)
@@ -471,7 +470,7 @@ async def replay_frames(request: Request) -> Response:
 
 
 async def moment(request: Request) -> Response:
-    """GET /sessions/ID/replay/at?position=K, ?seq=SEQ or ?ms=T: all that the page shows there."""
+    """GET /sessions/ID/replay/at?position=K, ?seq=SEQ or ?ms=T: everything the page shows there."""
     site, asked = site_of(request), request.query_params
 
     def drawn(player: Player) -> dict[str, object]:
@@ -490,8 +489,8 @@ async def play(request: Request) -> Response:
 
 
 async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upto) -> Response:
-    """The whole page as the session stood after event `seq`, with no more to press than where to
-    go from there."""
+    """The whole page of the session after event `seq`; its only controls are links to other
+    positions."""
     library = await site.engine.library.tools()
     rows = await site.rows()
     async with site.engine.sessions.holding(session_id) as live:
@@ -505,8 +504,8 @@ async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upt
 
 
 async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: int) -> str:
-    """More calls of turn `number` as they stood after event `seq`; the page's stream is told what
-    is shown, for it tells the replay."""
+    """More calls of turn `number` after event `seq`; the page's stream element is updated with the
+    selection, because it passes it to the replay."""
     cursor = site.engine.sessions.cursor
 
     def cards(view: View) -> str:
@@ -516,7 +515,7 @@ async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: 
 
 
 async def block_at(site: Site, session_id: str, seq: int, block_id: str, upto: Upto) -> str:
-    """One block as it stood after event `seq`."""
+    """One block after event `seq`."""
     return await _drawn_at(
         site, session_id, seq, {}, lambda view: block(site.env, replace(view, upto=upto), block_id)
     )
@@ -556,5 +555,5 @@ def _whole(asked: Mapping[str, str], name: str, default: int) -> int:
 
 
 def seq_asked(asked: Mapping[str, str]) -> int | None:
-    """The event that `?at=` names; None where it is not there."""
+    """The event that `?at=` names; None if absent."""
     return _whole(asked, "at", 0) if asked.get("at") else None

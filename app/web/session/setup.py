@@ -1,8 +1,8 @@
-"""What a user changed in the Setup form, told from what the form showed.
+"""The user's changes in the Setup form, determined by comparing it with what it showed.
 
-The form carries the number of the settings it was drawn from. A field that still says what these
-say was not touched and stays as it is now, also as changed by others; each of the others is
-tried by itself, so that one that cannot be saved keeps back no other.
+The form carries the number of the settings it was drawn from. A field that still has the value of
+these settings was not edited and keeps its current value, even if another client changed it. Each
+edited field is saved separately, so that one that cannot be saved does not block the others.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ THINKING_BUDGET = 4096
 STALE = "This form is out of date. Reload the page."
 
 Save = Callable[[Mapping[str, Any], Settings], Awaitable[Settings]]
-"""Settings changed by data in the words of docs/contract.md."""
+"""Applies a change of settings in the format of docs/contract.md."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`refused` has a sentence for each field that stays as it was."""
+    """`refused` has a sentence for each field that was not changed."""
 
     settings: Settings
     refused: Mapping[str, str]
 
 
 def shown_settings(session: Session, body: Body) -> Settings:
-    """The settings that the form was drawn from; those of now where it does not say."""
+    """The settings that the form was drawn from; the current ones if it does not say."""
     assert session.settings is not None
     seq = body.text("base")
     if not seq:
@@ -68,8 +68,8 @@ def shown_settings(session: Session, body: Body) -> Settings:
 
 
 def with_group(body: Body, library: Sequence[Tool]) -> Body:
-    """`body` as it is after its button for a whole group of tools; with a script the page ticks
-    the boxes itself."""
+    """`body` after its button for a whole group of tools; with a script the page ticks the boxes
+    itself."""
     if body.form is None or not {"all_of", "none_of"} & set(body.data):
         return body
     names = [tool.name for tool in library if group_of(tool) == body.text("all_of")]
@@ -81,7 +81,7 @@ def with_group(body: Body, library: Sequence[Tool]) -> Body:
 
 
 async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Outcome:
-    """`now` with what `body` says otherwise than `shown` did."""
+    """`now` with the fields in which `body` differs from `shown`."""
     change = _SetupChange(body, setup_form(shown))
     refused: dict[str, str] = {}
     settings = now
@@ -96,7 +96,7 @@ async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Out
 
     for field, data in change.first():
         if field == "model" and "profile" in refused:
-            # A model belongs to its provider: it goes to no other.
+            # A model belongs to its provider: it is not sent to another.
             refused[field] = "Not saved, because the profile was not."
         else:
             await step(field, data)
@@ -114,12 +114,12 @@ RUN_LIMITS = (
     *("max_turns", "max_calls_per_turn", "max_parallel", *LIFTED),
     "continue_on_error",
 )
-"""What may be raised where a run is let go on."""
+"""The limits that may be raised when a run is continued."""
 
 
 def limits_along(body: Body) -> Mapping[str, Any]:
-    """The limits given with Continue, in the words of docs/contract.md; BadInput where there is
-    anything else, for nobody is to wonder what became of it."""
+    """The limits sent with Continue, in the format of docs/contract.md; BadInput for other fields,
+    because ignoring them silently would mislead."""
     others = sorted(body.data.keys() - {*RUN_LIMITS, "pause"})
     if others:
         known = ", ".join(RUN_LIMITS)
@@ -136,7 +136,7 @@ def limits_along(body: Body) -> Mapping[str, Any]:
 
 
 Data = Callable[[Settings], Mapping[str, Any]]
-"""What of the settings of now is to change, in the words of docs/contract.md."""
+"""Returns the change of the current settings, in the format of docs/contract.md."""
 
 Step = tuple[str, Data]
 Steps = Sequence[Step]
@@ -148,22 +148,22 @@ _LIMITS = {
     **dict.fromkeys(("first_byte_s", "idle_s"), False),
     **{name: field.whole for name, field in LIFTED.items()},
 }
-"""Whether each takes only whole numbers."""
+"""Whether each limit accepts only whole numbers."""
 
 
 @dataclass(frozen=True)
 class _SetupChange:
-    """One posted form beside what it showed."""
+    """A posted form, with what it showed."""
 
     body: Body
     form: SetupForm
 
     def text(self, name: str) -> str:
-        """A browser sends line ends of its own."""
+        """A field with "\\n" line ends; browsers send CR LF."""
         return self.body.text(name, self.form.texts[name]).replace("\r\n", "\n")
 
     def of(self, *names: str) -> bool:
-        """Whether any of these fields says something else than what was shown."""
+        """Whether any of these fields differs from what was shown."""
         return any(self._differs(name) for name in names)
 
     def _differs(self, name: str) -> bool:
@@ -171,7 +171,7 @@ class _SetupChange:
         if name in form.texts:
             return self.text(name) != form.texts[name]
         if not self.body.flag("whole") and name not in self.body.data:
-            return False  # Of a part of the form, what is absent is no tick that was taken away.
+            return False  # In a part of the form, an absent box was not unticked.
         if name in form.ticks:
             return self.body.flag(name) != form.ticks[name]
         return set(self.body.all(name)) != set(form.lists[name])
@@ -185,8 +185,8 @@ class _SetupChange:
         return self.of("tool_choice", "tool_choice_name", "allowed_only", "allowed")
 
     def first(self) -> Steps:
-        """The profile before all, for another one takes the model and the waits along; but what
-        another protocol has no parameter for goes before it does."""
+        """The profile comes first, because it changes the model and the timeouts, too; only the
+        removal of parameters unknown to the new protocol comes before it."""
         steps: list[Step] = []
         if self.of("own_params"):
             steps.append(("own_params", self._own_params))
@@ -195,7 +195,7 @@ class _SetupChange:
             place = {name: self.body.text(name).strip() for name in names}
             steps.append(("profile", lambda _: place))
         elif self.of("profile"):
-            # "=NAME" is the profile of the session's own name as it is by now.
+            # "=NAME" is the current profile of the session's own name.
             name = self.text("profile").removeprefix("=")
             steps.append(("profile", lambda _: {"profile": name}))
         if self.of("model"):
@@ -211,7 +211,7 @@ class _SetupChange:
         if self.of("thinking", "thinking_budget"):
             field = "thinking_budget" if self.text("thinking") == "budget" else "thinking"
             steps.append((field, self._thinking))
-        # An empty field is no limit; where there must be one, it is none that was typed.
+        # An empty field means no limit; a mandatory limit that is empty was not changed.
         limits = (n for n in _LIMITS if self.of(n) and (self.text(n).strip() or n in LIFTED))
         steps += [(name, self._limit(name)) for name in limits]
         if self.of("extra"):
@@ -259,7 +259,7 @@ class _SetupChange:
         return {"params": params}
 
     def offer(self, now: Settings, *, choose: bool = True) -> Mapping[str, Any]:
-        """The tools and the choice among them; without `choose` the choice is the one of now."""
+        """The tools and the tool choice; without `choose` the tool choice stays."""
         tools = self._merged("tools", [tool.name for tool in now.tools])
         choice = self._choice(now.tool_choice, tools) if choose else _choice_data(now.tool_choice)
         if "allowed" in choice:
@@ -279,7 +279,7 @@ class _SetupChange:
         return choice_data | ({"allowed": self._merged("allowed", before)} if only else {})
 
     def _merged(self, name: str, now: Sequence[str]) -> list[str]:
-        """The list of now with what was ticked put in and what was unticked left out."""
+        """The current list with the ticked items added and the unticked ones removed."""
         posted, shown = self.body.all(name), self.form.lists[name]
         names = [name for name in posted if name in now or name not in shown]
         return names + [name for name in now if name not in posted and name not in shown]
@@ -291,7 +291,7 @@ def _choice_data(choice: ToolChoice) -> dict[str, Any]:
 
 
 def _json(text: str, name: str) -> Any:
-    """The JSON of a field."""
+    """The parsed JSON of a field."""
     try:
         return json_of(text.encode("utf-8", "replace")) if text.strip() else {}
     except BadInput as error:
@@ -306,18 +306,18 @@ def _number(text: str, name: str, *, whole: bool) -> int | float:
     return int(text) if whole else float(text)
 
 
-# What the Setup form shows, drawn for its page and for the streams of all tabs.
+# The content of the Setup form, for its page and for the streams of all tabs.
 
 
 async def drawn_setup(site: Site, live: LiveSession, view: View) -> str:
-    """Setup as the session stands now, as the piece that takes its place; the caller holds
+    """Setup in the session's current state, as the piece that replaces it; the caller holds
     `live`."""
     around = surroundings(site, live, await site.engine.library.tools())
     return partial("panel-setup", "innerMorph", setup_fragment(site.env, view, around))
 
 
 def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surroundings:
-    """What Setup needs; the caller holds `live`."""
+    """The input of Setup; the caller holds `live`."""
     engine, settings = site.engine, live.session.settings
     assert settings is not None
     profiles = [profile for profile in engine.profiles() if profile.protocol in WIRES]
@@ -342,7 +342,7 @@ def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surr
 def grouped(
     profiles: Sequence[Profile], keys: Mapping[str, bool]
 ) -> list[tuple[str, list[Profile]]]:
-    """The profiles as a user looks for them: what works at once stands first."""
+    """The profiles in order of usefulness: those that work at once come first."""
     return in_groups(
         (profile_group(profile, has_key=keys[profile.name]), profile) for profile in profiles
     )

@@ -1,6 +1,6 @@
 """The page of a session, its pieces and its Setup form, each a function from values to HTML.
 
-The blocks of a session are drawn by render/blocks.py; here they are put into their page.
+render/blocks.py draws the blocks of a session; this module places them in their page.
 """
 
 from __future__ import annotations
@@ -35,18 +35,17 @@ from app.web.session.wire_view import NAMES, SHORT_NAMES, NextRequest, ShownCode
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands around a session: `keys` tells by profile name whether its key is there.
+    """The context of a session's page: `keys` tells by profile name whether its key is available.
 
-    `groups` are (title, profiles) to choose from; `models` are the ids its provider listed.
-    `unconfirmed` is the origin that the session's key may not go to unless the user says so.
-    `after` is the cursor at which the page's stream begins. `request` is the next one and `wire`
-    the protocol it is shown in, "" for the session's own; `own` is the one that would be sent.
-    `unpriced` says why what the model answers has no price, "" where it has one.
-    `say` is the message that a recording has an answer to. `rules` is the section of the rules, as
-    they were at their `rules_version`. `forked` is whether there are
-    forks of it. `code` is what the Code tab shows, None where another is open; `raw` is what stands
-    below the wire's rows, as HTML. With `wire_late` these are no part of the page: it asks for
-    them when they are looked at. `examples` are prompts that suit its tools.
+    `groups` are the selectable profiles as (title, profiles); `models` are the ids its provider
+    listed. `unconfirmed` is the origin that the session's key may be sent to only after the user
+    confirms it. `after` is the cursor at which the page's stream begins. `request` is the next one
+    and `wire` the protocol it is shown in, "" for the session's own; `own` is the one that would be
+    sent. `unpriced` says why the model's answers have no price, "" if they have one. `say` is the
+    message that a recording has an answer to. `rules` is the section of the rules, at version
+    `rules_version`. `forked`: it has forks. `code` is the content of the Code tab, None if another
+    is open; `raw` is the HTML below the wire's rows. With `wire_late` the rows are not part of the
+    page: it requests them when the tab is opened. `examples` are prompts that suit its tools.
     """
 
     profiles: Sequence[Profile] = ()
@@ -109,15 +108,15 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
 
 
 def stream_fragment(env: Environment, view: View, after: str) -> str:
-    """The page's stream again, from cursor `after` on, where it shows more than it did. Of rules
-    it knows nothing, so that it gets them."""
+    """The page's stream element, from cursor `after` on, when the page shows more than before. It
+    carries no version of the rules, so that they are sent again."""
     html = env.get_template("_stream.html").render(view=view, after=after, rules_version=0)
     return partial("stream", "outerHTML", html)
 
 
 def more_cards_shown(env: Environment, view: View, number: int) -> str:
-    """The last calls of turn `number` that are shown, as pieces for a page that has those before,
-    and all blocks that say how much is shown. NotFound where there is no such turn."""
+    """The last shown calls of turn `number`, as pieces for a page that has the earlier ones, and
+    all blocks that depend on the selection. NotFound if there is no such turn."""
     turns = view.session.turns
     if not 0 < number <= len(turns):
         raise NotFound(f"This session has no turn {number}. Load the page again.")
@@ -133,8 +132,8 @@ def more_cards_shown(env: Environment, view: View, number: int) -> str:
 
 
 def wire_rows_shown(env: Environment, view: View, number: int, start: int, end: int) -> str:
-    """Rows of a section that were not shown, from `start` on, and what leads to those before
-    `end` that still are not."""
+    """Rows of a section that were not shown, from `start` on, and a link to those before `end` that
+    still are not."""
     section = view.wire.sections[number - 1]
     to = min(start + SHOWN, end)
     values = {"view": view, "section": section, "start": start, "to": to, "end": end}
@@ -142,7 +141,7 @@ def wire_rows_shown(env: Environment, view: View, number: int, start: int, end: 
 
 
 def column_page(env: Environment, view: View, at: str) -> str:
-    """The page of one session inside another page; it shows what stood at position `at`."""
+    """The page of one session inside another page, in its state at position `at`."""
 
     def nested(block_id: str) -> Markup:
         return Markup(block(env, view, block_id))
@@ -169,26 +168,26 @@ def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
 
 
 def request_sent(env: Environment, request: RequestSent) -> str:
-    """A request of the wire view, as it was sent: line, headers, body."""
+    """A request of the wire view, as sent: line, headers, body."""
     return env.get_template("_request.html").render(request=request)
 
 
-# Setup: the settings as the texts of its form, and the tools it offers. What the form shows is what
-# it sends back untouched.
+# Setup: the settings as the texts of its form, and the tools it offers. An unedited form sends back
+# what it shows.
 
 
 MANY_TOOLS = 20
-"""More are searched, and stand in groups."""
+"""A longer list is searchable and grouped."""
 
 EFFORTS = ("", "low", "medium", "high")
 
 PARAMS = ("temperature", "max_tokens", "thinking")
-"""The parameters that have fields of their own; the others stand in one, as JSON."""
+"""The parameters with fields of their own; the others share one, as JSON."""
 
 
 @dataclass(frozen=True)
 class SetupForm:
-    """By the names of its fields: texts, ticks, and lists of tools."""
+    """By field name: texts, ticks, and lists of tools."""
 
     texts: Mapping[str, str]
     ticks: Mapping[str, bool]
@@ -196,13 +195,13 @@ class SetupForm:
 
 
 def provider_line(profile: Profile) -> str:
-    """What stands below the provider: its protocol, and where its requests go."""
+    """The line below the provider: its protocol, and the address of its requests."""
     place = "built-in simulator" if profile.simulated else profile.base_url
     return f"{NAMES.get(profile.protocol, profile.protocol)} protocol, {place}"
 
 
 def setup_form(settings: Settings) -> SetupForm:
-    """The fields as they stand before a user touches them."""
+    """The fields before a user edits them."""
     choice, params, limits = settings.tool_choice, settings.params, settings.limits
     tools = tuple(tool.name for tool in settings.tools)
     thinking, budget = _thinking(params.get("thinking", ""))
@@ -240,7 +239,7 @@ def setup_form(settings: Settings) -> SetupForm:
 
 
 def _thinking(value: Any) -> tuple[str, str]:
-    """(the choice, the budget); `kept` is for what only a script can say."""
+    """(the choice, the budget); `kept` is for values that only a script can set."""
     match value:
         case bool():
             return "", ""
@@ -253,7 +252,7 @@ def _thinking(value: Any) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class ToolRow:
-    """A tool that may be chosen. `words` are what it is searched by."""
+    """A selectable tool. `words` is the text searched."""
 
     name: str
     kind: str
@@ -263,8 +262,8 @@ class ToolRow:
 
 @dataclass(frozen=True)
 class OfferedTools:
-    """The tools to choose from as (title, rows), in an order that no choice changes: a row that
-    moved would be missed by the next click."""
+    """The selectable tools as (title, rows), in an order independent of the selection, so that a
+    row does not move between two clicks."""
 
     groups: Sequence[tuple[str, Sequence[ToolRow]]]
     count: int
@@ -272,7 +271,7 @@ class OfferedTools:
 
 
 def offered_tools(library: Sequence[Tool], settings: Settings) -> OfferedTools:
-    """The library, and what the session alone has."""
+    """The tools of the library, and those of the session alone."""
     chosen = {tool.name for tool in settings.tools}
     known = {tool.name for tool in library}
     rows = [(group_of(tool), _tool_row(tool, tool.answered_by, chosen)) for tool in library]
@@ -288,7 +287,7 @@ def offered_tools(library: Sequence[Tool], settings: Settings) -> OfferedTools:
 
 
 def group_of(tool: Tool) -> str:
-    """The title of the group that a tool stands in."""
+    """The title of a tool's group."""
     if tool.answered_by == "mcp":
         return tool.group or f"mcp · {tool.config.get('server', '')}"
     return tool.group or ("workspace" if tool.answered_by == "workspace" else "yours")
@@ -300,21 +299,21 @@ def _tool_row(tool: Tool, kind: str, chosen: set[str]) -> ToolRow:
 
 
 def refused_fields(refused: Mapping[str, str]) -> str:
-    """The sentences on fields that were not saved, for the script that puts them beside these."""
+    """The sentences on fields that were not saved, for the script that shows them there."""
     line = Markup('<p data-refused="{}">{}</p>')
     return "".join(line.format(name, shown(sentence)) for name, sentence in refused.items())
 
 
-# The panel for an answer by hand: earlier results, similar calls, what a text is ----------------
-# Drawn when the user opens it, and part of no block: other sessions change it.
+# The panel for a manual answer: earlier results, similar calls, a check of the text ------------
+# Drawn when the user opens it, and not part of a block, because it depends on other sessions.
 
 SHOWN_OF_RESULT = 300
-"""Characters of a past result in the list; who takes it gets all."""
+"""Characters of a past result shown in the list; choosing it inserts the whole."""
 
 
 @dataclass(frozen=True)
 class PastResultRow:
-    """A past result in one line. `text` is its beginning, `length` how long it is altogether."""
+    """A past result in one line. `text` is its beginning, `length` its total length."""
 
     key: str
     session: str
@@ -332,8 +331,8 @@ class PastResultRow:
 
 @dataclass(frozen=True)
 class ResultCheck:
-    """What a text would be for the model: `broken` begins like JSON and is none, at `line` and
-    `column`, both from 1 (0: nowhere). `fits` the output schema, None where that is no question."""
+    """How the model would see a text: `broken` begins like JSON but is not, at `line` and `column`,
+    both from 1 (0: unknown). `fits` the output schema, None if there is none to check."""
 
     form: Literal["empty", "json", "text", "broken"]
     says: str
@@ -343,7 +342,7 @@ class ResultCheck:
 
 
 def past_of(row: PastResult, here: str) -> PastResultRow:
-    """A row of the store as the list shows it."""
+    """A row of the store in the form of the list."""
     result: ToolResult = from_data(ToolResult, json.loads(row.result))
     return PastResultRow(
         key=f"{row.session}/{row.seq}",
@@ -362,12 +361,12 @@ def past_of(row: PastResult, here: str) -> PastResultRow:
 
 
 def past_list(env: Environment, past: Sequence[PastResultRow], now_ms: int) -> str:
-    """The list of past results, to choose one from."""
+    """The list of past results to choose from."""
     return env.get_template("_answer_past.html").render(past=past, now_ms=now_ms)
 
 
 def alike(session: Session, call: Call) -> list[Call]:
-    """The other calls of the same tool that wait for a user now, as `call` does."""
+    """The other calls of the same tool that wait for a user like `call`."""
     undecided = call.status in ("waiting", "interrupted")
     if session.stopped or not undecided or not session.current(call):
         return []
@@ -379,13 +378,13 @@ def alike(session: Session, call: Call) -> list[Call]:
 
 
 def like_list(env: Environment, calls: Sequence[Call]) -> str:
-    """A box to tick for each call that could have the same answer."""
+    """A box to tick for each call that could get the same answer."""
     return env.get_template("_answer_like.html").render(calls=calls)
 
 
 def check_result_text(text: str, problems: Sequence[str] | None) -> ResultCheck:
-    """What `text` is. `problems` are what keeps its value from fitting the output schema, () if
-    nothing does; None where the tool has none, or an error is answered."""
+    """Classifies `text`. `problems` are the reasons why its value does not match the output schema,
+    () if it does; None if the tool has none, or an error is answered."""
     if not text.strip():
         return ResultCheck("empty", "Nothing written: the model reads an empty result.")
     try:
@@ -415,8 +414,8 @@ def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> 
 
 
 def form_values(schema: Any, text: str) -> Mapping[str, Sequence[str]] | None:
-    """What the fields of the answer's form hold where the answer is `text`; None where they cannot
-    show it."""
+    """The values of the answer form's fields for the answer `text`; None if they cannot represent
+    it."""
     if schema is None:
         return None
     try:

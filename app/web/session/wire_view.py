@@ -1,6 +1,6 @@
-"""Requests and recorded bytes on the page: the next request, a request as code, bytes as they came.
+"""Requests and recorded bytes on the page: the next request, a request as code, received bytes.
 
-A layout keeps the digits and the order of what will be sent.
+A layout preserves the digits and the order of what will be sent.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from app.render.wire_rows import WireRows
 
 LONG_TEXT = 4000
 LONG_DATA = 200
-"""Texts longer than this are shortened in the layout; of data without spaces, less is shown."""
+"""The layout shortens longer texts; data without spaces is shortened further."""
 EXACT_LIMIT = 64 * 1024
-"""Characters of a body that are shown to the byte at once."""
+"""Characters of a body that are shown exactly at first."""
 COPIED_LIMIT = 200_000
-"""A longer body is fetched when it is copied, and not kept in the page."""
+"""A longer body is fetched when it is copied, instead of being stored in the page."""
 
 NAMES = {name: facts.title for name, facts in FACTS.items()}
-"""What a protocol is called where a user reads of it."""
+"""The full name of each protocol for the user."""
 SHORT_NAMES = {name: facts.short or facts.title for name, facts in FACTS.items()}
-"""The same where there is little room."""
+"""A short name, for narrow places."""
 
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _DATA = re.compile(r"[A-Za-z0-9+/=_-]+")
@@ -44,7 +44,7 @@ _WIDTH = 48
 
 @dataclass(frozen=True)
 class NextRequest:
-    """`wire` is the protocol that was picked, "" for the session's own. See engine/preview."""
+    """`wire` is the selected protocol, "" for the session's own. See engine/preview."""
 
     profile: str
     sent: RequestSent
@@ -63,7 +63,7 @@ class NextRequest:
 
     @property
     def tokens(self) -> tuple[LayoutToken, ...]:
-        """The body laid out; too long or too deep a one comes back as it is, in part."""
+        """The body laid out; one that is too long or too deep is unformatted and cut."""
         text = shortened(self.sent.body)
         try:
             value = json.loads(text, parse_int=_Digits, parse_float=_Digits)
@@ -79,24 +79,24 @@ class NextRequest:
 
     @property
     def more(self) -> int:
-        """Characters that `exact` leaves out."""
+        """The number of characters that `exact` leaves out."""
         return max(len(self.sent.body) - EXACT_LIMIT, 0)
 
     @property
     def copied(self) -> str | None:
-        """All that is copied, or None where it has to be fetched for that."""
+        """The text to copy, or None if it has to be fetched first."""
         return self.sent.body if len(self.sent.body) <= COPIED_LIMIT else None
 
 
 @dataclass(frozen=True)
 class _Digits:
-    """A number as it was written."""
+    """A number in its original spelling."""
 
     text: str
 
 
 def _layout(value: Any, depth: int) -> Iterator[LayoutToken]:
-    """The tokens of a JSON value, two columns deeper with each container that needs lines."""
+    """The tokens of a JSON value; each multi-line container is indented by two columns more."""
     match value:
         case dict() if value:
             pairs = [
@@ -123,7 +123,7 @@ def _layout(value: Any, depth: int) -> Iterator[LayoutToken]:
 def _container(
     start: str, items: Iterable[list[LayoutToken]], end: str, depth: int
 ) -> Iterator[LayoutToken]:
-    """On one line where that is short, else a line for each item."""
+    """On one line if short, else one line per item."""
     items = list(items)
     length = sum(len(token.text) + 2 for item in items for token in item)
     flat = length + 2 * depth <= _WIDTH and not any("\n" in t.text for i in items for t in i)
@@ -141,7 +141,7 @@ def _text(value: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """JSON text with its long strings cut, each saying how much it was; it stays JSON."""
+    """JSON text with its long strings cut, each stating its length; it stays valid JSON."""
     return _STRING.sub(lambda match: _short(match[0]), text)
 
 
@@ -162,7 +162,7 @@ def request_fragment(env: Environment, request: NextRequest) -> str:
 
 
 def setup_notes(env: Environment, session_id: str, request: NextRequest) -> str:
-    """What the profile cannot say, as the line below it in Setup; its id `setup-notes`."""
+    """What the profile cannot express, as the line below it in Setup; its id `setup-notes`."""
     return env.get_template("_setup_notes.html").render(request=request, session_id=session_id)
 
 
@@ -171,7 +171,7 @@ def setup_notes(env: Environment, session_id: str, request: NextRequest) -> str:
 
 @dataclass(frozen=True)
 class CodeOption:
-    """`text` in one language; `more` is how many characters of it the page does not show."""
+    """`text` in one language; `more` is the number of characters not shown."""
 
     name: str
     label: str
@@ -187,16 +187,16 @@ class CodeOption:
 
     @property
     def copied(self) -> str | None:
-        """What its button copies, None where it is too long to stand in the page twice."""
+        """The text its button copies, None if it is too long to be in the page twice."""
         return self.text if len(self.text) <= COPIED_LIMIT else None
 
 
 @dataclass(frozen=True)
 class ShownCode:
-    """`turn` is what was chosen: "" for the newest request, "next", or a turn's number; `number`
-    is the turn that is shown, 0 for the next request. `turns` are the numbers there are, the
-    newest first; `wire` the protocol that was chosen, "" for its own. `failed` is a sentence where
-    there is nothing to show, and `ahead` whether the next request is ours to make."""
+    """`turn` is the selection: "" for the newest request, "next", or a turn's number; `number` is
+    the shown turn, 0 for the next request. `turns` are the available numbers, the newest first;
+    `wire` the selected protocol, "" for its own. `failed` is a sentence if there is nothing to
+    show, and `ahead`: we make the next request."""
 
     session_id: str
     turn: str = ""
@@ -213,7 +213,7 @@ class ShownCode:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """(value, words) of what can be chosen."""
+        """(value, words) of the choices."""
         newest = [("", "Newest request")] if self.turns else []
         following = [("next" if self.turns else "", "Next request")]
         return [
@@ -232,11 +232,11 @@ def code_fragment(env: Environment, shown: ShownCode) -> str:
     return env.get_template("_code.html").render(code=shown)
 
 
-# The bytes of a recording: a page of them as text or hex, single frames, and where a text occurs.
+# The bytes of a recording: a page as text or hex, single frames, and text matches.
 
 
 PAGE = 4096
-"""Bytes that are shown at once."""
+"""Bytes shown per page."""
 FRAMES = 200
 HITS = 50
 LINE = 8
@@ -248,7 +248,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class MarkedText:
-    """A run of bytes as text; `size` is how many bytes they are."""
+    """A run of bytes as text; `size` is its length in bytes."""
 
     text: str
     kind: Kind
@@ -265,7 +265,7 @@ class HexLine:
 @dataclass(frozen=True)
 class Raw:
     """Bytes `at`..`to` of those from `start` to `end`. `masked` counts the stars among them that
-    stand for a secret; `hit` is what was looked for; `copied` is what goes to the clipboard."""
+    replace a secret; `hit` is the search text; `copied` is the text for the clipboard."""
 
     number: int
     start: int
@@ -301,7 +301,7 @@ class Single:
 
 @dataclass(frozen=True)
 class ByteMatch:
-    """Where it stands: bytes `start`..`end` of `recording`, in row `row` of its section."""
+    """A match: bytes `start`..`end` of `recording`, in row `row` of its section."""
 
     recording: int
     start: int
@@ -324,7 +324,7 @@ def raw(
     as_hex: bool = False,
     hit: Span = (0, 0),
 ) -> Raw:
-    """The page of bytes that begins at `at` (below `span`: at its first, or where the hit is)."""
+    """The page of bytes that begins at `at` (below `span`: at its start, or at the hit)."""
     start, end = span
     if at < start and hit[1] > start:
         at = max(start, hit[0] - PAGE // 4)
@@ -343,7 +343,7 @@ def raw(
 
 
 def _whole(data: bytes, place: int) -> int:
-    """`place`, or the next one that is not in the middle of a character."""
+    """`place`, or the next position that is not inside a character."""
     for ahead in range(4):
         if place + ahead >= len(data) or data[place + ahead] & 0xC0 != 0x80:
             return min(place + ahead, len(data))
@@ -351,7 +351,7 @@ def _whole(data: bytes, place: int) -> int:
 
 
 def _cuts(at: int, to: int, marks: Sequence[tuple[int, int, Kind]]) -> Iterator[tuple[Span, Kind]]:
-    """`at`..`to` in runs of one kind; a hit is seen through a mask."""
+    """`at`..`to` in runs of one kind; hits take precedence over masked bytes."""
     edges = {at, to, *(min(max(edge, at), to) for a, b, _ in marks for edge in (a, b))}
     ordered = sorted(edges)
     for first, last in pairwise(ordered):
@@ -414,8 +414,8 @@ def frames_html(
 
 
 def look_for(text: str, bodies: Sequence[tuple[int, bytes]], wire: WireRows) -> list[ByteMatch]:
-    """Where `text` stands in the bodies of recordings, as it is or as JSON writes it; the first
-    HITS. Upper and lower case are the same where they are ASCII."""
+    """The occurrences of `text` in the bodies of recordings, as plain text or JSON-escaped; the
+    first HITS. ASCII letters match in either case."""
     forms = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
     wanted = [form.encode("utf-8", "replace").lower() for form in sorted(forms)]
     hits: list[ByteMatch] = []

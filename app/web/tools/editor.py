@@ -1,10 +1,10 @@
-"""The editor of tools: a tool as the texts of its fields and back, what is known of it as it stands
-there, and what was typed, read: the tool it spells, or what is wrong and where.
+"""The editor of tools: converts a tool to the texts of its fields and back, checks the tool in the
+editor, and parses the input into a tool or into errors with their places.
 
-What a field cannot say exactly, or has no field at all, stands as JSON in the field `rest_KIND`: a
-tool that is saved untouched is the same tool. The schema travels as JSON text (`parameters`); `now`
-names the face that was typed into. Knows no HTML, and asks nothing of the library: a tool that is
-looked at need not be saved.
+What a field cannot represent exactly, or has no field, is JSON in the field `rest_KIND`: a tool
+that is saved unedited is the same tool. The schema is sent as JSON text (`parameters`); `now` names
+the tab that was edited. Knows no HTML, and never queries the library: a tool can be checked without
+being saved.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ START = '{\n  "type": "object",\n  "properties": {},\n  "required": []\n}'
 
 @dataclass(frozen=True)
 class ToolForm:
-    """The editor's fields as text, so that what could not be saved comes back as it was typed.
+    """The editor's fields as text, so that refused input is returned unchanged.
 
-    `face` is the one that shows the schema; `source` is the Python one. The fields of a kind's
-    config are called as its keys, but for `server_tool` and `workspace_tool`.
+    `face` is the tab that shows the schema; `source` is the Python one. The fields of a kind's
+    config have the names of its keys, except `server_tool` and `workspace_tool`.
     """
 
     name: str = ""
@@ -113,7 +113,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
             shown[name] = text if name not in _TICKED else True
             del rest[key]
         elif name == "method" and key in rest:
-            shown[name] = ""  # it stands there, and nothing is given twice
+            shown[name] = ""  # the field has it, and no value is given twice
     if rest == {"result": ""}:
         rest = {}
     form = ToolForm(
@@ -139,7 +139,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
 
 
 def _result_fields(rest: dict[str, Any]) -> dict[str, str]:
-    """The fields of a result that does not look like what it is, taken out of `rest`."""
+    """The fields of a result whose text looks like another type, removed from `rest`."""
     value = rest["result"]
     kind = "text" if isinstance(value, str) else "json"
     text = _result_text(value)
@@ -150,8 +150,8 @@ def _result_fields(rest: dict[str, Any]) -> dict[str, str]:
 
 
 def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The tool in our own form that the fields spell, with these parameters; BadTool with the
-    place where a field cannot be read. A free-form tool has none."""
+    """The tool in our own format that the fields spell, with these parameters; BadTool with the
+    place if a field cannot be parsed. A free-form tool has none."""
     data = {
         "name": form.name.strip(),
         "description": _lines(form.description),
@@ -181,12 +181,12 @@ def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str,
 
 
 def parameters_of(text: str) -> dict[str, Any]:
-    """The schema that is typed as JSON; BadTool with the line where it is none."""
+    """The parsed JSON schema; BadTool with the line if it is invalid."""
     return _json_field(text, "/parameters")
 
 
 def field_of(pointer: str, kind: str) -> str:
-    """The field that says what stands at `pointer` of a tool, "" for none."""
+    """The field for the value at `pointer` of a tool, "" for none."""
     parts = pointer.split("/")[1:] or [""]
     if parts[0] == "config":
         key = parts[1] if len(parts) > 1 else ""
@@ -196,7 +196,7 @@ def field_of(pointer: str, kind: str) -> str:
 
 
 def _takes(tool: Tool) -> str:
-    """What the model writes: `json`, `text`, or in the syntax of a grammar: `lark`, `regex`."""
+    """The format of the model's input: `json`, `text`, or a grammar: `lark`, `regex`."""
     if tool.format is None:
         return "json"
     return str(tool.format.get("syntax", "text"))
@@ -229,12 +229,12 @@ def _config(form: ToolForm) -> dict[str, Any]:
 
 
 def _lines(text: str) -> str:
-    """Text as it was typed: browsers send line ends of their own."""
+    """Text with "\\n" line ends; browsers send CR LF."""
     return text.replace("\r\n", "\n")
 
 
 def _same(read: Read, text: str, value: Any) -> bool:
-    """Whether reading gives just this value: 1 is not 1.0, and not true."""
+    """Whether parsing yields exactly this value: 1 is not 1.0, and not true."""
     try:
         return json.dumps(read(text)) == json.dumps(value)
     except (BadTool, ValueError):
@@ -250,7 +250,7 @@ def _result_text(value: Any) -> str:
 
 
 def _result(text: str) -> Any:
-    """A result that is a JSON object or list is one; anything else is a text."""
+    """A result that parses as a JSON object or list is one; anything else is a text."""
     if text.strip()[:1] not in ("{", "["):
         return text
     try:
@@ -343,7 +343,7 @@ def _tick_text(value: Any) -> str:
 
 
 RESULTS: Mapping[str, Read] = {"text": lambda text: text, "json": _json_value}
-"""How a mock's result is read where the user says it; else by its look."""
+"""How a mock's result is parsed if the user chose a type; else by its syntax."""
 
 _LINE: tuple[Write, Read] = (_text, str.strip)
 _NUMBER: tuple[Write, Read] = (_number_text, _any_number)
@@ -378,10 +378,10 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
     "person": {"output_schema": ("output_schema", _json_text, _schema)},
     "workspace": {"workspace_tool": ("tool", *_LINE)},
 }
-"""By kind: the field, the key of the config it says, how it is written and how it is read."""
+"""By kind: the field, its key in the config, how it is written and how it is parsed."""
 
 
-# What the page shows of the tool in the editor.
+# The page's data about the tool in the editor.
 
 
 MOST_FIRST = 6
@@ -389,8 +389,8 @@ MOST_FIRST = 6
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of the tool as it stands in the editor. `notes` are sentences about who answers
-    it. `problem` says why nothing is known; a new tool has not even that."""
+    """The check of the tool in the editor. `notes` are sentences about its executor. `problem` says
+    why there is no check; it is empty for a new tool."""
 
     findings: Sequence[Finding] = ()
     accepted: Sequence[ToolAcceptance] = ()
@@ -401,7 +401,7 @@ class Judged:
     pointer: str = ""
 
     def layout(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
-        """The findings to be read first, and those that are folded: (title, fix, findings)."""
+        """The findings shown first, and the folded ones: (title, fix, findings)."""
         first = [finding for finding in self.findings if counts(finding, strict)]
         hidden = first[MOST_FIRST:]
         folds = [(f"{len(hidden)} more", "", hidden)]
@@ -418,15 +418,15 @@ class Judged:
 
 
 def counts(finding: Finding, strict: bool) -> bool:
-    """Whether a finding is a hint: what strict mode wants is one for a strict tool only, and what
-    a provider leaves out without harm is none."""
+    """Whether a finding is a hint: strict mode issues only count for a strict tool, and what a
+    provider ignores without harm never counts."""
     return finding.severity in ("refused", "weak") or (strict and finding.severity == "strict")
 
 
 @dataclass(frozen=True)
 class OfferedFix:
-    """A rewrite that is offered: `lost` are sentences about meaning that goes, `refused` about
-    what providers would refuse all the same."""
+    """An offered rewrite: `lost` are sentences about lost meaning, `refused` about what providers
+    would still refuse."""
 
     fix: str
     diff: Sequence[LineChange]
@@ -436,8 +436,8 @@ class OfferedFix:
 
 @dataclass(frozen=True)
 class Clash:
-    """Another hand saved the tool meanwhile: what saving would change of that, and the state that
-    it would be saved over."""
+    """A concurrent save of the tool: the changes that saving would make to it, and the state that
+    would be overwritten."""
 
     diff: Sequence[LineChange]
     over: str
@@ -447,11 +447,10 @@ class Clash:
 class Editor:
     """The form of one tool. `original` is the name it was saved under, "" for a new one, and
     `drawn` the state (state_of) that the form was drawn from. `errors` by field, "" for all; `line`
-    counts from 1 within the parameters. `rows` is the outline of the schema for the face that is a
-    form, and `typed` what stands in its fields instead; `large` counts the rows where they are too
-    many for it. `lossy` says why the Python face cannot be edited. `focus` is the id of what the
-    cursor goes to. `unsaved` says that this was typed, and refused or only looked at.
-    """
+    counts from 1 within the parameters. `rows` is the outline of the schema for the form tab, and
+    `typed` the refused input of its fields; `large` is the number of rows if they are too many for
+    it. `lossy` says why the Python tab cannot be edited. `focus` is the id of the element to focus.
+    `unsaved`: this is input that was refused or only checked."""
 
     form: ToolForm
     original: str = ""
@@ -469,21 +468,20 @@ class Editor:
     clash: Clash | None = None
 
 
-# What was typed, read.
+# Parsing the input.
 
 
 MOST_ROWS = 400
-"""Of the face that is a form. Each is up to 13 fields, and a request brings at most 5,000."""
+"""Of the form tab. Each row has up to 13 fields, and a request at most 5,000."""
 
 _ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
 
 
 @dataclass(frozen=True)
 class TypedTool:
-    """`schema` is None where the face that was typed into spells none, `tool` where the rest does
-    not either; `errors` then says why, by field, `pointer` where in the tool, and `line` where in
-    the JSON or Python text, from 1. `data` is the
-    tool before it was checked. `paths` tells where the rows of the form are now."""
+    """`schema` is None if the edited tab is invalid, `tool` if anything is; `errors` then says why,
+    by field, `pointer` the place in the tool, and `line` that in the JSON or Python text, from 1.
+    `data` is the tool before the check. `paths` gives the new places of the form's rows."""
 
     form: ToolForm
     rows: Mapping[str, str] = field(default_factory=dict)
@@ -497,7 +495,7 @@ class TypedTool:
 
 
 def typed(body: Body) -> TypedTool:
-    """What the fields of the editor say."""
+    """Parses the fields of the editor."""
     values = body.typed(ToolForm)
     values |= {name: body.text(name, getattr(ToolForm, name)) for name in _SAY_SOMETHING}
     now = body.text("now", "json")
@@ -507,18 +505,18 @@ def typed(body: Body) -> TypedTool:
 
 
 def checked(form: ToolForm, tool: Tool | None) -> TypedTool:
-    """What fields say that nobody typed: those of a saved `tool`, or drawn by us."""
+    """Parses fields without user input: those of a saved `tool`, or generated by us."""
     if tool is not None:
         return TypedTool(form, schema=dict(tool.parameters), tool=tool)
     return _checked(_with_schema(TypedTool(form)))
 
 
 _SAY_SOMETHING = ("takes", "method", "timeout_s", "answered_by")
-"""Fields that are not empty where they were not sent."""
+"""Fields with a default if they were not sent."""
 
 
 def _with_schema(was: TypedTool) -> TypedTool:
-    """With the schema of the face that was typed into."""
+    """Adds the schema of the edited tab."""
     form = was.form
     if form.takes != "json":
         return replace(was, schema=dict(FREEFORM))
@@ -542,7 +540,7 @@ def _with_schema(was: TypedTool) -> TypedTool:
 
 
 def _bare(form: ToolForm) -> Tool:
-    """The tool that a Python text is read over: it keeps what that does not say."""
+    """The tool that a Python text is merged into: it provides what the text does not specify."""
     try:
         parameters = parameters_of(form.parameters)
     except BadTool:
@@ -562,18 +560,18 @@ def _checked(was: TypedTool) -> TypedTool:
 
 
 def typed_tool(body: Body) -> Tool:
-    """The tool that the fields of the editor spell; BadTool with a sentence where they do not."""
+    """The tool in the fields of the editor; BadTool with a sentence if it is invalid."""
     was = typed(body)
     if was.tool is None:
         raise BadTool(next(iter(was.errors.values())), was.pointer, was.line)
     return was.tool
 
 
-# Another face, and the schema changed by a button ---------------------------------------------
+# Switching tabs, and changes of the schema by a button ------------------------------------------
 
 
 def faced(was: TypedTool, face: str) -> Editor:
-    """The editor with the schema shown in another face; as it was where that is not possible."""
+    """The editor with the schema in another tab; unchanged if that is not possible."""
     if was.schema is None or face not in FACES:
         return as_typed(was)
     text = _keep_typed_text(was.form.parameters, was.schema)
@@ -583,7 +581,7 @@ def faced(was: TypedTool, face: str) -> Editor:
 def shown(
     form: ToolForm, errors: Mapping[str, str] | None = None, line: int | None = None
 ) -> Editor:
-    """The editor over fields whose `parameters` are sound JSON."""
+    """The editor for fields whose `parameters` are valid JSON."""
     editor = Editor(form, errors=errors or {}, line=line)
     match form.face:
         case "form":
@@ -599,7 +597,7 @@ def shown(
 
 
 def as_typed(was: TypedTool) -> Editor:
-    """The editor with what was typed, every letter of it, and what is wrong."""
+    """The editor with the exact input, and its errors."""
     editor = Editor(was.form, errors=was.errors, line=was.line)
     if was.form.face == "form":
         try:
@@ -632,8 +630,7 @@ def done(was: TypedTool, act: str) -> Editor:
 
 
 def fixed(was: TypedTool, fix: str) -> Editor | None:
-    """The editor with what a fix of lint would change; None where there is no schema, or no such
-    fix."""
+    """The editor with the changes of a lint fix; None if there is no schema, or no such fix."""
     rewrite_result = _rewritten(was, fix)
     if rewrite_result is None:
         return None
@@ -646,7 +643,7 @@ def fixed(was: TypedTool, fix: str) -> Editor | None:
 
 
 def applied(was: TypedTool, fix: str) -> Editor | None:
-    """The editor with what it changes."""
+    """The editor with the fix applied."""
     rewrite_result = _rewritten(was, fix)
     if rewrite_result is None:
         return None
@@ -662,7 +659,7 @@ def _rewritten(was: TypedTool, fix: str) -> Rewrite | None:
 
 
 def _keep_typed_text(text: str, schema: Mapping[str, Any]) -> str:
-    """The text as it was typed, where it says this schema already."""
+    """The original text, if it already has this schema."""
     try:
         same = json.dumps(parameters_of(text)) == json.dumps(schema)
     except BadTool:
@@ -676,11 +673,11 @@ def _keep_typed_text(text: str, schema: Mapping[str, Any]) -> str:
 MOST_COUNTED = 4096
 
 MOST_PLACES = 10
-"""Of a mock's results; more would say the same."""
+"""Of a mock's results; more would add nothing."""
 
 
 async def judged(typed: TypedTool) -> Judged:
-    """The judgement of what was typed, made beside the event loop: a schema may be large."""
+    """Checks the input, outside the event loop: a schema may be large."""
     if typed.tool is None:
         problem = next(iter(typed.errors.values()), "")
         return Judged(problem=problem, pointer=typed.pointer)
@@ -688,7 +685,7 @@ async def judged(typed: TypedTool) -> Judged:
 
 
 def judgement(tool: Tool) -> Judged:
-    """All that is known of a tool that is sound."""
+    """The check of a valid tool."""
     return Judged(
         merge_by_protocol(findings(tool)),
         acceptance_matrix(tool),
@@ -699,7 +696,7 @@ def judgement(tool: Tool) -> Judged:
 
 
 def unfilled_places(tool: Tool) -> list[str]:
-    """A sentence for each place in a mock's results that no parameter fills."""
+    """A sentence for each placeholder in a mock's results that no parameter fills."""
     if tool.answered_by != "mock":
         return []
     beside = (*tool.config.get("cases", ()), *tool.config.get("sequence", ()))
@@ -718,8 +715,8 @@ def _unfilled(text: str, name: str, known: set[str]) -> str:
 async def hints(
     entries: Iterable[LibraryEntry], most: int | None = None
 ) -> tuple[dict[str, int], bool]:
-    """How many hints each tool has, by name, those without left out; and whether these are all: of
-    those that are not counted yet, at most `most` are."""
+    """The number of hints per tool, by name, without zeros; and whether all are included: of those
+    not counted before, at most `most` are counted."""
     texts = {entry.tool.name: json.dumps(to_data(entry.tool)) for entry in entries}
     new = [text for text in dict.fromkeys(texts.values()) if text not in _counted]
     counted = await asyncio.to_thread(lambda: {text: _hints(text) for text in new[:most]})
@@ -732,7 +729,7 @@ async def hints(
 
 
 _counted: dict[str, int] = {}
-"""Hints by a tool as it is saved; the list of tools asks for all of them."""
+"""Hints by a tool's saved state; the list of tools requests all of them."""
 
 
 def _hints(text: str) -> int:

@@ -58,7 +58,7 @@ from app.web.tools.view import (
 )
 
 MOST_DELETED = 20
-"""How many deleted tools can be had back; they are kept in memory."""
+"""The maximum number of deleted tools that can be restored; they are held in memory."""
 
 MOST_AT_ONCE = 40
 """Tools whose hints are counted before the page is drawn; those of the others follow."""
@@ -79,13 +79,13 @@ MISTAKE = Tool(
         "additionalProperties": False,
     },
 )
-"""A tool for the demo of a schema that no call can satisfy."""
+"""The tool of a demo: its schema cannot be satisfied by any call."""
 
 
 async def tools(request: Request) -> Response:
     """GET /tools: the editor of a new tool (`?example=mistake`: one with mistakes in its schema),
-    all tools as JSON, or with `?list=NAME` the list beside the editor of that tool, with all that
-    is known of each."""
+    all tools as JSON, or with `?list=NAME` the list next to the editor of that tool, with the facts
+    about each."""
     site = site_of(request)
     if (name := request.query_params.get("list")) is not None:
         around = await _with_list(request, await around_of(request, name), most=None)
@@ -111,10 +111,10 @@ async def tool(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /tools: a tool in our own form, from a script or the editor; checked, then saved.
+    """POST /tools: a tool in our own format, from a script or the editor; checked, then saved.
 
-    The editor says what it was `drawn` from, and is told where that is not what stands there now;
-    `over` is then the state that the user has seen and saves over.
+    The editor sends the state it was `drawn` from, and gets a conflict if the saved one differs;
+    `over` is then the state that the user has seen and overwrites.
     """
     body = await body_of(request)
     if body.is_json:
@@ -136,7 +136,7 @@ async def save(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """POST /tools/NAME/delete: it can be had back for as long as the server runs."""
+    """POST /tools/NAME/delete: it can be restored as long as the server runs."""
     site, name = site_of(request), request.path_params["name"]
     entry = await site.engine.library.entry(name)
     if entry.shipped:
@@ -149,7 +149,7 @@ async def delete(request: Request) -> Response:
 
 
 async def restore(request: Request) -> Response:
-    """POST /tools/NAME/restore: a deleted tool is back with all its versions."""
+    """POST /tools/NAME/restore: restores a deleted tool with all its versions."""
     site, name = site_of(request), request.path_params["name"]
     if name not in site.deleted:
         raise NotFound("This tool was not deleted, or too long ago to be restored.")
@@ -164,7 +164,7 @@ async def restore(request: Request) -> Response:
 
 
 async def return_to(request: Request) -> Response:
-    """POST /tools/NAME/versions/NUMBER/restore: what it was then becomes the newest version."""
+    """POST /tools/NAME/versions/NUMBER/restore: saves that version as the newest."""
     library, name = site_of(request).engine.library, request.path_params["name"]
     number = request.path_params["number"]
     was = [version for version in await library.versions(name) if str(version.number) == number]
@@ -174,7 +174,7 @@ async def return_to(request: Request) -> Response:
 
 
 async def duplicate(request: Request) -> Response:
-    """POST /tools/NAME/duplicate: the same tool under the next free name."""
+    """POST /tools/NAME/duplicate: copies the tool to the next unused name."""
     site = site_of(request)
     entry = await site.engine.library.entry(request.path_params["name"])
     names = {entry.tool.name for entry in await site.engine.library.entries()}
@@ -189,7 +189,7 @@ async def duplicate(request: Request) -> Response:
 
 
 def _check_when(body: Body) -> None:
-    """What goes along with the tool is looked at before anything is saved."""
+    """Checks the "When called" fields before anything is saved."""
     try:
         chosen_when(body)
     except BadInput as error:
@@ -197,7 +197,7 @@ def _check_when(body: Body) -> None:
 
 
 async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
-    """Saving switches nothing on: a tool that was off stays off."""
+    """Saving does not switch a tool on: one that was off stays off."""
     site = site_of(request)
     check_tools([tool], site.engine.keys.redactor())
     before = await _entry(request, original or tool.name)
@@ -216,7 +216,7 @@ async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
 
 
 async def _check_taken(request: Request, name: str, original: str) -> None:
-    """In the editor another tool is never overwritten by giving this one its name."""
+    """The editor never overwrites another tool by giving this one its name."""
     if name != original and await _entry(request, name) is not None:
         raise BadTool(f"There is a tool {name!r} already; choose another name.", "/name")
 
@@ -233,7 +233,7 @@ def _path(name: str) -> str:
 async def editor_answer(
     request: Request, editor: Editor, was: TypedTool, status: int = 200
 ) -> Response:
-    """The editor redrawn: its piece of the page, or the whole page for a plain form."""
+    """The editor redrawn: as a fragment, or the whole page for a plain form."""
     if wants(request) != "htmx":
         return await tool_page(request, editor, was, status)
     editor = replace(editor, judged=await judged(was))
@@ -244,7 +244,7 @@ async def editor_answer(
 async def tool_page(
     request: Request, editor: Editor, was: TypedTool | None = None, status: int = 200
 ) -> Response:
-    """The whole page around an editor; what was typed is judged."""
+    """The whole page with an editor; its input is checked."""
     site = site_of(request)
     if was is not None:
         editor = replace(editor, judged=await judged(was))
@@ -255,7 +255,7 @@ async def tool_page(
 
 
 async def around_of(request: Request, original: str) -> Around:
-    """What stands around the editor of the tool that was saved as `original`, but for the list."""
+    """The context of the editor of the tool that was saved as `original`, except the list."""
     library, query = site_of(request).engine.library, request.query_params
     entries = await library.entries()
     entry = next((entry for entry in entries if entry.tool.name == original), None)
@@ -277,7 +277,7 @@ async def around_of(request: Request, original: str) -> Around:
 
 
 async def _with_list(request: Request, around: Around, most: int | None) -> Around:
-    """With what the list says of each tool; hints of at most `most` that are not counted yet."""
+    """Adds the facts of each tool in the list; counts the hints of at most `most` new ones."""
     rules, every = site_of(request).engine.rules, [entry.tool for entry in around.entries]
     always = rules.listed(ALWAYS)
     held = await rules.holding(always, every)
@@ -300,11 +300,11 @@ async def export(request: Request) -> Response:
     site, query = site_of(request), request.query_params
     tools, called = await _chosen(site, query.getlist("name"), query.get("group"))
     written = await asyncio.to_thread(write_tools, query.get("format", "own"), tools, called)
-    # A key that became known after its tool was saved goes nowhere.
+    # A key that became known after its tool was saved must not be exported.
     text = site.engine.keys.redactor().redact_text(written.text)
     if not wants_file(request):
         return as_json({"file": written.file_name, "text": text, "notes": list(written.notes)})
-    # The name is made of letters, digits, "_", "-" and a dot, so that it can be no other header.
+    # The name consists of letters, digits, "_", "-" and a dot, so that it cannot inject a header.
     headers = {"Content-Disposition": f'attachment; filename="{written.file_name}"'}
     raw = text.encode("utf-8", "replace")
     return Response(raw, 200, headers, f"{written.media_type}; charset=utf-8")
@@ -323,26 +323,26 @@ async def _chosen(site: Site, names: list[str], group: str | None) -> tuple[list
 
 
 def choices() -> tuple[tuple[str, str], ...]:
-    """(name, label) of each form, for a menu."""
+    """(name, label) of each format, for a menu."""
     return tuple((name, form.label) for name, form in FORMATS.items())
 
 
-# The editor while it is used: another face, a row, a fix, lint. Nothing here is saved: the tool
-# comes with each request and goes back with the response.
+# Requests of the editor in use: another tab, a row, a fix, lint. Nothing here is saved: the tool is
+# sent with each request and returned in the response.
 
 
 async def faces(request: Request) -> Response:
     """POST /tools/faces: the editor redrawn after one of its buttons.
 
-    `face` shows the schema in another face, `act` changes a row, `fix` shows what a rewrite would
-    change, `apply` takes it. What cannot be done leaves all that was typed, and says why.
+    `face` shows the schema in another tab, `act` changes a row, `fix` shows the changes of a
+    rewrite, `apply` makes them. If an action fails, the input is returned with the reason.
     """
     body = await body_of(request)
     was = typed(body)
     editor = await asyncio.to_thread(_after, was, body)  # the schema may be large
     now = was if editor.typed or editor.form == was.form else checked(editor.form, None)
     original, drawn = body.text("original"), body.text("drawn")
-    # With script the page itself knows whether something was typed.
+    # With a script the page itself knows whether there is unsaved input.
     unsaved = wants(request) != "htmx"
     editor = replace(editor, original=original, drawn=drawn, unsaved=unsaved)
     return await editor_answer(request, editor, now)
@@ -358,7 +358,7 @@ def _after(was: TypedTool, body: Body) -> Editor:
 
 
 async def lint(request: Request) -> Response:
-    """POST /tools/lint: what is known of the tool as it is typed, or of one in our own form."""
+    """POST /tools/lint: the check of the tool in the editor, or of one in our own format."""
     body = await body_of(request)
     if body.is_json:
         judgement_now = judgement(check_tool(body.data))
@@ -374,11 +374,11 @@ async def lint(request: Request) -> Response:
     return HTMLResponse(tool_lint(site_of(request).env, editor))
 
 
-# "When called": the rule for all sessions about one tool alone: ask, run, answer or deny.
+# "When called": the rule for all sessions that names one tool: ask, run, answer or deny.
 
 
 async def when_of(site: Site, tool: Tool) -> When:
-    """What the editor shows of `tool` as it is saved."""
+    """The editor's state of it for `tool` as saved."""
     rules = site.engine.rules
     listed = [rule for rule in rules.listed(ALWAYS) if rule.covers(tool)]
     return when_called(tool, listed, await rules.holding(listed, [tool]))
@@ -386,7 +386,7 @@ async def when_of(site: Site, tool: Tool) -> When:
 
 async def set_when(request: Request) -> Response:
     """POST /tools/NAME/when: `when` is ask, run, answer (with the result in `text`) or deny (with
-    the reason in it). The rule is bound to the tool as it is saved; ask takes it away."""
+    the reason in it). The rule is bound to the tool as saved; ask deletes it."""
     body, site = await body_of(request), site_of(request)
     tool = (await site.engine.library.entry(request.path_params["name"])).tool
     text = body.text("text" if body.is_json else "when_text")
@@ -402,8 +402,7 @@ async def set_when(request: Request) -> Response:
 
 
 def chosen_when(body: Body) -> tuple[str, str] | None:
-    """(when, text) as a form of the editor says it; None where it says nothing new. BadInput where
-    it cannot be set."""
+    """(when, text) from a form of the editor; None if unchanged. BadInput if it cannot be set."""
     action, text = body.text("when"), body.text("when_text")
     if not action or (action, text) == (body.text("when_was"), body.text("text_was")):
         return None
@@ -414,7 +413,7 @@ def chosen_when(body: Body) -> tuple[str, str] | None:
 
 
 def typed_when(when: When, body: Body) -> When:
-    """`when` with what stands in the form, where it is redrawn."""
+    """`when` with the form's input, for redrawing it."""
     if body.text("when") not in when.choices:
         return when
     return replace(when, chosen=body.text("when"), typed=body.text("when_text"))
@@ -426,7 +425,7 @@ def _check_text(action: str, text: str) -> None:
 
 
 async def _set_when(site: Site, tool: Tool, action: str, text: str) -> str:
-    """Write, change or delete the tool's own rule; the sentence about it."""
+    """Writes, changes or deletes the tool's own rule; returns the sentence about it."""
     now = await when_of(site, tool)
     if action not in now.choices:
         raise BadInput(f"When {tool.name} is called is one of {', '.join(now.choices)}.")

@@ -1,4 +1,4 @@
-"""The panel that tries a tool: what is in the editor runs alone, and nothing of it is logged."""
+"""The panel that tries a tool: runs the tool in the editor alone, and logs nothing."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from app.web.tools.view import (
 )
 
 WAIT_S = 20.0
-"""How long a question for the state of a try is held while there is nothing new, in seconds."""
+"""How long a request for the state of a try is held while there is nothing new, in seconds."""
 
 LOOKS = ("form", "json", "sample", "past", "over", "look", "check")
-"""What `do` may ask for beside run, anyway and answer: the arguments, redrawn."""
+"""Values of `do` besides run, anyway and answer: they redraw the arguments."""
 
 
 async def run(request: Request) -> Response:
-    """POST /tools/try: run the tool of the form, or what else its button `do` asks for."""
+    """POST /tools/try: runs the tool of the form, or performs the action `do` of its button."""
     body = await body_of(request)
     if body.is_json:
         return await _run_for_script(request, body)
@@ -69,13 +69,13 @@ async def run(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """GET /tools/try/ID: how it stands; held until there is more than `after` says."""
+    """GET /tools/try/ID: its state; held until it differs from `after`."""
     site, after = site_of(request), _number(request.query_params.get("after", ""))
     trial = site.engine.trying.get(request.path_params["id"])
     if after is not None:
         trial = await site.engine.trying.wait(trial.id, after, WAIT_S)
         if trial.result is None:
-            await asyncio.sleep(STEP_S)  # a tool that talks without end is shown in steps
+            await asyncio.sleep(STEP_S)  # endless output is shown in steps
     return await _try_answer(request, trial)
 
 
@@ -154,7 +154,7 @@ def _drawn(request: Request, panel: TryPanel, do: str, status: int = 200) -> Res
     env = site_of(request).env
     if wants(request) == "page":
         return HTMLResponse(draw.try_page(env, panel, None, _back(panel.name)), status)
-    if panel.broken:  # what was typed stays, for a tool that is whole again in a moment
+    if panel.broken:  # keep the input, for when the tool is valid again
         return HTMLResponse(draw.try_said(env, panel.broken, "told"), status)
     drawn = draw.try_checked if do == "check" else draw.try_arguments
     return HTMLResponse(drawn(env, panel), status)
@@ -165,7 +165,7 @@ def _back(name: str) -> str:
 
 
 async def _looked_at(site: Site, tool: Tool, body: Body, typed: TypedArguments) -> TypedArguments:
-    """The arguments as the button asks for them; as they are where they cannot be read."""
+    """The arguments after the button's action; unchanged if they cannot be parsed."""
     text, problems = text_of(tool, typed)
     match body.text("do"):
         case "json" if typed.mode == "form" and not problems:
@@ -200,8 +200,8 @@ def _typed(body: Body) -> TypedArguments:
 
 
 async def _tool(site: Site, body: Body) -> tuple[Tool, str]:
-    """What stands in the editor, where its fields came along; else the saved tool. With the name
-    it is saved under."""
+    """The tool in the editor, if its fields were sent; else the saved tool. With the name it is
+    saved under."""
     name = body.text("original") or body.text("try_tool")
     if "answered_by" in body.data:
         tool = typed_tool(body)
@@ -264,16 +264,16 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-# The panel, put together from the engine: for the page of tools, and alone.
+# The panel, assembled from the engine: for the page of tools, and standalone.
 
 
 RUNS_NOTHING = ("mock", "person")
-"""Kinds of tools that may be tried while they are switched off."""
+"""Executors of tools that may be tried while they are switched off."""
 
 
 @dataclass(frozen=True)
 class TypedArguments:
-    """The arguments as they stand on the page: the fields of `form`, or `text` in mode json."""
+    """The arguments in the form: its fields, or `text` in mode json."""
 
     mode: Mode = "form"
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -282,7 +282,7 @@ class TypedArguments:
 
 
 def sample_arguments(tool: Tool) -> TypedArguments:
-    """Arguments to begin with, made up from the schema."""
+    """Initial arguments, generated from the schema."""
     schema = schema_of(tool)
     if tool.answered_by == "person":
         return TypedArguments("form" if has_form(tool) else "json")
@@ -291,7 +291,7 @@ def sample_arguments(tool: Tool) -> TypedArguments:
 
 
 def fill_arguments(tool: Tool, text: str, typed: TypedArguments) -> TypedArguments:
-    """`typed` with the arguments `text`, in the form where that can show them."""
+    """`typed` with the arguments `text`, in the form if it can represent them."""
     read = check_call(tool, tool.name, text)
     if any(problem.kind == "malformed" for problem in read):
         return replace(typed, mode="json", form={}, text=text)
@@ -300,19 +300,19 @@ def fill_arguments(tool: Tool, text: str, typed: TypedArguments) -> TypedArgumen
 
 
 def schema_of(tool: Tool) -> Any:
-    """What is to be filled in: the arguments, or for a user's tool the answer."""
+    """The schema to fill in: that of the arguments, or for a user's tool of the answer."""
     if tool.answered_by == "person":
         return tool.config.get("output_schema", {})
     return tool.parameters
 
 
 def has_form(tool: Tool) -> bool:
-    """Whether there is a schema to make a form of."""
+    """Whether there is a schema to generate a form from."""
     return tool.answered_by != "person" or "output_schema" in tool.config
 
 
 def text_of(tool: Tool, typed: TypedArguments) -> tuple[str, tuple[Problem, ...]]:
-    """The JSON text that is typed, or what is wrong with it at which place."""
+    """The JSON text of the input, or its errors with their places."""
     if typed.mode == "json":
         return typed.text, ()
     read = value_of(schema_of(tool), typed.form)
@@ -324,7 +324,7 @@ BROKEN = "This is not a valid tool yet. Fix the errors to try it."
 
 
 async def first_panel(site: Site, tool: Tool | None, name: str = "") -> TryPanel:
-    """The panel of a page that is opened: a tool of the library, filled with a sample."""
+    """The panel of a newly opened page: a tool of the library, filled with a sample."""
     if tool is None:
         return TryPanel(None, name, BROKEN if name else NEW)
     return await panel_of(site, tool, name, sample_arguments(tool), ask=False)
@@ -333,8 +333,8 @@ async def first_panel(site: Site, tool: Tool | None, name: str = "") -> TryPanel
 async def panel_of(
     site: Site, tool: Tool, name: str, typed: TypedArguments, *, ask: bool = True
 ) -> TryPanel:
-    """The panel as `typed` has it, with the verdict on it. Unless `ask`, as for a page that is
-    only looked at, no server is started or asked for it."""
+    """The panel for `typed`, with its check. Unless `ask`, as for a page that is only viewed, no
+    server is started or queried for it."""
     engine = site.engine
     off = await is_off(site, tool, name)
     text, problems = await asyncio.to_thread(text_of, tool, typed)
@@ -358,7 +358,7 @@ async def panel_of(
         off=off,
         person=tool.answered_by == "person",
         lifts=tool.answered_by == "workspace" and tool.config.get("tool") == "run_shell",
-        # A mock runs nothing that could be another thing than what was seen.
+        # A mock runs nothing that could differ from what was seen.
         seen=looked.seen if tool.answered_by != "mock" else "",
         scratch=typed.scratch,
         past=[
@@ -377,13 +377,13 @@ async def _looked(
 ) -> TryCheck:
     if tool.answered_by == "person":
         return TryCheck(await asyncio.to_thread(answer_problems, tool, text), "", "")
-    if off:  # nothing of it is touched, not even its file
+    if off:  # nothing of it is used, not even its file
         return TryCheck(await asyncio.to_thread(check_call, tool, tool.name, text), "", "")
     return await site.engine.trying.look(tool, text, typed.scratch, ask=ask)
 
 
 def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
-    """What is wrong with an answer by hand, where there is a schema for it."""
+    """Problems of a manual answer, if there is a schema for it."""
     schema = tool.config.get("output_schema")
     if schema is None:
         return ()
@@ -393,7 +393,7 @@ def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
 
 
 async def is_off(site: Site, tool: Tool, name: str) -> bool:
-    """Whether a user has to switch it on before anything of it runs."""
+    """Whether a user has to switch it on before it may run."""
     if tool.answered_by in RUNS_NOTHING or not name:
         return False
     entries = await site.engine.library.entries()
@@ -401,7 +401,7 @@ async def is_off(site: Site, tool: Tool, name: str) -> bool:
 
 
 def try_outcome(site: Site, trial: Try) -> TryOutcome:
-    """A try for the eye."""
+    """A try in display form."""
     result = trial.result
     return TryOutcome(
         id=trial.id,
@@ -418,7 +418,7 @@ def try_outcome(site: Site, trial: Try) -> TryOutcome:
 
 
 def _results(site: Site, trial: Try) -> list[OnWire]:
-    """What came of it as each provider would get it."""
+    """Its result as each provider would receive it."""
     wanted, result = trial.wanted, trial.result
     if result is None:
         return []
@@ -426,7 +426,7 @@ def _results(site: Site, trial: Try) -> list[OnWire]:
 
 
 def quirks(site: Site) -> dict[str, tuple[str, ...]]:
-    """What the first vendor of each protocol has of its own."""
+    """The quirks of the first vendor of each protocol."""
     by_provider: dict[str, tuple[str, ...]] = {}
     for profile in site.engine.profiles():
         if not profile.simulated:
@@ -435,5 +435,5 @@ def quirks(site: Site) -> dict[str, tuple[str, ...]]:
 
 
 def broken_panel(name: str, error: BadTool) -> TryPanel:
-    """The panel of what is no tool (yet)."""
+    """The panel of an invalid tool."""
     return TryPanel(None, name, str(error))

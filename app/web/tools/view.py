@@ -1,6 +1,6 @@
 """The Tools page and its pieces as HTML: list, editor, lint, "When called", trying a tool.
 
-The editor itself, its fields and what is known of them, is in editor.py.
+The editor itself, its fields and its checks, is in editor.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KINDS = (
     ("mcp", "MCP"),
     ("workspace", "Workspace"),
 )
-"""Who can answer; the last two are chosen nowhere, but shown where they are."""
+"""The executors; the last two cannot be chosen, but are shown if used."""
 
 FACE_TITLES = tuple(zip(FACES, ("Form", "JSON Schema", "Python"), strict=True))
 
@@ -55,10 +55,10 @@ FIXES = {
 
 @dataclass(frozen=True)
 class Around:
-    """What stands around the editor. `entry` is the tool as it was saved. `hints` counts the
-    findings of tools by name; `exports` are (format, label); `deleted` can be had back; `tried` is
-    the panel that tries the tool. `when` is what becomes of its calls, `called` that of each
-    tool in a word, by name. `counting`: some hints are not counted yet."""
+    """The context of the editor. `entry` is the tool as saved. `hints` counts the findings of tools
+    by name; `exports` are (format, label); `deleted` can be restored; `tried` is the panel that
+    tries the tool. `when` says how its calls are decided, `called` that of each tool in a word, by
+    name. `counting`: some hints are not counted yet."""
 
     entries: Sequence[LibraryEntry] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Around:
 
 @dataclass(frozen=True)
 class ListRow:
-    """A tool of the list, and in `words` what it is."""
+    """A tool of the list; `words` describe it."""
 
     name: str
     words: Sequence[str]
@@ -86,7 +86,7 @@ class ListRow:
 
 @dataclass(frozen=True)
 class Saved:
-    """A version with its difference to the one before."""
+    """A version with its diff to the previous one."""
 
     number: int
     saved_ms: int
@@ -102,19 +102,19 @@ def tools_page(env: Environment, editor: Editor, around: Around) -> str:
 
 
 def tool_list(env: Environment, around: Around, name: str) -> str:
-    """The list alone, beside the editor of the tool `name`."""
+    """The list alone, next to the editor of the tool `name`."""
     groups = listed(around.entries, around.hints, around.called)
     return env.get_template("_tool_list.html").render(around=around, groups=groups, here=name)
 
 
 def tool_editor(env: Environment, editor: Editor, around: Around) -> str:
-    """The form again, and what beside it shows the same tool."""
+    """The form again, and the other parts of the page that show the same tool."""
     values = _editor_values(editor) | {"around": around}
     return env.get_template("_tool_form.html").render(values) + _beside(env, editor.judged)
 
 
 def tool_lint(env: Environment, editor: Editor) -> str:
-    """What lint says of the tool as it is typed, and what beside it shows the same tool."""
+    """The lint findings of the edited tool, and the other parts of the page that show it."""
     return env.get_template("_tool_lint.html").render(_editor_values(editor)) + _beside(
         env, editor.judged
     )
@@ -149,7 +149,7 @@ def _editor_values(editor: Editor) -> dict[str, object]:
 def listed(
     entries: Sequence[LibraryEntry], hints: Mapping[str, int], called: Mapping[str, str]
 ) -> list[tuple[str, list[ListRow]]]:
-    """The tools under the names of their groups: the user's own first, shipped ones last."""
+    """The tools by group: the user's own first, shipped ones last."""
     groups: dict[tuple[int, str], list[ListRow]] = {}
     for entry in entries:
         name = entry.tool.name
@@ -184,7 +184,7 @@ def _row(entry: LibraryEntry, hints: int, called: str) -> ListRow:
 
 
 def history(versions: Sequence[Version]) -> list[Saved]:
-    """The newest versions, each with what it changed; the first with all that it said."""
+    """The newest versions, each with its changes; the first with its full text."""
     versions_shown = []
     for place, version in enumerate(versions[:MOST_VERSIONS]):
         before = versions[place + 1].tool if place + 1 < len(versions) else None
@@ -197,7 +197,7 @@ GONE = "gone"
 
 
 def state_of(entry: LibraryEntry | None) -> str:
-    """A print of the tool as it is saved; GONE where there is none."""
+    """A fingerprint of the saved tool; GONE if there is none."""
     if entry is None:
         return GONE
     text = json.dumps(to_data(entry.tool), sort_keys=True)
@@ -205,13 +205,13 @@ def state_of(entry: LibraryEntry | None) -> str:
 
 
 def clash(saved: LibraryEntry | None, mine: Tool) -> Clash:
-    """What saving `mine` would change of what stands there now."""
+    """The changes that saving `mine` would make to the saved tool."""
     before = tool_text(saved.tool) if saved else ""
     return Clash(line_changes(before, tool_text(mine)), state_of(saved))
 
 
 def tool_text(tool: Tool) -> str:
-    """A tool in our own form, laid out, without what is empty."""
+    """A tool in our own format, laid out, without empty members."""
     return pretty(
         {
             name: value
@@ -221,22 +221,22 @@ def tool_text(tool: Tool) -> str:
     )
 
 
-# "When called": what becomes of a tool's calls without asking, as the rules for all sessions say; a
+# "When called": how a tool's calls are decided without asking, by the rules for all sessions; a
 # session may have rules of its own.
 
 
 Held = Mapping[str, str] | None
-"""How a rule's binding stands to the tools: "same", "changed", "new" or "gone" by name."""
+"""The state of a rule's binding: "same", "changed", "new" or "gone" by tool name."""
 
 WORDS = {"run": "runs", "answer": "answered by rule", "deny": "denied", "stop": "stops the run"}
 
 
 @dataclass(frozen=True)
 class When:
-    """The rule that names just this tool: `action` is ask where there is none, `text` its answer
-    or reason. `stale`: it was written for another version. `before` is the rule that is asked
-    before it, or ""; `choices` are the actions that there are for such a tool. `chosen` and `typed`
-    are what stands in the form and is not saved."""
+    """The rule that names just this tool: `action` is ask if there is none, `text` its answer or
+    reason. `stale`: it was written for another version. `before` is the rule that is evaluated
+    before it, or ""; `choices` are the actions available for such a tool. `chosen` and `typed` are
+    the unsaved input of the form."""
 
     tool: str
     action: str = "ask"
@@ -249,7 +249,7 @@ class When:
 
 
 def own_rule(name: str, rules: Sequence[Rule]) -> Rule | None:
-    """The rule about this tool alone, whatever its arguments."""
+    """The rule that names only this tool, whatever its arguments."""
     return next((rule for rule in rules if rule.tool == name and _plain(rule)), None)
 
 
@@ -258,15 +258,15 @@ def _plain(rule: Rule) -> bool:
 
 
 def place_for(tool: Tool, rules: Sequence[Rule]) -> int:
-    """Where a new rule about just this tool belongs: before what is about it, too, but never
-    before what keeps its calls back."""
+    """The place of a new rule for just this tool: before other rules that match it, but never
+    before one that blocks its calls."""
     about = [place for place, rule in enumerate(rules) if rule.covers(tool)]
     back = [place for place in about if rules[place].action in KEEPS_BACK]
     return max(back[-1] + 1 if back else 0, about[0] if about else len(rules))
 
 
 def when_called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> When:
-    """`rules` are those for always, in order, and `held` how each is bound now."""
+    """`rules` are those for all sessions, in order, and `held` the binding of each now."""
     person = tool.answered_by == "person"
     when = When(tool.name, choices=("ask", "answer", "deny") if person else When.choices)
     first = next((rule for rule in rules if rule.enabled and rule.covers(tool)), None)
@@ -283,7 +283,7 @@ def _asks_again(tool: Tool, rule: Rule, held: Held) -> bool:
 
 
 def called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> str:
-    """For the list, in a word or two: what the first rule does that is about every call of it."""
+    """For the list, in a word or two: the first rule that matches all its calls."""
     for rule, state in zip(rules, held, strict=True):
         if not rule.enabled or rule.when or not rule.covers(tool):
             continue
@@ -296,12 +296,12 @@ def called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> str:
 
 
 def drawn_when(env: Environment, when: When) -> str:
-    """The field of the editor in its place."""
+    """The piece with the editor's field."""
     html = env.get_template("_tool_when.html").render(when=when)
     return partial("when-called", "outerMorph", html)
 
 
-# The panel that tries a tool: what would run, its arguments, and the outcome.
+# The panel that tries a tool: what would run, its arguments, and the result.
 
 
 Mode = Literal["form", "json"]
@@ -309,7 +309,7 @@ Mode = Literal["form", "json"]
 
 @dataclass(frozen=True)
 class PastArguments:
-    """A past call to fill the arguments from; `key` names it in a form."""
+    """A past call to copy the arguments from; `key` is its value in a form."""
 
     key: str
     label: str
@@ -317,9 +317,9 @@ class PastArguments:
 
 @dataclass(frozen=True)
 class TryPanel:
-    """`tool` is None where what is on the screen is none, and `broken` says why. `name` is the one
-    it is saved under, "" for none. `others` are problems of no single field; `off` says that it is
-    switched off. `text` is the JSON of mode json. `seen` goes back with Run (engine/try_tool)."""
+    """`tool` is None if the one in the editor is invalid, and `broken` says why. `name` is the one
+    it is saved under, "" for none. `others` are problems of no single field; `off`: it is switched
+    off. `text` is the JSON of mode json. `seen` is sent back with Run (engine/try_tool)."""
 
     tool: Tool | None
     name: str = ""
@@ -340,7 +340,7 @@ class TryPanel:
 
     @property
     def verdict(self) -> tuple[str, Tone]:
-        """In words, and the colour that goes with them."""
+        """In words, with its colour."""
         wrong = sum(bool(row.wrong) for row in flat_rows(self.rows))
         wrong += sum(problem.kind in ("schema", "malformed") for problem in self.others)
         if self.malformed:
@@ -352,7 +352,7 @@ class TryPanel:
 
 @dataclass(frozen=True)
 class ResultOnWire:
-    """What one provider would get. `copied` is the text to the letter, None if too long."""
+    """What one provider would receive. `copied` is the exact text, None if too long."""
 
     name: str
     tokens: tuple[LayoutToken, ...]
@@ -362,7 +362,7 @@ class ResultOnWire:
 
 @dataclass(frozen=True)
 class TryOutcome:
-    """A try as it stands. `took` is set once it ended; `changed` is the cursor to ask behind."""
+    """The state of a try. `took` is set once it ended; `changed` is the next cursor."""
 
     id: str
     tool: str
@@ -399,7 +399,7 @@ class TryOutcome:
 
     @property
     def pieces(self) -> list[tuple[Content, tuple[LayoutToken, ...]]]:
-        """Each piece of the result with its tokens: laid out where it is JSON."""
+        """Each piece of the result with its tokens: laid out if it is JSON."""
         content = self.result.content if self.result is not None else ()
         return [(part, tokens_of(part.text) if part.type == "text" else ()) for part in content]
 
@@ -410,7 +410,7 @@ class TryOutcome:
 
 
 def tokens_of(text: str) -> tuple[LayoutToken, ...]:
-    """JSON laid out with long strings cut; any other text as it came, up to a limit."""
+    """JSON laid out with long strings cut; any other text unformatted, up to a limit."""
     if text.lstrip()[:1] in ("{", "["):
         text = shortened(text)
         if len(text) <= LAYOUT_LIMIT:
@@ -421,7 +421,7 @@ def tokens_of(text: str) -> tuple[LayoutToken, ...]:
 
 
 def result_on_wire(sent: OnWire) -> ResultOnWire:
-    """One provider's words for the eye."""
+    """One provider's data in display form."""
     copied = sent.text if len(sent.text) <= COPIED_LIMIT else None
     name = NAMES.get(sent.protocol, sent.protocol)
     return ResultOnWire(name, tokens_of(sent.text), copied, sent.notes)
@@ -433,18 +433,18 @@ def try_panel(env: Environment, panel: TryPanel, shown: TryOutcome | None = None
 
 
 def try_page(env: Environment, panel: TryPanel, shown: TryOutcome | None, back: str) -> str:
-    """The panel as a page of its own, for who has no script."""
+    """The panel as a page of its own, for users without a script."""
     return env.get_template("try.html").render(panel=panel, shown=shown, back=back)
 
 
 def try_arguments(env: Environment, panel: TryPanel) -> str:
-    """The panel but its result, as pieces for htmx: the tool or the way to write has changed."""
+    """The panel without its result, as pieces for htmx: the tool or the input mode has changed."""
     html = env.get_template("_try_arguments.html").render(panel=panel)
     return partial("try-arguments", "outerMorph", html)
 
 
 def try_checked(env: Environment, panel: TryPanel) -> str:
-    """The verdict and the sentence of each field, as pieces for htmx: no input is touched."""
+    """The check's result and the sentence of each field, as pieces for htmx; inputs stay."""
     pieces = [
         partial("try-verdict", "outerMorph", _verdict(env, panel)),
         partial("try-acts", "outerMorph", env.get_template("_try_acts.html").render(panel=panel)),
@@ -456,14 +456,13 @@ def try_checked(env: Environment, panel: TryPanel) -> str:
 
 
 def try_said(env: Environment, sentence: str, tone: str = "failed") -> str:
-    """Why what was asked could not be done, in the place of the verdict; in the tone `told` where
-    nothing went wrong."""
+    """Why an action failed, in place of the check's result; with tone `told` if nothing failed."""
     html = env.get_template("_try_verdict.html").render(panel=None, sentence=sentence, tone=tone)
     return partial("try-verdict", "outerMorph", html)
 
 
 def try_result(env: Environment, shown: TryOutcome) -> str:
-    """What came of it, or how far it is, as a piece for htmx."""
+    """The result or the progress of a try, as a piece for htmx."""
     html = env.get_template("_try_result.html").render(shown=shown)
     return partial("try-result", "outerMorph", html)
 
