@@ -432,7 +432,7 @@ MOST_FRAMES = 120
 """The maximum per response; the page requests more while it plays."""
 
 LONGEST_MS = 10_000
-"""The maximum time on the replay clock that one request may cover."""
+"""The maximum time that one frame may cover, in ms of the replay clock."""
 
 
 async def played(request: Request) -> Response:
