@@ -1,1 +1,1 @@
-"""Runs batches: one run (`run_case`), what a batch asks (`plan`), and all of it (`batches`)."""
+"""Runs batches: one run (`run_case`), planned requests (`plan`), whole batches (`batches`)."""

@@ -1,12 +1,12 @@
-"""The batches of a database: start, pause, resume, stop, and what they have come to.
+"""The batches of a database: start, pause, resume, stop, and their results.
 
-A run is claimed in the database before anything of it is sent, and its session is saved as any
-other. So what a killed program leaves behind is known by what is saved: a claim without a request
-in its session sent nothing and is made again; one with it and without an end is unknown, and is
-made again only where that is asked for. A run whose end is known is never made twice.
+A run is claimed in the database before anything of it is sent, and its session is saved like any
+other. So the state left by a killed program is determined from what is saved: a claim whose session
+has no request sent nothing and is run again; a claim with a request but no end is unknown, and is
+run again only on request. A run with a known end is never repeated.
 
-Where workers elsewhere make the runs, the claim says so, and its session is saved here when it has
-come back. A claim without a session is unknown then: it may have sent its request.
+If remote workers make the runs, the claim says so, and its session is saved here when it is
+returned. A claim without a session is unknown then: it may have sent its request.
 """
 
 from __future__ import annotations
@@ -51,65 +51,65 @@ from app.store.batches import (
 )
 
 FINISHED = frozenset(("passed", "failed", "provider_error", "needs_person"))
-"""Outcomes of runs that are not made again."""
+"""Outcomes of runs that are not repeated."""
 
 TROUBLES = 20
-"""So many runs of a lane that end one after the other by its provider's trouble pause the batch."""
+"""The batch pauses after this many consecutive runs of a lane ended with a provider error."""
 
 LOOKS, LOOK_AFTER = 50, 10
-"""How often, at most, it is looked whether all is decided, and after how many runs at least."""
+"""The maximum number of checks whether all is decided, and the runs between two at least."""
 
 DECIDED = "Each comparison has its verdict, which stays whatever comes."
 
 CUT = "The program ended while this run was under way."
 
 STOP_S = 5.0
-"""How long a worker elsewhere may take to stop a run, in seconds; then it is unknown."""
+"""How long a remote worker may take to stop a run, in seconds; then the run is unknown."""
 
 log = logging.getLogger(__name__)
 
 MakeRun = Callable[[CaseRun, Look], Awaitable[None]]
-"""Makes a run, whose session is in the database then."""
+"""Makes a run and saves its session in the database."""
 
 
 class RunLost(PlaygroundError):
-    """Nobody here will know what a run elsewhere came to: its worker is gone, or its session
-    cannot be read."""
+    """The outcome of a remote run cannot be determined: its worker is gone, or its session cannot
+    be read."""
 
 
 class EngineGone(PlaygroundError):
-    """There is no worker elsewhere any more that could make a run."""
+    """No remote worker is left that could make a run."""
 
 
 class RemoteWorker(Protocol):
-    """A process that makes runs elsewhere, with room for one."""
+    """A remote process that makes runs, with room for one."""
 
     @property
     def name(self) -> str: ...
 
     async def run(self, session: str, run_json: str) -> bytes:
-        """`run_case`, there; nothing where it was stopped before it began. RunLost where it is not
-        known what it came to."""
+        """Runs `run_case` remotely; returns b"" if it was stopped before it began. RunLost if its
+        outcome is unknown."""
 
     async def stop(self, session: str) -> None:
-        """Let that run end now; `run` returns what it came to."""
+        """Ends that run now; `run` returns its result so far."""
 
 
 class RemoteWorkers(Protocol):
-    """Processes that make runs elsewhere, `threads` at once in all."""
+    """Remote processes that make runs, `threads` at once in total."""
 
     @property
     def threads(self) -> int: ...
 
     def room(self) -> AbstractAsyncContextManager[RemoteWorker]:
-        """One that has room for a run, as soon as there is one; EngineGone where there is none."""
+        """A worker with room for a run, as soon as there is one; EngineGone if none is left."""
 
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How far a batch has come. `outcomes` counts the runs whose end is known, by outcome;
-    `under_way` those that are being made. `spent` is in US dollars; `seconds_left` is an estimate,
-    None where there is none. `why` is a sentence on the state, or ""."""
+    """The progress of a batch. `outcomes` counts the runs whose end is known, by outcome;
+    `under_way` those in progress. `spent` is in US dollars; `seconds_left` is an estimate, None if
+    there is none. `why` is a sentence on the state, or ""."""
 
     id: str
     name: str
@@ -129,8 +129,8 @@ class BatchProgress:
 
 @dataclass(eq=False)
 class _Given:
-    """To `where` a run was given away, "" where it is made here, or is known not to have begun;
-    `lost` is why its result is unknown."""
+    """`where` is the worker a run was given to, "" if it is made here, or is known not to have
+    begun; `lost` is why its result is unknown."""
 
     where: str
     lost: str = ""
@@ -138,8 +138,8 @@ class _Given:
 
 @dataclass(eq=False)
 class _LiveBatch:
-    """A batch that is being made. `go` is set unless it is paused; `moved` is set whenever a run
-    has ended or the state is another."""
+    """A batch in progress. `go` is set unless it is paused; `moved` is set whenever a run has ended
+    or the state has changed."""
 
     row: BatchRow
     plan: BatchPlan
@@ -157,15 +157,15 @@ class _LiveBatch:
 
     @property
     def resting(self) -> bool:
-        """Whether nothing is under way, and nothing will be by itself."""
+        """Whether no run is in progress, and none will start by itself."""
         paused = not self.go.is_set() and not self.budget.under_way
         return paused or self.driving is None or self.driving.done()
 
 
 class Batches:
-    """`make` makes one run; `clock` counts seconds; `at_once` is how many runs ask one provider at
-    the same time at most. Where there are `workers` they make the runs, as many at once as they
-    have threads. Reports are made of `results` and `spec`."""
+    """`make` makes one run; `clock` counts seconds; `at_once` is the maximum number of concurrent
+    runs per provider. If there are `workers`, they make the runs, as many at once as they have
+    threads. Reports are made from `results` and `spec`."""
 
     def __init__(
         self,
@@ -187,13 +187,13 @@ class Batches:
         self._starting = asyncio.Lock()
 
     async def plan(self, spec: Spec, read_file: ReadFile | None = None) -> BatchPlan:
-        """What a batch would ask, before it is started: `plan_batch`."""
+        """The requests of a batch, before it is started: `plan_batch`."""
         return await plan_batch(self._engine, spec, read_file)
 
     async def start(self, plan: BatchPlan, *, stop_early: bool = False, token: str = "") -> str:
-        """Begin a batch; its id. With `stop_early` it is paused as soon as each comparison has its
-        verdict, which stays whatever comes. What is started a second time by the same `token`
-        has begun already. BadInput where its SPEC cannot be kept."""
+        """Starts a batch and returns its id. With `stop_early` it is paused as soon as each
+        comparison has its verdict, which later runs cannot change. A second start with the same
+        `token` returns the first batch. BadInput if its SPEC cannot be saved."""
         spec, now = plan.spec, self._engine.sessions.clock()
         body, digest = await asyncio.to_thread(_body_and_digest, spec)
         async with self._starting:
@@ -207,7 +207,7 @@ class Batches:
         return row.id
 
     async def newest(self, spec: Spec) -> str | None:
-        """The id of the newest batch that asks what `spec` does, whose tools are looked up."""
+        """The id of the newest batch with the requests of `spec`, whose tools are looked up."""
         row = await newest_alike(self._engine.database, _digest(spec))
         return row.id if row is not None else None
 
@@ -219,8 +219,8 @@ class Batches:
         max_cost: float | None = None,
         stop_early: bool = False,
     ) -> None:
-        """Go on with a batch that is paused, was stopped, or whose program ended; `max_cost` is
-        its limit from now on. Conflict where it is being made."""
+        """Continues a batch that is paused, was stopped, or whose program ended; `max_cost` is its
+        limit from now on. Conflict if it is in progress."""
         live = self._live.get(batch_id)
         driven = live is not None and live.driving is not None and not live.driving.done()
         if live is not None and driven and not (retry_unknown and live.resting):
@@ -231,7 +231,7 @@ class Batches:
             await self._set_state(live, "running")
             live.go.set()
             return
-        if batch_id in self._resuming:  # what is saved is being read: it would be made twice
+        if batch_id in self._resuming:  # its saved state is being read: it would be run twice
             raise Conflict("This batch is being resumed.")
         self._resuming.add(batch_id)
         try:
@@ -251,18 +251,18 @@ class Batches:
         await self._set_state(live, "running")
 
     async def pause(self, batch_id: str, why: str = "") -> None:
-        """Claim no more runs; those under way come to their end. Conflict where it is not being
-        made."""
+        """Claims no more runs; those in progress are completed. Conflict if it is not in
+        progress."""
         live = await self._making(batch_id)
         live.go.clear()
         await self._set_state(live, "paused", why)
 
     async def stop(self, batch_id: str) -> None:
-        """End what is under way, too. It can be resumed."""
+        """Also ends the runs in progress. It can be resumed."""
         await self._end(await self._making(batch_id), "stopped")
 
     async def progress(self, batch_id: str) -> BatchProgress:
-        """How far it has come. NotFound where there is none."""
+        """Its progress. NotFound if it does not exist."""
         live = self._live.get(batch_id)
         if live is not None:
             return self._progress(live)
@@ -280,7 +280,7 @@ class Batches:
         return [await self.progress(row.id) for row in rows]
 
     async def spec(self, batch_id: str) -> Spec:
-        """What it asks, with definitions of tools alone."""
+        """Its SPEC, whose tools are all definitions."""
         live = self._live.get(batch_id)
         if live is not None:
             return live.plan.spec
@@ -300,14 +300,14 @@ class Batches:
         return [known[key] for key in every if key in known]
 
     def ended_since(self, batch_id: str, count: int) -> Sequence[RunResult]:
-        """The runs that ended after the first `count`, in the order in which they did; nothing of
-        a batch that is not being made. Outcomes known when it was resumed come first."""
+        """The runs that ended after the first `count`, in the order in which they did; empty if the
+        batch is not in progress. Outcomes known when it was resumed come first."""
         live = self._live.get(batch_id)
         return list(islice(live.results.values(), count, None)) if live is not None else []
 
     @contextmanager
     def listen(self, batch_id: str) -> Iterator[Bell]:
-        """A bell that rings whenever a run of the batch has ended, or its state is another."""
+        """A bell that rings whenever a run of the batch has ended, or its state has changed."""
         bell = Bell()
         bells = self._bells.setdefault(batch_id, set())
         bells.add(bell)
@@ -319,7 +319,7 @@ class Batches:
                 self._bells.pop(batch_id, None)
 
     async def rested(self, batch_id: str) -> BatchProgress:
-        """Until the batch ends, is stopped, or is paused with nothing under way."""
+        """Waits until the batch ends, is stopped, or is paused with no run in progress."""
         live = self._live.get(batch_id)
         while live is not None and not live.resting:
             live.moved.clear()
@@ -327,11 +327,11 @@ class Batches:
         return await self.progress(batch_id)
 
     async def close(self) -> None:
-        """End what is under way, because the program ends; each batch can be resumed."""
+        """Ends the runs in progress, because the program ends; each batch can be resumed."""
         for live in list(self._live.values()):
             await self._end(live, "stopped" if live.go.is_set() else "paused", live.row.why)
 
-    # How it is made.
+    # Running a batch.
 
     def _begin(
         self, row: BatchRow, plan: BatchPlan, results: dict[RunKey, RunResult], limit: float
@@ -369,20 +369,20 @@ class Batches:
             live.row = replace(live.row, state="paused", why=str(error))
         finally:
             for worker in workers:
-                if not worker.cancelling():  # a second time would break off how it stops its run
+                if not worker.cancelling():  # a second cancel would interrupt its stop
                     worker.cancel()
             if workers:
                 await asyncio.wait(workers)
 
     async def _end(self, live: _LiveBatch, state: BatchState, why: str = "") -> None:
-        """End all that is under way; what is claimed and not sent can be made again."""
+        """Ends all runs in progress; those claimed but not sent can be made again."""
         if live.driving is not None and not live.driving.done():
             live.driving.cancel()
             await asyncio.wait([live.driving])
             await self._set_state(live, state, why)
 
     async def _work(self, live: _LiveBatch, place: str) -> None:
-        """Make runs of one lane, until none is left."""
+        """Makes runs of one lane, until none is left."""
         queue, lane = live.queues[place], live.lanes[place]
         while queue:
             await live.go.wait()
@@ -395,7 +395,7 @@ class Batches:
 
     @asynccontextmanager
     async def _room(self) -> AsyncIterator[RemoteWorker | None]:
-        """Where a run is made: None is here."""
+        """The worker for a run: None means this process."""
         if self._workers is None:
             yield None
             return
@@ -403,7 +403,7 @@ class Batches:
             yield worker
 
     async def _wait_for_money(self, live: _LiveBatch) -> None:
-        """Until a run has ended, which may have cost less than was kept back for it."""
+        """Waits until a run has ended, which may have cost less than was reserved for it."""
         budget = live.budget
         if budget.under_way:
             live.moved.clear()
@@ -439,7 +439,7 @@ class Batches:
                     await self._make_at(worker, run, watch.look, given)
             except RunLost as error:
                 given.lost = str(error)
-            finally:  # where it is stopped it is saved that it was
+            finally:  # also saves that it was stopped
                 result = await self._score(live.plan.spec, key, session_id, given)
                 if result is not None:
                     await self._finish(batch_id, result)
@@ -459,8 +459,8 @@ class Batches:
             await self._look_for_verdicts(live)
 
     async def _make_at(self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Given) -> None:
-        """Let `worker` make a run, and keep its session. Where this is cancelled the run is
-        stopped there, and what it came to is kept."""
+        """Lets `worker` make a run, and saves its session. On cancellation the run is stopped
+        there, and its result so far is saved."""
         making = asyncio.create_task(self._take_in(worker, run, look, given))
         try:
             await asyncio.shield(making)
@@ -485,7 +485,7 @@ class Batches:
             raise RunLost(f"What {worker.name} sent cannot be kept: {error}") from error
 
     async def _look_for_verdicts(self, live: _LiveBatch) -> None:
-        """A few times in all, for a report is made of all results that there are."""
+        """A few times in all, because a report is made from all results so far."""
         every = max(LOOK_AFTER, live.plan.spec.runs // LOOKS)
         if live.stop_early and live.go.is_set() and live.ended_here % every == 0:
             report = make_report(live.plan.spec, live.results.values())
@@ -505,8 +505,8 @@ class Batches:
     async def _score(
         self, spec: Spec, key: RunKey, session_id: str, given: _Given
     ) -> RunResult | None:
-        """What the run came to by its session; None where there is no session, or nothing was
-        sent: then it was not made. One given to a worker is unknown without its session."""
+        """The outcome of the run according to its session; None if there is no session, or nothing
+        was sent: then it was not made. A run given to a worker is unknown without its session."""
         try:
             async with self._engine.sessions.holding(session_id) as live:
                 if not live.session.turns:
@@ -523,8 +523,8 @@ class Batches:
         await finish(self._engine.database, batch_id, result.key, result.outcome, body)
 
     async def _known(self, row: BatchRow, spec: Spec) -> dict[RunKey, RunResult]:
-        """What is known of the runs that were claimed. One without an end in the table was cut: it
-        is looked up in its session, and what is found is saved."""
+        """The known outcomes of claimed runs. One without an end in the table was interrupted: its
+        outcome is read from its session and saved."""
         known: dict[RunKey, RunResult] = {}
         for run in await run_rows(self._engine.database, row.id):
             result = _result(run) if run.outcome else await self._cut(row, run, spec)
@@ -545,7 +545,7 @@ class Batches:
         async with self._engine.sessions.holding(run.session) as live:
             turn = live.session.turn
             failure = turn.failure if turn is not None else None
-        # Its rules ended with the program: one of them may have been about to run what waits.
+        # Its rules ended with the program: one of them may have been about to run the waiting call.
         waits = result.outcome == "needs_person"
         if waits or (failure is not None and failure.failure == "interrupted"):
             result = replace(result, outcome="unknown", detail=CUT)
@@ -575,7 +575,7 @@ class Batches:
         return replace(shown, under_way=live.budget.under_way, seconds_left=seconds)
 
     async def _making(self, batch_id: str) -> _LiveBatch:
-        """NotFound where there is no such batch, Conflict where it is not being made."""
+        """NotFound if the batch does not exist, Conflict if it is not in progress."""
         live = self._live.get(batch_id)
         if live is None:
             await self._row(batch_id)
@@ -584,7 +584,7 @@ class Batches:
         return live
 
     async def _forget(self, batch_id: str) -> None:
-        """End what was paused with nothing under way: it begins again by what is saved."""
+        """Discards a paused batch with no run in progress: it is resumed from its saved state."""
         if (live := self._live.pop(batch_id, None)) is not None:
             await self._end(live, "paused")
 
@@ -596,14 +596,14 @@ class Batches:
 
 
 def _body_and_digest(spec: Spec) -> tuple[str, str]:
-    """Body and digest of a batch as they are kept. For thousands of cases it takes seconds."""
+    """Body and digest of a batch as stored. For thousands of cases it takes seconds."""
     data = spec_data(replace(spec, allow=()))
-    spec_from_data(json.loads(json.dumps(data)))  # what is kept has to be read again
+    spec_from_data(json.loads(json.dumps(data)))  # the stored form must be readable
     return json.dumps({"spec": data, "allow": spec.allow}), _digest(spec)
 
 
 def _digest(spec: Spec) -> str:
-    """The same for a batch that goes on with another limit of money."""
+    """Equal for a batch that is continued with another cost limit."""
     return replace(spec, max_cost=0.0).digest()
 
 
@@ -613,7 +613,7 @@ def _spec_of(row: BatchRow) -> Spec:
 
 
 def _result(run: RunRow) -> RunResult:
-    """What a run came to whose end is saved."""
+    """The result of a run whose end is saved."""
     return result_from_data(json.loads(run.body))
 
 

@@ -1,11 +1,11 @@
-"""A batch on other processes, by Dask's distributed: it carries bytes, and does not schedule.
+"""A batch on other processes, by Dask's distributed: it transports bytes, and does not schedule.
 
-A run is given to one process by its address and its worker id, and to no other: a process that is
-another one by now refuses it, and so does one in which the run began before. Whatever Dask makes
-again by itself therefore ends at once. So at most one process makes a run, and what a lost one had
-is unknown. What the other end does are `WorkerTasks` (`commands/cluster_worker`).
+A run is given to one process by its address and its worker id, and to no other: a process that was
+replaced refuses it, and so does one in which the run began before. So tasks that Dask repeats by
+itself end at once. Therefore at most one process makes a run, and the runs of a lost process are
+unknown. `WorkerTasks` (`commands/cluster_worker`) are the functions of the other end.
 
-Whoever reaches a Dask scheduler runs code on each worker and, by what is unpickled, here.
+Anyone who can connect to a Dask scheduler runs code on each worker and, by unpickling, here.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from app.core.late import dataclass
 from app.net.keys import is_loopback
 
 LOCAL_THREADS = 8
-"""Runs at once in each process of `local:N`."""
+"""Concurrent runs in each process of `local:N`."""
 MOST_LOCAL = 64
 
 LOOK_S = 1.0
-"""How often it is asked which workers there are, in seconds."""
+"""The interval between queries of the list of workers, in seconds."""
 REPLY_S = 60.0
-"""How long a scheduler may take to answer."""
+"""How long a scheduler may take to answer, in seconds."""
 ABOUT_S = 5.0
-"""How long a new worker may take to tell of itself before it is asked again at the next look."""
+"""The timeout of a new worker's `about`, in seconds; it is repeated at the next look."""
 GONE_S = 60.0
-"""So long there may be no worker, or no word of the scheduler, until the batch pauses."""
+"""After so many seconds without a worker, or a scheduler's answer, the batch pauses."""
 CANCEL_S = 5.0
 TOGETHER_S = 0.05
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EngineAddress:
-    """What --engine names: `local` processes of this machine, or the scheduler at `url`."""
+    """The value of --engine: `local` processes of this machine, or the scheduler at `url`."""
 
     local: int = 0
     url: str = ""
@@ -53,10 +53,10 @@ class EngineAddress:
 
 @dataclass(frozen=True)
 class WorkerTasks:
-    """The functions that run at the other end, known there by the same names. `work` takes a run
-    as JSON, the id of the worker it is for, and the id of its session; it gives the session,
-    nothing where it was stopped before, or a sentence on why this process may not make it. `stop`
-    takes ids of sessions; `about` gives the worker's id with its versions."""
+    """The functions that run at the other end, under the same names. `work` takes a run as JSON,
+    the id of its worker, and the id of its session; it returns the session, nothing if it was
+    stopped before, or a sentence on why this process may not make it. `stop` takes ids of sessions;
+    `about` returns the worker's id with its versions."""
 
     work: Callable[[str, str, str], bytes | str]
     stop: Callable[[Sequence[str]], None]
@@ -91,7 +91,7 @@ def read_engine(text: str, *, trusted: bool) -> EngineAddress:
 
 
 def check_installed() -> None:
-    """BadInput where the extra is missing."""
+    """BadInput if the extra is not installed."""
     if find_spec("distributed") is None:
         raise BadInput(
             "--engine needs Dask's distributed, which is not installed: "
@@ -100,7 +100,7 @@ def check_installed() -> None:
 
 
 def check_plan(plan: BatchPlan) -> None:
-    """BadInput where a tool of the batch is answered by what only this process has."""
+    """BadInput if the executor of a tool exists only in this process."""
     for planned in plan.planned.values():
         for tool in planned.settings.tools:
             if tool.answered_by == "mcp":
@@ -111,7 +111,7 @@ def check_plan(plan: BatchPlan) -> None:
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, Any]) -> str:
-    """How the versions of a worker are others than those here, "" where they are the same."""
+    """The differences of a worker's versions from those here, "" if there are none."""
     parts = [
         f"{name} {there.get(name) or 'none'} and not {version or 'none'}"
         for name, version in here.items()
@@ -151,7 +151,7 @@ class _Room:
 
 
 class DaskWorkers:
-    """The workers of a scheduler. Open with `dask_workers`."""
+    """The workers of a scheduler. Opened by `dask_workers`."""
 
     def __init__(self, client: Any, tasks: WorkerTasks, name: str) -> None:
         self._client = client
@@ -159,7 +159,7 @@ class DaskWorkers:
         self._name = name
         self._processes: dict[str, _Process] = {}
         self._refused: dict[str, str] = {}
-        """Why a worker is given nothing. Both by address."""
+        """Why a worker is not used. Both by address."""
         self._gone = ""
         self._well = 0.0
         """When the scheduler last answered and had workers, by the loop's clock."""
@@ -173,7 +173,7 @@ class DaskWorkers:
         return len(self._processes)
 
     async def begin(self) -> None:
-        """Find the workers, and compare versions. BadInput where there is none, or they differ."""
+        """Finds the workers, and compares versions. BadInput if there is none, or they differ."""
         there = await self._within(self._client.scheduler.versions())
         here = self._tasks.versions()
         if wrong := differences({"distributed": here["distributed"]}, there["packages"]):
@@ -187,7 +187,7 @@ class DaskWorkers:
             )
 
     async def watch(self) -> None:
-        """See which workers come and go, until this is cancelled."""
+        """Tracks which workers come and go, until it is cancelled."""
         loop = asyncio.get_running_loop()
         self._well = loop.time()
         while True:
@@ -198,7 +198,7 @@ class DaskWorkers:
                 trouble = f"The scheduler at {self._name} has no workers. Resume when it has some."
             except (BadInput, OSError) as error:
                 log.info("%s: %s", self._name, error)
-            except Exception:  # the watch goes on, or lost workers would never be noticed
+            except Exception:  # keep watching, or lost workers would never be noticed
                 log.warning("Looking for the workers of %s failed.", self._name, exc_info=True)
             if loop.time() - self._well > GONE_S or self._client.status == "closed":
                 self._gone = trouble
@@ -208,7 +208,7 @@ class DaskWorkers:
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[_Room]:
-        """The process that has most room, as soon as one has some."""
+        """The process with the most room, as soon as one has any."""
         while (process := self._freest()) is None:
             if self._gone:
                 raise EngineGone(self._gone)
@@ -222,7 +222,7 @@ class DaskWorkers:
             self._changed.set()
 
     async def run_at(self, process: _Process, session: str, run_json: str) -> bytes:
-        """The session of the run as the worker returned it. RunLost where its result is unknown."""
+        """The session of the run as the worker returned it. RunLost if its result is unknown."""
         future = self._client.submit(
             self._tasks.work,
             run_json,
@@ -262,17 +262,17 @@ class DaskWorkers:
         raise RunLost(f"The worker at {process.address} was lost while it made this run: {words}")
 
     async def stop_at(self, process: _Process, session: str) -> None:
-        """Together with all that are stopped there at this moment."""
+        """Batches the calls for all runs that are stopped there at this moment."""
         process.stopping.append(session)
         await asyncio.sleep(TOGETHER_S)
         if process.stopping:
             sessions, process.stopping = process.stopping, []
             run = self._client.run(self._tasks.stop, sessions, workers=[process.address])
-            with suppress(Exception):  # it is waited for in any case, and unknown without an answer
+            with suppress(Exception):  # it is awaited in any case, and unknown without an answer
                 await asyncio.wait_for(run, CANCEL_S)
 
     async def _find(self) -> None:
-        """The workers of this moment."""
+        """Updates the workers from the scheduler."""
         identity = await self._within(self._client.scheduler.identity(n_workers=-1))
         there = identity["workers"]
         for process in list(self._processes.values()):
@@ -287,8 +287,8 @@ class DaskWorkers:
         await asyncio.gather(*(self._ask(address, threads[address]) for address in new))
 
     async def _ask(self, address: str, threads: int) -> None:
-        """Take or refuse a worker that is new, or another one at the address of one that was lost.
-        One that does not answer now is asked again at the next look; the others do not wait."""
+        """Accepts or refuses a new worker, or a replacement at the address of a lost one. One that
+        does not answer is asked again at the next look; the others do not wait."""
         run = self._client.run(self._tasks.about, workers=[address], on_error="return")
         try:
             about = (await asyncio.wait_for(run, ABOUT_S))[address]
@@ -332,8 +332,8 @@ _INSTALL = "Install the same versions at both ends: pip install 'tool-playground
 
 @asynccontextmanager
 async def dask_workers(engine: EngineAddress, tasks: WorkerTasks) -> AsyncIterator[DaskWorkers]:
-    """The workers that `engine` names; those of this machine end with the context. BadInput where
-    they cannot be reached or are not as this end is."""
+    """The workers that `engine` names; those of this machine end with the context. BadInput if they
+    cannot be reached or their versions differ."""
     check_installed()
     import dask
     import distributed
@@ -347,7 +347,7 @@ async def dask_workers(engine: EngineAddress, tasks: WorkerTasks) -> AsyncIterat
                     f"distributed.{end}.http.routes": [] for end in ("scheduler", "worker")
                 }
                 opened.enter_context(dask.config.set(nothing))
-                # Without TLS whoever is logged in at this machine could run code as its user.
+                # Without TLS anyone logged in at this machine could run code as its user.
                 security = distributed.Security.temporary()
                 address: Any = await opened.enter_async_context(
                     distributed.LocalCluster(

@@ -1,7 +1,7 @@
-"""How many runs a provider is asked for at once, and what a batch may still spend.
+"""The number of concurrent runs per provider, and the rest of a batch's budget.
 
-A lane is a provider's address. It halves what it asks at once where the provider says that this is
-too much, waits as long as it asks for, and takes one run more after as many that went well.
+A lane is a provider's address. It halves its concurrency when the provider reports overload, waits
+as long as it requests, and adds one run after as many successful ones as its concurrency.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from app.core.late import dataclass
 from app.core.session import Session
 
 AT_ONCE = 16
-"""Runs of a batch that ask one provider at once, at most."""
+"""The maximum number of concurrent runs of a batch per provider."""
 
 TOO_MUCH = frozenset((429, 503, 529))
-"""Statuses by which a provider says that it is asked too much."""
+"""Status codes by which a provider reports overload."""
 
 LONGEST_S = 120.0
-"""A lane waits no longer than this for what headers say: a run finds out by itself then."""
+"""The maximum wait requested by headers, in seconds: longer limits are left to the run itself."""
 
 
 class ProviderLane:
@@ -43,7 +43,7 @@ class ProviderLane:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """A place for one run, as soon as there is one."""
+        """A slot for one run, as soon as one is free."""
         while self.running >= self.at_once or self.waits_s:
             self._changed.clear()
             if self.running < self.at_once:
@@ -58,7 +58,7 @@ class ProviderLane:
             self._changed.set()
 
     def hold(self, wait_s: float) -> None:
-        """Ask nothing new for so long."""
+        """Starts no request for this long."""
         self._resumes_at = max(self._resumes_at, self._clock() + min(wait_s, LONGEST_S))
 
     def asked_too_much(self, wait_s: float) -> None:
@@ -67,7 +67,7 @@ class ProviderLane:
         self.hold(wait_s)
 
     def went_well(self) -> None:
-        """A run ended without a word of that kind."""
+        """A run ended without such a status."""
         self._went_well += 1
         if self._went_well >= self.at_once < self.most:
             self.at_once, self._went_well = self.at_once + 1, 0
@@ -75,7 +75,7 @@ class ProviderLane:
 
 
 class LaneWatch:
-    """Reads the session of a run, as it goes on, for what the provider says of its limits."""
+    """Reads the events of a run's session for what the provider reports about its limits."""
 
     def __init__(self, lane: ProviderLane, now: Callable[[], datetime]) -> None:
         self._lane = lane
@@ -98,8 +98,8 @@ class LaneWatch:
 
 
 def used_up(headers: Mapping[str, str], now: datetime) -> float:
-    """Seconds until a limit that has no request or token left is set back, as the headers of an
-    answer say; 0 where all have some.
+    """Seconds until a limit with no requests or tokens left is reset, according to the headers of
+    an answer; 0 if all have some.
 
     https://platform.openai.com/docs/guides/rate-limits: `x-ratelimit-remaining-requests`, and
     `x-ratelimit-reset-requests` as `1m30s`; https://docs.claude.com/en/api/rate-limits:
@@ -113,7 +113,7 @@ def used_up(headers: Mapping[str, str], now: datetime) -> float:
 
 
 def _seconds(text: str, now: datetime) -> float:
-    """Of `6m0s`, `250ms`, `12.5`, or a date; 0 for junk and the past."""
+    """Parses `6m0s`, `250ms`, `12.5`, or a date; 0 for invalid values and the past."""
     text = text.strip()
     if re.fullmatch(_NUMBER, text):
         return float(text)
@@ -132,9 +132,9 @@ _DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMB
 
 @dataclass
 class Budget:
-    """US dollars of a batch: `limit` 0 is none. Before each claim the dearest run so far is kept
-    back for it and for each that is under way; so the limit is exceeded by no more than what those
-    under way cost above that."""
+    """US dollars of a batch: `limit` 0 means none. Before each claim the price of the most
+    expensive run so far is reserved for it and for each run in progress; so the limit is exceeded
+    by no more than what those in progress cost above that."""
 
     limit: float
     spent: float = 0.0
@@ -148,7 +148,7 @@ class Budget:
         return not self.limit or (self.spent < self.limit and self.spent + reserved <= self.limit)
 
     def ended(self, cost: float | None, *, sent: bool = True) -> None:
-        """A run ended; where it is not known what it cost, it is taken for the dearest."""
+        """A run ended; if its cost is unknown, that of the most expensive is assumed."""
         cost = (self.dearest if sent else 0.0) if cost is None else cost
         self.spent += cost
         self.dearest = max(self.dearest, cost)

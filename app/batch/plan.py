@@ -1,5 +1,5 @@
-"""What a batch asks, all of it, before anything is sent: the settings of each run, checked as a
-session's are, the rules that decide its calls, and how much it may take and cost."""
+"""All requests of a batch, before anything is sent: the settings of each run, checked like a
+session's, the rules that decide its calls, and estimates of its time and cost."""
 
 from __future__ import annotations
 
@@ -26,27 +26,26 @@ from app.evaluation.spec import RunKey, RunPlan, Spec, plan_run, with_tools, wor
 from app.net.keys import is_loopback
 
 RETRIES = 5
-"""How often a request of a batch is sent again where its SPEC does not say: many runs at once meet
-limits that one does not."""
+"""The default number of retries per request of a batch: concurrent runs hit limits that a single
+run does not."""
 
 CHARACTERS_PER_TOKEN = 3.0
-"""As few as a model may take for a token: what is counted by it is rather too much."""
+"""A low estimate for any model, so that token counts are rather too high."""
 
 MOST_WRITTEN = 4096
-"""Tokens that an answer is taken to have at most where no max_tokens says so."""
+"""The assumed maximum of tokens in an answer if max_tokens is not set."""
 
 AT_A_TIME = 32
-"""Cases that are planned before others have a turn."""
+"""Cases planned before the event loop runs other tasks."""
 
 ReadFile = Callable[[str], Sequence[Tool]]
-"""The tools of a file that a SPEC names. BadInput says why they cannot be read."""
+"""The tools of a file named in a SPEC. BadInput says why they cannot be read."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run but for its repetition. Tokens are counted at most, without what tools return;
-    `price` is theirs in US dollars, 0 where nothing is paid, None where it is not known: then
-    `unknown` says why."""
+    """One run without its repetition. Token counts are upper bounds, without tool results; `price`
+    is theirs in US dollars, 0 if free, None if unknown: then `unknown` says why."""
 
     prompt: str
     settings: Settings
@@ -59,7 +58,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """`spec` names definitions of tools alone; `notes` are sentences on what was changed in it."""
+    """The tools of `spec` are all definitions; `notes` are sentences on what was changed in it."""
 
     spec: Spec
     notes: tuple[str, ...]
@@ -75,12 +74,12 @@ class BatchPlan:
         return CaseRun(session, title, planned.prompt, planned.settings, planned.rules, batch)
 
     def lane(self, key: RunKey) -> str:
-        """Which runs share a provider's limits: the address that they ask."""
+        """The key of runs that share a provider's limits: the address of their requests."""
         return self.of(key).settings.profile.base_url
 
     @property
     def most_tokens(self) -> tuple[int, int]:
-        """Read and written by all runs, at most."""
+        """Upper bounds of input and output tokens of all runs."""
         often = self.spec.repetitions
         several = self.planned.values()
         return (
@@ -90,23 +89,23 @@ class BatchPlan:
 
     @property
     def most_price(self) -> float | None:
-        """Of all runs, in US dollars; None where one of them is not known."""
+        """Of all runs, in US dollars; None if one of them is unknown."""
         prices = [planned.price for planned in self.planned.values()]
         known = [price for price in prices if price is not None]
         return self.spec.repetitions * sum(known) if len(known) == len(prices) else None
 
     @property
     def unknown_price(self) -> str:
-        """Why a price is not known, "" where all are."""
+        """Why a price is unknown, "" if all are known."""
         sentences = (run.unknown for run in self.planned.values() if run.price is None)
         return next(sentences, "")
 
 
 async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = None) -> BatchPlan:
-    """What `spec` asks on this engine: names of tools, groups and profiles are looked up.
+    """The plan of `spec` on this engine: names of tools, groups and profiles are looked up.
 
-    BadInput where something of it is not there or not sound, or where `max_cost` is set and a
-    price is not known. `read_file` reads the files that it names; without it none may be named.
+    BadInput if something it names does not exist or is invalid, or if `max_cost` is set and a price
+    is unknown. `read_file` reads the files that it names; without it none may be named.
     """
     library = await engine.library.tools()
     named = {word: _named(word, library, read_file) for word in words_of(spec)}
@@ -117,7 +116,7 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
     planned = {}
     for number, place in enumerate(places):
         if number % AT_A_TIME == 0:
-            await asyncio.sleep(0)  # others are not kept waiting by thousands of cases
+            await asyncio.sleep(0)  # thousands of cases must not block others
         planned[place] = await planning.run(spec, RunKey(*place, 1))
     plan = BatchPlan(spec, notes, planned)
     if spec.max_cost and plan.unknown_price:
@@ -129,7 +128,7 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
 
 
 def _named(word: str, library: Iterable[Tool], read_file: ReadFile | None) -> Sequence[Tool]:
-    """The tools that a word of a SPEC names: one with `/` or `.` is a file."""
+    """The tools that a word of a SPEC names: a word with `/` or `.` is a file."""
     tools = [tool for tool in library if word in (tool.name, tool.group)]
     if tools:
         return tools
@@ -141,7 +140,7 @@ def _named(word: str, library: Iterable[Tool], read_file: ReadFile | None) -> Se
 
 
 class _Planning:
-    """Equal settings, tools and rules are made and checked once: cases are thousands."""
+    """Builds and checks equal settings, tools and rules once: there may be thousands of cases."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -167,14 +166,14 @@ class _Planning:
         return PlannedRun(plan.prompt, settings, rules, tokens_in, tokens_out, price, unknown)
 
     def _same(self, tool: Tool) -> Tool:
-        """The first tool that was equal: what is known of a tool is remembered for the object."""
+        """The first equal tool, because results about a tool are cached by object."""
         if id(tool) not in self._known:
             same = self._tools.setdefault(json.dumps(to_data(tool), sort_keys=True), tool)
-            self._known[id(tool)] = (tool, same)  # it is held, or another might get its id
+            self._known[id(tool)] = (tool, same)  # keeps a reference, so that its id is not reused
         return self._known[id(tool)][1]
 
     def _size(self, tools: tuple[Tool, ...]) -> int:
-        """The characters of their definitions."""
+        """The length of their definitions in characters."""
         place = tuple(map(id, tools))
         if place not in self._sizes:
             schemas = json.dumps([to_data(tool.parameters) for tool in tools])
@@ -195,7 +194,7 @@ class _Planning:
         return self._settings[known]
 
     async def _rules_of(self, tools: tuple[Tool, ...], allow: Sequence[str]) -> tuple[Rule, ...]:
-        """Mocks answer, and so does what the command line allows."""
+        """Mocks run, and so do tools that the command line allows."""
         place = tuple(map(id, tools))
         if place not in self._rules:
             rules = [
@@ -212,27 +211,27 @@ _WORDS = {True: "a mock answers {}", False: "--allow {}"}
 
 
 def _most_tokens(settings: Settings, size: int) -> tuple[int, int]:
-    """Read and written by a run at most, without what its tools return: each of its turns reads
-    what came before once more. `size` are the characters of prompt and tools."""
+    """Upper bounds of a run's input and output tokens, without what its tools return: each turn
+    reads everything before it again. `size` is the length of prompt and tools in characters."""
     first = round((size + len(settings.system)) / CHARACTERS_PER_TOKEN)
     limits, named = settings.limits, settings.params.get("max_tokens")
     written = named if isinstance(named, int) else MOST_WRITTEN
     turns = limits.max_turns if settings.tools else 1
     read, wrote = turns * first + written * turns * (turns - 1) // 2, turns * written
     most = limits.max_run_tokens
-    if most and read + wrote > most:  # the request that goes beyond it is still made
+    if most and read + wrote > most:  # the request that exceeds it is still made
         wrote = min(wrote, most + written)
         read = min(read, most + first)
     return read, wrote
 
 
 def is_free(profile: Profile) -> bool:
-    """Whether its requests cost nothing: the simulator, or an address of this machine."""
+    """Whether its requests are free: the simulator, or an address of this machine."""
     return profile.simulated or is_loopback(profile.base_url)
 
 
 def _price(settings: Settings, usage: Usage) -> tuple[float | None, str]:
-    """In US dollars, or why it is not known."""
+    """In US dollars, or why it is unknown."""
     profile, model = settings.profile, settings.model or settings.profile.model
     if is_free(profile):
         return 0.0, ""

@@ -1,10 +1,10 @@
-"""One run of a batch, from its prompt to its rest: the same wherever it runs.
+"""One run of a batch, from its prompt until it is idle: the same wherever it runs.
 
-`run_case` is the seam: a run as JSON in, its session as JSON Lines out, on any engine. Keys are in
-the environment of whoever runs it, and the run names them. `carried` is such a run with all that it
-needs of this place, `keep_session` takes its session in. Nothing is asked of a user: a call that no
-rule decides ends the run, and one that no rule may run because its arguments do not fit, or its
-tool is not there, is answered with what is wrong, as agents do it.
+`run_case` is the interface: a run as JSON in, its session as JSON Lines out, on any engine. The run
+names its keys, which are in the environment of the process that runs it. `carried` adds to a run
+all that it needs from this engine, `keep_session` stores its session. Nothing is asked of a user: a
+call that no rule decides ends the run, and a call that no rule may run because its arguments are
+invalid, or its tool does not exist, is answered with the error, as agents do.
 """
 
 from __future__ import annotations
@@ -32,24 +32,26 @@ from app.executors.http import keys_of
 from app.net.keys import origin
 
 UNSOUND = frozenset(("malformed", "schema", "unknown_tool"))
-"""What is wrong with a call by the model's own doing."""
+"""Problems of a call that are the model's own errors."""
 
 ANSWERED = "a call that cannot run is answered with what is wrong"
-"""The rule, in words, by which such a call is answered."""
+"""The rule, in words, that answers such a call."""
 
 LOOK_S = 60.0
 
 Look = Callable[[Session], None]
-"""Called now and then with the session of a run, as far as it has come."""
+"""Called at intervals with the current session of a run."""
 
 
 @dataclass(frozen=True)
 class CaseRun:
-    """What one run asks. `session` is the id that its session gets, `batch` that of its batch;
-    `rules` decide its calls, and after them those that hold in every session.
+    """One run's input. `session` is the id of its session, `batch` that of its batch; `rules`
+    decide its calls, followed by the rules for all sessions.
 
-    One that is made elsewhere brings what is known here alone: `confirmed`, which key may go where
-    (name and origin, never a key), and `recording`, the session that answers it as JSON Lines."""
+    A remote run also carries data that only this process has: `confirmed`, which key may be sent
+    where (name and origin, never a key), and `recording`, the session that answers it as JSON
+    Lines.
+    """
 
     session: str
     title: str
@@ -62,9 +64,9 @@ class CaseRun:
 
 
 async def run_case(run_json: str, engine: Engine) -> bytes:
-    """Make the run that `run_json` spells (a CaseRun) on `engine`, whose database may be one that
-    is thrown away; the whole session as JSON Lines, also where this is cancelled, for then the run
-    is stopped and its session says so. BadInput where it spells none."""
+    """Makes the run in `run_json` (a CaseRun) on `engine`, whose database may be temporary; returns
+    the whole session as JSON Lines. On cancellation, too: then the run is stopped and its session
+    says so. BadInput if `run_json` is invalid."""
     try:
         run = from_data(CaseRun, json.loads(run_json))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -85,7 +87,7 @@ async def run_case(run_json: str, engine: Engine) -> bytes:
 
 
 async def carried(engine: Engine, run: CaseRun) -> CaseRun:
-    """`run` with what it needs of `engine` where it is made by another one."""
+    """`run` with the data of `engine` that another engine needs to make it."""
     profile, keys = run.settings.profile, engine.keys
     asked = [pair for tool in run.settings.tools for pair in keys_of(tool)]
     if profile.key_name and not profile.simulated:
@@ -104,8 +106,8 @@ async def carried(engine: Engine, run: CaseRun) -> CaseRun:
 
 
 async def keep_session(engine: Engine, run: CaseRun, data: bytes, look: Look) -> None:
-    """Keep the session that `run` came to elsewhere, each line checked, without the keys of this
-    place; `look` is called with it as it went on. BadInput where it cannot be read, or is that of
+    """Stores the session of a remote run, with each line checked, and without the keys of this
+    process; `look` is called with it as it progressed. BadInput if it cannot be read, or belongs to
     another run."""
     bundle = await asyncio.to_thread(_read, data, run, engine.keys.secrets(), look)
     batch = batch_of(bundle, own=True)
@@ -130,13 +132,13 @@ def _read(data: bytes, run: CaseRun, secrets: frozenset[str], look: Look) -> Ses
 
 
 def _is_prompt(text: str, prompt: str) -> bool:
-    """Whether `text` is `prompt`, but for stars where a secret of the other end stood."""
+    """Whether `text` equals `prompt`, except stars in place of the other end's secrets."""
     pairs = zip(text, prompt, strict=False)
     return len(text) == len(prompt) and all(a in (b, "*") for a, b in pairs)
 
 
 async def perform(engine: Engine, run: CaseRun, look: Look = lambda session: None) -> None:
-    """Make a session of `run` and bring it to its rest. Where this is cancelled the run is stopped,
+    """Creates a session for `run` and runs it until it is idle. On cancellation the run is stopped,
     and its session says so."""
     sessions, runner, session_id = engine.sessions, engine.runner, run.session
     await sessions.create(run.settings, run.title, session_id=session_id, batch=run.batch)
@@ -165,7 +167,7 @@ async def perform(engine: Engine, run: CaseRun, look: Look = lambda session: Non
 
 
 def _answers(session: Session) -> list[CallDecided]:
-    """The answers to the calls that wait because the model wrote what cannot run."""
+    """The answers to calls that wait because their model wrote what cannot run."""
     if session.state != "waiting":
         return []
     return [_answer(call) for call in session.waiting if _is_unsound(call)]
@@ -186,5 +188,5 @@ def _answer(call: Call) -> CallDecided:
 
 
 def run_data(run: CaseRun) -> str:
-    """The run as JSON, which `run_case` reads."""
+    """The run as JSON, the input of `run_case`."""
     return json.dumps(to_data(run))
