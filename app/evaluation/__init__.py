@@ -1,1 +1,1 @@
-"""What a batch is, and what its results mean: pure, no clock, no database."""
+"""Definitions and evaluation of batches: pure, no clock, no database."""

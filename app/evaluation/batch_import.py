@@ -1,12 +1,11 @@
-"""Reads a batch in any known form: a SPEC, a file of BFCL, a configuration of promptfoo.
+"""Reads a batch in any known format: a SPEC, a file of BFCL, a configuration of promptfoo.
 
 BFCL is the Berkeley Function Calling Leaderboard (package bfcl-eval); its single-turn files are
 read here. One is JSON Lines of {"id", "question": [[message, ...]], "function": [...]}; the answers
-stand in a file of the same name in the folder `possible_answer`, as
-{"id", "ground_truth": [{FUNCTION: {PARAMETER: [allowed value, ..., "" where it may be missing]}}]}.
-In an object among the values each member has such a list, too. Files that are no longer scored have
-calls in Python instead: "f(n=20)".
-https://github.com/ShishirPatil/gorilla/tree/main/berkeley-function-call-leaderboard
+are in a file of the same name in the folder `possible_answer`, as {"id", "ground_truth":
+[{FUNCTION: {PARAMETER: [allowed value, ..., "" if optional]}}]}. In an object among the values each
+member has such a list, too. Files that are no longer scored have calls in Python instead:
+"f(n=20)". https://github.com/ShishirPatil/gorilla/tree/main/berkeley-function-call-leaderboard
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from app.schema.validate import schema_problems
 
 
 def read_batch(text: str, name: str, read_file: ReadFile) -> ImportedBatch:
-    """The batch that `text` spells, the content of the file `name`. `read_file` reads what stands
-    beside it. BadInput where it is none, or where no case of it can be taken."""
+    """The batch in `text`, the content of the file `name`. `read_file` reads files next to it.
+    BadInput if it is not a batch, or no case of it can be imported."""
     if is_bfcl(text):
         file = posixpath.basename(name)
         answers = read_file(f"{ANSWERS}/{file}") if needs_answers(text) else ""
@@ -51,7 +50,7 @@ def read_batch(text: str, name: str, read_file: ReadFile) -> ImportedBatch:
 
 
 def _checked(imported: ImportedBatch) -> ImportedBatch:
-    """What an importer made is held to the rules of a SPEC, its limits and keys among them."""
+    """Applies the rules of a SPEC to an imported batch, including its limits and keys."""
     if not imported.spec.cases:
         first = imported.left_out[0] if imported.left_out else None
         why = f" {first.case}: {first.reason}" if first is not None else ""
@@ -64,10 +63,10 @@ def _checked(imported: ImportedBatch) -> ImportedBatch:
 
 
 ANSWERS = "possible_answer"
-"""The folder beside a file in which its answers stand."""
+"""The folder next to a file that contains its answers."""
 
 MOST_WRITTEN_OUT = 256
-"""Values that the lists in one object may stand for together."""
+"""The maximum number of values that the lists in one object may expand to."""
 
 NOTES = (
     "Only the first answer of the model counts: max_turns is 1.",
@@ -76,13 +75,13 @@ NOTES = (
 )
 
 _LONGEST = 20_000
-"""Characters of a call that is written in Python."""
+"""The maximum length of a call written in Python, in characters."""
 
 _NUMBERS = re.compile(r"_\d[\d-]*$")
 
 
 class _Unfit(Exception):
-    """A case that cannot be taken; `str` is the reason."""
+    """A case that cannot be imported; `str` is the reason."""
 
 
 def is_bfcl(text: str) -> bool:
@@ -92,13 +91,13 @@ def is_bfcl(text: str) -> bool:
 
 
 def needs_answers(text: str) -> bool:
-    """Whether the answers of a file of questions stand in a file of their own."""
+    """Whether the answers of a file of questions are in a separate file."""
     return re.search(r'"id":\s*"[^"]*relevance', text.lstrip().partition("\n")[0]) is None
 
 
 def read_bfcl(questions: str, answers: str, name: str = "BFCL") -> ImportedBatch:
-    """The cases of a file of `questions` with its `answers` ("" for none). BadInput where a line
-    is no JSON; a case that is no single turn, or has no answer it needs, is left out."""
+    """The cases of a file of `questions` with its `answers` ("" for none). BadInput if a line is
+    not JSON; a case with several turns, or without a required answer, is left out."""
     truths = {str(entry.get("id")): entry.get("ground_truth") for entry in _lines(answers)}
     cases: dict[str, Case] = {}
     left_out: list[LeftOut] = []
@@ -209,7 +208,7 @@ def _expected(truth: Any, tools: Mapping[str, Tool]) -> tuple[Expectation, ...]:
 
 
 def _program(text: str, tools: Mapping[str, Tool]) -> dict[str, dict[str, list[Any]]]:
-    """An answer that is written as a call in Python, in the form of the others."""
+    """An answer that is written as a call in Python, in the format of the others."""
     try:
         tree = ast.parse(text[:_LONGEST], mode="eval").body
         if not isinstance(tree, ast.Call):
@@ -240,7 +239,7 @@ def _match(parameters: Mapping[str, Any]) -> ArgumentMatch:
     allowed: dict[str, list[Any]] = {}
     for name, options in parameters.items():
         several = [value for option in _options(options) for value in _written_out(option)]
-        # "" says that it may be missing; it is a value only among texts.
+        # "" marks an optional parameter; it is a value only among texts.
         texts = all(isinstance(value, str) for value in several)
         allowed[name] = several if texts else [value for value in several if value != ""]
     optional = tuple(name for name, options in parameters.items() if "" in _options(options))
@@ -252,7 +251,7 @@ def _options(value: Any) -> list[Any]:
 
 
 def _written_out(option: Any) -> list[Any]:
-    """The values that `option` stands for: each member of an object is a list of what it may be."""
+    """The values that `option` expands to: each member of an object is a list of alternatives."""
     match option:
         case dict():
             members = [_member(name, options) for name, options in option.items()]
@@ -263,7 +262,7 @@ def _written_out(option: Any) -> list[Any]:
 
 
 def _member(name: str, options: Any) -> list[list[tuple[str, Any]]]:
-    """What may stand for a member: itself with each value, or nothing."""
+    """The alternatives of a member: itself with each value, or nothing."""
     values = [value for option in _options(options) for value in _written_out(option)]
     return [[] if value == "" else [(name, value)] for value in values]
 
@@ -276,7 +275,7 @@ def _products(several: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 def _check_valid(match: ArgumentMatch, tool: Tool) -> None:
-    """An answer that the function's own schema forbids can be given by no sound call."""
+    """No valid call can give an answer that the function's own schema forbids."""
     if match.kind != "any_of":
         return
     for name, options in match.value.items():

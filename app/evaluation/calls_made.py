@@ -1,9 +1,9 @@
-"""What the runs of a batch called: which tool instead of which, with what, and by which way.
+"""The calls of a batch's runs: which tool instead of which, with what, and in which order.
 
 Confusion      expected tool x called tool
 ArgumentUse    the values that a parameter was given
-Ways           the usual order of calls of a model or variant, and what it does otherwise
-ToolFinding    what that shows of the tools themselves
+Ways           the usual order of calls of a model or variant, and its deviations
+ToolFinding    conclusions about the tools themselves
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from app.evaluation.results import RunResult
 from app.evaluation.spec import Case, Expectation, Spec, Variant
 
 NO_TOOL = "(none)"
-"""In a confusion matrix: no tool was expected, or none called. No tool can be called so."""
+"""In a confusion matrix: no tool was expected, or none called. It is not a valid tool name."""
 MOST_VALUES = 6
 MOST_DEVIATIONS = 5
 LONGEST_VALUE = 60
 
 Confusion = Mapping[str, Mapping[str, int]]
-"""By expected tool and called tool the number of runs. An expected tool that was called counts in
-its own column alone; one that was not counts for each tool that was called without being expected,
-or for none."""
+"""The number of runs by expected and called tool. An expected tool that was called counts in its
+own column only; one that was not counts for each tool that was called unexpectedly, or for none."""
 
 
 @dataclass(frozen=True)
 class ValueUse:
-    """A value as JSON text (cut), how often it was given, and what is wrong with it, or ""."""
+    """A value as JSON text (cut), its frequency, and its problem, or ""."""
 
     value: str
     count: int
@@ -45,8 +44,8 @@ class ValueUse:
 @dataclass(frozen=True)
 class ArgumentUse:
     """A parameter of a tool over all its calls: `calls` of the tool, how many `given` it, its
-    values, the most frequent and the wrong ones first, and how many further values there were.
-    `form` is its type in the schema, or "enum"."""
+    values, the most frequent and the wrong ones first, and the number of further values. `form` is
+    its type in the schema, or "enum"."""
 
     tool: str
     name: str
@@ -60,9 +59,8 @@ class ArgumentUse:
 
 @dataclass(frozen=True)
 class Ways:
-    """Of the runs of one model and variant: the `usual` tools in their order and how many `runs`
-    of `of` called these, and sentences on what was otherwise than in the runs of the same case
-    that passed."""
+    """The order of calls of one model and variant: the `usual` tools in order, called so by `runs`
+    of `of` runs, and sentences on deviations from the runs of the same case that passed."""
 
     model: str
     variant: str
@@ -76,8 +74,8 @@ class Ways:
 
 
 def expected_tools(case: Case) -> tuple[str, ...]:
-    """The tools that a case wants to be called; NO_TOOL alone where it wants none, nothing where it
-    says nothing of it."""
+    """The tools that a case expects to be called; NO_TOOL alone if it expects none, empty if it
+    does not specify it."""
     if any(_wants_none(expectation) for expectation in case.expect):
         return (NO_TOOL,)
     names: dict[str, None] = {}
@@ -112,7 +110,7 @@ def confusion(spec: Spec, results: Iterable[RunResult]) -> dict[str, Counter[str
 
 
 def add_up(matrices: Iterable[Confusion]) -> dict[str, Counter[str]]:
-    """One matrix of several."""
+    """The sum of several matrices."""
     total: dict[str, Counter[str]] = defaultdict(Counter)
     for matrix in matrices:
         for tool, row in matrix.items():
@@ -124,7 +122,7 @@ def add_up(matrices: Iterable[Confusion]) -> dict[str, Counter[str]]:
 
 
 def tools_of(spec: Spec) -> dict[str, Tool]:
-    """The definitions in a SPEC by name, the first of each; words are not looked up here."""
+    """The definitions in a SPEC by name, the first of each; nothing is looked up in the library."""
     sets = [
         spec.tools,
         *(variant.tools or () for variant in spec.variants),
@@ -140,8 +138,8 @@ def tools_of(spec: Spec) -> dict[str, Tool]:
 def argument_uses(
     tools: Mapping[str, Tool], results: Iterable[RunResult]
 ) -> tuple[ArgumentUse, ...]:
-    """Of each parameter of the tools that were called, in the order of the schema; parameters that
-    no schema knows come last."""
+    """The use of each parameter of the tools that were called, in the order of the schema;
+    parameters not in a schema come last."""
     raw = Counter((call.name, call.arguments) for result in results for call in result.calls)
     calls: Counter[str] = Counter()
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
@@ -173,14 +171,14 @@ def argument_uses(
 
 
 def _shown(values: list[ValueUse]) -> tuple[ValueUse, ...]:
-    """As many as there is room for: wrong ones before the others, but behind them in the list."""
+    """As many as fit: wrong ones are selected first, but listed last."""
     first = sorted(values, key=lambda use: not use.problem)[:MOST_VALUES]
     return tuple(sorted(first, key=lambda use: (bool(use.problem), -use.count)))
 
 
 @lru_cache(maxsize=4096)
 def parsed(text: str) -> Mapping[str, Any] | None:
-    """Arguments that are a JSON object, or None. What fails to be one is among the failures."""
+    """Arguments that are a JSON object, or None. Others are reported among the failures."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -203,7 +201,7 @@ def _cut(text: str) -> str:
 
 
 def enum_of(schema: Any) -> Sequence[Any]:
-    """The values of a parameter that has some; () for none."""
+    """The enum values of a parameter; () if there are none."""
     options = schema.get("enum") if isinstance(schema, Mapping) else None
     return options if isinstance(options, list | tuple) else ()
 
@@ -230,8 +228,8 @@ _FORMS: Mapping[str, tuple[type, ...]] = {
 
 
 def value_problem(schema: Any, value: Any) -> str:
-    """What a look at the parameter's own schema shows: `not in enum`, `string, not number`; "" for
-    nothing. The whole schema is checked elsewhere."""
+    """A quick check against the parameter's own schema: `not in enum`, `string, not number`; "" if
+    valid. The whole schema is checked elsewhere."""
     if not isinstance(schema, Mapping):
         return ""
     form = schema.get("type")
@@ -257,7 +255,7 @@ def _is(value: Any, form: Any) -> bool:
 
 
 def ways(spec: Spec, groups: Mapping[tuple[str, str], Sequence[RunResult]]) -> tuple[Ways, ...]:
-    """Of each (model, variant); the runs that passed, of whatever group, say what a case takes."""
+    """For each (model, variant); passed runs of all groups define what a case requires."""
     passed: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for results in groups.values():
         for result in results:
@@ -312,11 +310,11 @@ def _deviations(way: tuple[str, ...], right: tuple[str, ...]) -> Iterator[str]:
 # Findings -----------------------------------------------------------------------------------------
 
 
-# Descriptions that are taken for each other, enums whose values the prompts do not say, arguments
-# of another type: each is a sentence with its figures and what to do.
+# Descriptions that are confused, enums whose values the prompts do not mention, arguments of
+# another type: each is a sentence with its figures and a recommendation.
 
 ALIKE = 0.5
-"""Share of words that two descriptions have in common (Dice), from which they are twins."""
+"""The share of words that two descriptions have in common (Dice) from which they count as twins."""
 LEAST_RUNS = 2
 LEAST_SHARE = 0.05
 MOST_NAMED = 5
@@ -326,8 +324,8 @@ FindingKind = Literal["twins", "confused", "enum_words", "argument_type", "argum
 
 @dataclass(frozen=True)
 class ToolFinding:
-    """`count` of `of` runs or calls show it; `tools` are those to be changed, `argument` the name
-    of the parameter or ""."""
+    """`count` of `of` runs or calls show it; `tools` are those to change, `argument` the name of
+    the parameter or ""."""
 
     kind: FindingKind
     tools: tuple[str, ...]
@@ -393,8 +391,8 @@ def _confused(
 
 
 def likeness(first: str, second: str) -> float:
-    """The share of words that two descriptions have in common, 0..1; words that every description
-    has are left out, and so is the plural."""
+    """The share of words that two descriptions have in common, 0..1; ignores words that every
+    description has, and plural endings."""
     a, b = _words_of_weight(first), _words_of_weight(second)
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
 
@@ -468,8 +466,8 @@ def _outside(
 def _not_meant(
     spec: Spec, use: ArgumentUse, schema: Any, results: list[RunResult]
 ) -> Iterator[ToolFinding]:
-    """Runs that chose another value of the enum than the expected one, which their prompt does not
-    say."""
+    """Runs that chose another enum value than the expected one, which their prompt does not
+    mention."""
     count = of = 0
     meant: dict[str, None] = {}
     for result in results:
@@ -507,7 +505,7 @@ def _prompt(case: Case) -> str:
 
 
 def _expected_value(case: Case, use: ArgumentUse) -> Any:
-    """The value that a case expects of a parameter, where it expects one alone."""
+    """The expected value of a parameter, if a case expects exactly one."""
     for expectation in case.expect:
         match = expectation.arguments
         if expectation.kind != "called" or expectation.value != use.tool or match is None:

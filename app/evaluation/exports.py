@@ -1,10 +1,10 @@
 """A report as a file: CSV of the runs, JSON, JUnit for CI, Markdown, and one HTML page.
 
-    EXPORTS    by format, a function of a report to a file
-    batch_ended    the last line of `playground batch --json`, which the JSON file is, too
+EXPORTS    by format, a function of a report to a file
+batch_ended    the last line of `playground batch --json`, which is also the JSON file
 
-Names and texts come from prompts, models and tools of others: each form says how it keeps them from
-meaning anything in it.
+Names and texts come from untrusted prompts, models and tools: each format documents how it escapes
+them.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from app.exchange.bundle import ExportFile, file_name
 from app.exchange.markdown import escape as markdown_escape
 
 MOST_ROWS = 200
-"""Cells and failures in a Markdown file; the others are counted."""
+"""Cells and failures in a Markdown file; of the others only the number is given."""
 
 
 def write_csv(report: BatchReport) -> ExportFile:
-    """A line for each run that is over."""
+    """A line for each finished run."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(_COLUMNS)
@@ -76,7 +76,7 @@ _FORMULA = re.compile(r"[\s\0]*[=+\-@＝＋－＠]|[\t\r\n\0]")
 
 
 def _cell_text(value: object) -> object:
-    """A text that a spreadsheet would take for a formula (CWE-1236) begins with an apostrophe."""
+    """A leading apostrophe for text that a spreadsheet takes for a formula (CWE-1236)."""
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
@@ -174,7 +174,7 @@ def _comparison_data(report: BatchReport, comparison: Comparison) -> dict[str, A
 
 
 def _rounded(value: Any) -> Any:
-    """Six figures after the point, or of a small number six figures in all."""
+    """Six decimal places, or for small numbers six significant digits."""
     match value:
         case tuple():
             return [_rounded(each) for each in value]
@@ -193,10 +193,9 @@ def write_json(report: BatchReport) -> ExportFile:
 
 
 def write_junit(report: BatchReport) -> ExportFile:
-    """A suite for each model and variant, a test for each case: a failure where fewer runs passed
-    than have to, an error where a provider's trouble or a missing decision left nothing to judge,
-    skipped where runs are missing. What Jenkins' schema (xunit-plugin's
-    junit-10.xsd) knows, and nothing more."""
+    """A suite for each model and variant, a test for each case: a failure if fewer runs passed than
+    required, an error if provider errors or missing decisions left nothing to judge, skipped if
+    runs are missing. Uses only what Jenkins' schema (xunit-plugin's junit-10.xsd) defines."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f"<testsuites name={_attribute(report.spec.name or 'batch')}>",
@@ -227,7 +226,7 @@ def _suite(report: BatchReport, summary: GroupSummary) -> list[str]:
 
 
 def _judgement(cell: Cell) -> tuple[str, str]:
-    """What a test is but passed: the element's name, and its message."""
+    """The result of a test that did not pass: the element's name, and its message."""
     if cell.passes is False:
         least = percent(cell.min_pass)
         return "failure", f"{cell.passed} of {cell.runs} runs passed; {least} have to"
@@ -267,7 +266,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def _xml_text(text: str) -> str:
-    """Without the characters that XML 1.0 cannot hold at all."""
+    """Without the characters that XML 1.0 cannot represent."""
     return _NO_XML.sub("\ufffd", text)
 
 
@@ -378,8 +377,8 @@ EXPORTS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
 
 # The HTML page ------------------------------------------------------------------------------------
 
-# It opens from disk, asks for nothing and runs nothing: its own CSP says so, and its only style is
-# the one that the CSP names.
+# It opens from disk, loads nothing and runs no script: its own CSP forbids it, and its only style
+# is the one that the CSP names.
 
 MOST_FAILURES = 500
 
@@ -466,7 +465,7 @@ def _list(title: str, items: Iterable[Markup]) -> Iterator[Markup]:
 def _html_table(
     title: str, head: Sequence[str], rows: Iterable[Iterable[object]]
 ) -> Iterator[Markup]:
-    """The first column names its row; a cell that is Markup brings its own <td>."""
+    """The first column is the row header; a cell that is Markup includes its own <td>."""
     yield Markup('<h2>{}</h2>\n<div class="table" tabindex="0"><table>\n<thead><tr>').format(title)
     for text in head:
         yield Markup('<th scope="col">{}</th>').format(text)
@@ -506,7 +505,7 @@ def _rate_row(summary: GroupSummary) -> Iterator[object]:
 
 
 def _confusion(matrix: Confusion) -> Iterator[Markup]:
-    """The darker, the larger the share of the row; what should not be there has an outline."""
+    """The larger the share of the row, the darker the cell; unexpected cells have an outline."""
     called = sorted({tool for row in matrix.values() for tool in row})
 
     def cell(tool: str, name: str) -> Markup:

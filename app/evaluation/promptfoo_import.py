@@ -1,11 +1,11 @@
 """Reads the configuration of promptfoo (promptfooconfig.yaml): its tests become cases.
 
-    prompts: ["What is the weather in {{city}}?"]      x
-    providers: [{id: openai:gpt-5, config: {tools: [...], temperature: 0}}]
-    tests: [{vars: {city: Oslo}, assert: [{type: contains, value: rain}]}]
+prompts: ["What is the weather in {{city}}?"]      x
+providers: [{id: openai:gpt-5, config: {tools: [...], temperature: 0}}]
+tests: [{vars: {city: Oslo}, assert: [{type: contains, value: rain}]}]
 
-Assertions that a program or another model makes have no equal here. A test of which no assertion
-can be taken is left out; of any other what is left out is a note.
+Assertions by a program or another model have no equivalent here. A test without any assertion that
+can be imported is left out; in other tests each omitted assertion is noted.
 https://www.promptfoo.dev/docs/configuration/reference
 """
 
@@ -53,7 +53,7 @@ PROVIDERS: Mapping[str, str] = {
     "togetherai": "together",
     **{name: name for name in ("openrouter", "groq", "mistral", "deepseek", "xai", "cerebras")},
 }
-"""Our profile by what stands before the model in the id of a provider."""
+"""Our profile by the provider prefix of a promptfoo id."""
 
 _REASONS: Mapping[str, str] = {
     **{name: name for name in ("stop", "length")},
@@ -61,14 +61,14 @@ _REASONS: Mapping[str, str] = {
 }
 _PARAMS = ("temperature", "max_tokens", "top_p")
 _CODE = re.compile(r"\{%|\{\{[^}]*\|[^}]*\}\}")
-"""What nunjucks computes: a statement, a filter."""
+"""Expressions that nunjucks evaluates: a statement, a filter."""
 
 _ONE_TURN = "Only the first answer of the model counts, as there: max_turns is 1."
 _ANSWER = "Texts are looked for in the last answer, and not in calls."
 
 
 class _NoEqual(Exception):
-    """What cannot be taken; `str` is the reason, a sentence."""
+    """Something that cannot be imported; `str` is the reason, a sentence."""
 
 
 def is_promptfoo(data: Any) -> bool:
@@ -77,8 +77,8 @@ def is_promptfoo(data: Any) -> bool:
 
 
 def read_promptfoo(data: Mapping[str, Any], read_file: ReadFile) -> ImportedBatch:
-    """The cases of a configuration. `read_file` gives the text of a file that it names; BadInput
-    where one cannot be read, or where the configuration has no tests."""
+    """The cases of a configuration. `read_file` returns the text of a file that it names; BadInput
+    if one cannot be read, or if the configuration has no tests."""
     return _Reading(data, read_file).batch()
 
 
@@ -100,8 +100,8 @@ class _Reading:
         self.notes[sentence] = None
 
     def read(self, name: str) -> str:
-        """The text of a file beside the configuration. Somebody else may have written that, and
-        what it names goes to a provider: a file elsewhere is refused."""
+        """The text of a file next to the configuration. The configuration may be untrusted, and the
+        files it names are sent to a provider: files outside its folder are refused."""
         if name.startswith(("/", "~", "\\")) or ".." in re.split(r"[/\\]", name) or ":" in name:
             raise BadInput(f"{name!r} is not in the folder of this file; copy it there to use it.")
         return self.read_file(name)
@@ -133,7 +133,7 @@ class _Reading:
         )
         return ImportedBatch(spec, tuple(self.notes), tuple(self.left_out))
 
-    # Who is asked, and with what
+    # Models and their settings
 
     def _models(self, ids: Sequence[str]) -> tuple[ModelChoice, ...]:
         models: dict[str, ModelChoice] = {}
@@ -169,7 +169,8 @@ class _Reading:
         return settings
 
     def _shared(self, name: str, configs: Sequence[Mapping[str, Any]]) -> Any:
-        """What all providers that name it say of `name`; None, with a note, where they differ."""
+        """The common value of `name` of all providers that have it; None, with a note, if they
+        differ."""
         values = [config[name] for config in configs if name in config]
         if any(value != values[0] for value in values):
             self.note(f"The providers have different {name}: it is left out; make variants of it.")
@@ -187,7 +188,7 @@ class _Reading:
             raise BadInput(f"The tools of the providers cannot be read. {wrong}")
         return [tool.tool for tool in imported.tools if tool.tool is not None]
 
-    # What is asked
+    # Prompts
 
     def _cases(
         self, default: Mapping[str, Any], tests: Sequence[Mapping[str, Any]], tools: Sequence[str]
@@ -260,7 +261,7 @@ class _Reading:
     def _values(
         self, default: Mapping[str, Any], test: Mapping[str, Any], name: str
     ) -> list[dict[str, Any]]:
-        """Of each variable one value; lists stand for one case each."""
+        """One value for each variable; a list yields one case per item."""
         named = {**_object(default.get("vars")), **_object(test.get("vars"))}
         options = [
             [(key, each) for each in (value if isinstance(value, list) else [value])]
@@ -314,7 +315,7 @@ def _provider(item: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def _chat(text: str, label: str) -> _Prompt:
-    """A prompt that is a list of messages as JSON, or the words of a user."""
+    """A prompt that is a list of messages as JSON, or the text of a user."""
     if not text.startswith("["):
         return _Prompt(label, text)
     try:
@@ -359,7 +360,7 @@ def _filled(value: Any, case: Case) -> Any:
 
 
 def _expectations(assertion: Mapping[str, Any], tools: Sequence[str]) -> list[Expectation]:
-    """What stands for an assertion; _NoEqual where nothing does."""
+    """The equivalent of an assertion; _NoEqual if there is none."""
     kind, value = str(assertion.get("type")), assertion.get("value")
     read = _READERS.get(kind)
     if read is None:
@@ -469,7 +470,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """A list of texts, or one with commas."""
+    """A list of texts, or a comma-separated text."""
     parts = value.split(",") if isinstance(value, str) else value
     return [_text(part).strip() for part in parts]
 

@@ -1,10 +1,10 @@
-"""What the runs of a batch mean: one value, made of a SPEC and the results that there are.
+"""The evaluation of a batch's runs: one value, made from a SPEC and the results so far.
 
-    make_report(spec, results)  -> BatchReport, at any moment: nothing is kept between two of them
-    claim, comparison_sentence, ...   the sentences and figures that page, command line and exports
-                                share
+make_report(spec, results)  -> BatchReport, at any time: it keeps no state between two calls
+claim, comparison_sentence, ...   the sentences and figures that page, command line and exports
+                            share
 
-It is made again as often as a page wants it: 1,000 runs take a few hundredths of a second.
+Pages make it again as often as needed: 1,000 runs take a few hundredths of a second.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ Group = tuple[str, str]
 @dataclass(frozen=True)
 class Cell:
     """The runs of one case with one model and variant. `passes`: whether the share `min_pass` of
-    them passed; None until all `planned` are over, and where none counts. `session` is that of a
-    run, one that failed where there is one."""
+    them passed; None until all `planned` are over, and if none counts. `session` is that of one
+    run, a failed one if there is any."""
 
     case: str
     model: str
@@ -78,7 +78,7 @@ class Cell:
 
     @property
     def runs(self) -> int:
-        """Those that count."""
+        """The number that count."""
         return self.passed + self.outcomes.get("failed", 0)
 
     @property
@@ -88,7 +88,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class PassPower:
-    """The chance that `k` runs of a case all pass."""
+    """The probability that `k` runs of a case all pass."""
 
     k: int
     rate: float
@@ -99,10 +99,10 @@ class PassPower:
 class GroupSummary:
     """One model with one variant over all cases.
 
-    `rate` is the mean over `cases` cases (of one case: over its runs); `interval` is of the runs of
-    one case, over cases of several, and a confidence sequence where the batch was stopped.
-    `right_tool` and `valid_arguments` are (so many, of so many). Times are medians in seconds, cost
-    in US dollars and tokens means over runs; None is not known.
+    `rate` is the mean over `cases` cases (of one case: over its runs); `interval` is over the runs
+    of one case, or over several cases, and a confidence sequence if the batch was stopped.
+    `right_tool` and `valid_arguments` are (count, of count). Times are medians in seconds, cost in
+    US dollars and tokens means over runs; None means unknown.
     """
 
     model: str
@@ -123,13 +123,13 @@ class GroupSummary:
 
     @property
     def runs(self) -> int:
-        """Those that count."""
+        """The number that count."""
         return self.outcomes.get("passed", 0) + self.outcomes.get("failed", 0)
 
 
 @dataclass(frozen=True)
 class BatchReport:
-    """All of it. `results` are those of the SPEC's runs that are over, in the order of its keys."""
+    """The whole report. `results` are the finished runs of the SPEC, in the order of its keys."""
 
     spec: Spec
     state: State
@@ -148,22 +148,22 @@ class BatchReport:
 
     @cached_property
     def confusion(self) -> Confusion:
-        """Of all models and variants together."""
+        """The sum over all models and variants."""
         return add_up(self.confusions.values())
 
     @property
     def failures(self) -> tuple[RunResult, ...]:
-        """All that is over and did not pass."""
+        """All finished runs that did not pass."""
         return tuple(result for result in self.results if result.outcome != "passed")
 
     @property
     def rough(self) -> bool:
-        """Whether so few cases are the sample that intervals over them are rough."""
+        """Whether the sample has so few cases that intervals over them are rough."""
         return 1 < len(self.spec.cases) < ROUGH_BELOW
 
     @property
     def cost(self) -> float:
-        """US dollars of all runs whose price is known."""
+        """US dollars of all runs with a known price."""
         return sum(result.cost or 0.0 for result in self.results)
 
     @property
@@ -174,8 +174,8 @@ class BatchReport:
 
     @property
     def exit_code(self) -> int:
-        """Of `playground batch`: 1 where a case fails, nothing came of one, or a variant is worse;
-        3 where runs are unknown, need a person, or are missing though nothing is decided."""
+        """The exit code of `playground batch`: 1 if a case fails or has no result, or a variant is
+        worse; 3 if runs are unknown, need a user, or are missing before all is decided."""
         if any(comparison.verdict == "worse" for comparison in self.comparisons):
             return 1
         if any(cell.passes is False or _only_errors(cell) for cell in self.cells):
@@ -189,8 +189,8 @@ def _only_errors(cell: Cell) -> bool:
 
 
 def make_report(spec: Spec, results: Iterable[RunResult], *, stopped: bool = False) -> BatchReport:
-    """The report of what is over. `stopped`: no further run comes. A run that was stopped is not
-    over, and one that the SPEC does not have is left out."""
+    """The report of the finished runs. `stopped`: no further run will follow. A stopped run does
+    not count as finished; runs that the SPEC does not have are left out."""
     over = {result.key: result for result in results if result.outcome != "stopped"}
     keys = spec.keys()
     ordered = tuple(over[key] for key in keys if key in over)
@@ -292,7 +292,7 @@ def _summary(spec: Spec, group: Group, results: Sequence[RunResult], state: Stat
 
 
 def _right(result: RunResult, expected: Sequence[str]) -> bool:
-    """Whether the tools that were to be called were: with which arguments is another question."""
+    """Whether the expected tools were called, with any arguments."""
     called = {call.name for call in result.calls} or {NO_TOOL}
     return called.issuperset(expected)
 
@@ -300,8 +300,8 @@ def _right(result: RunResult, expected: Sequence[str]) -> bool:
 def _rate(
     spec: Spec, results: Sequence[RunResult], state: State
 ) -> tuple[list[Count], float | None, Interval | None]:
-    """The counts by case, in the seed's order, and the rate with its interval; of a batch that was
-    stopped those of the cases that are complete, with all before them."""
+    """The counts by case, in the seed's order, and the rate with its interval; for a stopped batch,
+    those of the leading complete cases."""
     by_case: dict[str, list[RunResult]] = {case.id: [] for case in spec.case_order()}
     for result in results:
         by_case[result.key.case].append(result)
@@ -327,8 +327,7 @@ def _rate(
 
 
 def _powers(spec: Spec, counts: Sequence[Count]) -> tuple[PassPower, ...]:
-    """pass^k for k = 2, 4, 8… and as many runs as the case with the fewest has; pass^1 is the
-    rate."""
+    """pass^k for k = 2, 4, 8… up to the smallest number of runs of a case; pass^1 is the rate."""
     most = min((count.runs for count in counts), default=0)
     if most < 2:
         return ()
@@ -344,8 +343,8 @@ def _powers(spec: Spec, counts: Sequence[Count]) -> tuple[PassPower, ...]:
 def _comparisons(
     spec: Spec, groups: Mapping[Group, Sequence[RunResult]], state: State
 ) -> list[Comparison]:
-    """Each variant with the first, for each model; where there is one variant alone, each model
-    with the first, for `model` ""."""
+    """Each variant compared with the first, for each model; if there is only one variant, each
+    model compared with the first, with `model` ""."""
     sides = {group: _side(runs) for group, runs in groups.items()}
     order = [case.id for case in spec.case_order()]
     pairs: dict[tuple[str, str, str], Pairs] = {}
@@ -373,14 +372,14 @@ def _side(results: Sequence[RunResult]) -> dict[str, dict[int, bool | None]]:
     return side
 
 
-# What it claims, in words -------------------------------------------------------------------------
+# Its statements in words --------------------------------------------------------------------------
 
 
 MINUS = "−"
 
 
 def percent(share: float) -> str:
-    """0.825 as "82 %"; near 0 and 1 with a digit more, so that only all is "100 %"."""
+    """0.825 as "82 %"; near 0 and 1 with another digit, so that only 1 is "100 %"."""
     digits = 1 if 0 < share < 0.01 or 0.99 < share < 1 else 0
     return f"{100 * share:.{digits}f} %"
 
@@ -395,7 +394,7 @@ def plural(number: int, word: str) -> str:
 
 
 def claim(report: BatchReport) -> str:
-    """Of what the rates are the rates, and what their intervals mean."""
+    """What the rates and their intervals refer to."""
     spec = report.spec
     each = plural(spec.repetitions, "run")
     if len(spec.cases) == 1:
@@ -455,7 +454,7 @@ def _signed(points: float) -> str:
 
 
 def _evidence(report: BatchReport, comparison: Comparison) -> str:
-    """What the verdict, or that there is none, rests on."""
+    """The evidence for the verdict, or for its absence."""
     if comparison.after:
         unit = comparison.unit
         return f"; decided after {plural(comparison.after, unit)} in the order of the seed"
@@ -484,7 +483,7 @@ def failure_sentences(result: RunResult) -> tuple[str, ...]:
 
 
 def group_name(model: str, variant: str, report: BatchReport) -> str:
-    """What tells a group from the others: the variant is left out where there is one alone."""
+    """The distinguishing name of a group: the variant is left out if there is only one."""
     spec = report.spec
     if len(spec.variants) == 1:
         return model

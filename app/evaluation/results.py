@@ -1,11 +1,11 @@
-"""What a run of a batch came to, as a value, and how it is judged by what was expected of it: a
-check for each expectation, with a sentence where it does not hold.
+"""The result of a run of a batch as a value, and its checks: one for each expectation, with a
+sentence if it does not hold.
 
-Any session can be judged, an agent's and an old one, too: only its log counts. The calls are those
-of all answers that came to an end, as the model wrote them, edited by a user or not.
+Any session can be checked, including an agent's or an old one: only its log is used. The calls are
+those of all complete answers, as the model wrote them, edited by a user or not.
 
-Numbers of arguments are compared by their exact value, whatever their digits: 1 is 1.0, and
-12345678901234567890 is no other number. `true` is not 1, and "1" is not 1.
+Numbers in arguments are compared by their exact value, whatever their notation: 1 equals 1.0, and
+12345678901234567890 equals no other number. `true` is not 1, and "1" is not 1.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from app.schema.strict_json import read_arguments
 from app.schema.validate import check_call, cut, schema_problems
 
 Outcome = Literal["passed", "failed", "provider_error", "unknown", "needs_person", "stopped"]
-"""`passed` and `failed` by the checks. The others are no failures of the model: the provider's
-trouble after all retries; a run that was cut and whose outcome is unknown; a call
-that no rule decides; a batch that was stopped."""
+"""`passed` and `failed` are decided by the checks. The others are not failures of the model: a
+provider error after all retries; an interrupted run with an unknown outcome; a call that no rule
+decides; a batch that was stopped."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True)
 class CallMade:
-    """A call of the run; `arguments` are the raw text, `valid` that they satisfy the schema."""
+    """A call of the run; `arguments` are the raw text, `valid`: they match the schema."""
 
     name: str
     arguments: str
@@ -46,7 +46,7 @@ class CallMade:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Whether an expectation holds; `sentence` says of one that does not what came instead."""
+    """Whether an expectation holds; if not, `sentence` says what happened instead."""
 
     expectation: Expectation
     passed: bool
@@ -55,12 +55,12 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run that is over. `finish_reason` is the last answer's, in our word (`EndReason`).
+    """A finished run. `finish_reason` is the last answer's, in our vocabulary (`EndReason`).
 
-    `tokens_in` and `tokens_out` are those of all its requests, None where the provider told of
-    none; `seconds` is the time from the prompt to the end, `to_first_call_s` to the first call
-    (None: there was none); `cost` in US dollars, None where a price is unknown. `session` is the
-    id under which it is kept. `detail` says in a sentence why it neither passed nor failed.
+    `tokens_in` and `tokens_out` are those of all its requests, None if the provider reported none;
+    `seconds` is the time from the prompt to the end, `to_first_call_s` to the first call (None:
+    there was none); `cost` in US dollars, None if a price is unknown. `session` is the id under
+    which it is stored. `detail` says in a sentence why it neither passed nor failed.
     """
 
     key: RunKey
@@ -79,12 +79,12 @@ class RunResult:
 
     @property
     def counts(self) -> bool:
-        """Whether it says something of the model."""
+        """Whether it says anything about the model."""
         return self.outcome in ("passed", "failed")
 
 
 def result_data(result: RunResult) -> dict[str, Any]:
-    """The result as JSON data, which `result_from_data` reads again."""
+    """The result as JSON data, the input of `result_from_data`."""
     plain = {name: to_data(getattr(result, name)) for name in _PLAIN}
     checks = [
         {
@@ -118,7 +118,7 @@ _PLAIN = (
 )
 
 
-# Judged by expectations ---------------------------------------------------------------------------
+# Checking expectations ----------------------------------------------------------------------------
 
 _MOST_NAMES = 12
 _LONGEST = 300
@@ -142,8 +142,8 @@ def judge(session: Session, expectations: Sequence[Expectation]) -> tuple[CheckR
 def score_run(
     session: Session, key: RunKey, expectations: Sequence[Expectation], session_id: str | None
 ) -> RunResult:
-    """What the run `key`, which is over and has left `session`, came to. A run that reached a limit
-    is judged by what it did until then."""
+    """The result of the finished run `key` with its `session`. A run that reached a limit is
+    checked by what it did until then."""
     facts = RunFacts(session)
     detail, outcome = _no_verdict(session)
     checks = judge(session, expectations)
@@ -169,8 +169,8 @@ def score_run(
 
 
 def _no_verdict(session: Session) -> tuple[str, Outcome]:
-    """Why the run neither passed nor failed, as a sentence with the word for it; "" where it is to
-    be judged."""
+    """Why the run neither passed nor failed, as a sentence with its outcome; "" if it is to be
+    checked."""
     turn = session.turn
     failure = turn.failure if turn is not None else None
     if waiting := session.waiting:
@@ -192,7 +192,7 @@ def _call_made(call: Call) -> CallMade:
 
 
 class RunFacts:
-    """What of a session is judged. Times in seconds, costs in US dollars; None is not known."""
+    """The checked facts of a session. Times in seconds, costs in US dollars; None means unknown."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -204,7 +204,7 @@ class RunFacts:
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """Read and written by all requests, those that were made again too."""
+        """Input and output of all requests, including retries."""
         counted = [turn_usage(turn) for turn in self.session.turns]
         known = [tokens for tokens in counted if tokens is not None]
         if len(known) < len(counted):
@@ -213,7 +213,7 @@ class RunFacts:
 
     @property
     def seconds(self) -> float:
-        """How long a model or a tool was at work."""
+        """The working time of models and tools."""
         return sum(map(turn_busy_ms, self.session.turns)) / 1000
 
     @property
@@ -223,7 +223,7 @@ class RunFacts:
         return sum(known) if len(known) == len(costs) else None
 
     def called_instead(self) -> str:
-        """What was called, for the end of a sentence."""
+        """The calls that were made, for the end of a sentence."""
         if not self.names:
             text = cut(" ".join(self.session.answer.split()), _LONGEST)
             return f"nothing was called; the answer is “{text}”" if text else "nothing was called"
@@ -332,11 +332,11 @@ _JUDGES: Mapping[str, Callable[[RunFacts, Expectation], str]] = {
 }
 
 
-# Calls with arguments: each expectation claims a call of its own ----------------------------------
+# Calls with arguments: each expectation is assigned a call of its own -----------------------------
 
 
 def _claims(facts: RunFacts, expectations: Sequence[Expectation]) -> dict[int, str]:
-    """By place the sentence of each expectation of arguments, "" where it has its call."""
+    """By index the sentence of each expectation of arguments, "" if it has a call."""
     claims: dict[int, str] = {}
     demands = [place for place, each in enumerate(expectations) if each.arguments is not None]
     for name in {expectations[place].value for place in demands}:
@@ -364,7 +364,7 @@ def _claims(facts: RunFacts, expectations: Sequence[Expectation]) -> dict[int, s
 
 
 def _unlike(name: str, calls: Sequence[Call], wrong: Sequence[Sequence[str]]) -> str:
-    """That none of `calls` fits, by what is `wrong` with the one that comes closest."""
+    """A sentence that none of `calls` matches, with what is `wrong` with the closest one."""
     call, closest = min(zip(calls, wrong, strict=True), key=lambda pair: len(pair[1]))
     which = (
         f"{name} was" if len(calls) == 1 else f"None of {len(calls)} calls of {name} fits; one was"
@@ -374,7 +374,7 @@ def _unlike(name: str, calls: Sequence[Call], wrong: Sequence[Sequence[str]]) ->
 
 
 def _assigned(fitting: Mapping[int, Sequence[int]]) -> set[int]:
-    """The expectations that have a call when as many as can be have one of their own."""
+    """The expectations that have a call in a maximum matching."""
     holder: dict[int, int] = {}
 
     def assign(place: int, tried: set[int]) -> bool:
@@ -391,17 +391,16 @@ def _assigned(fitting: Mapping[int, Sequence[int]]) -> set[int]:
     return set(holder.values())
 
 
-# What differs in the arguments of a call ----------------------------------------------------------
+# The differences in the arguments of a call -------------------------------------------------------
 
 
 _MOST_SHOWN = 200
 _UNSEEN = re.compile(r"[ ,./\-_*^]")
-"""What `loose` leaves out of a text, as BFCL does."""
+"""The characters that `loose` ignores in a text, as in BFCL."""
 
 
 def differences(match: ArgumentMatch, raw: str) -> list[str]:
-    """What of the arguments `raw` (JSON text) does not fit, each as half a sentence; [] where all
-    fits."""
+    """How the arguments `raw` (JSON text) differ, each as half a sentence; [] if they match."""
     arguments = read_arguments(raw)
     if arguments.value is None:
         return [f"they are no sound JSON object ({arguments.problems[0].message})"]
@@ -420,7 +419,7 @@ def differences(match: ArgumentMatch, raw: str) -> list[str]:
 
 
 class _Comparison:
-    """`loose` as in ArgumentMatch. Numbers of the values that are compared are Decimals."""
+    """`loose` as in ArgumentMatch. Numbers in the compared values are Decimals."""
 
     def __init__(self, loose: bool) -> None:
         self._loose = loose
@@ -428,7 +427,7 @@ class _Comparison:
     def differing(
         self, wanted: Any, value: Any, place: str = "", *, subset: bool = False
     ) -> Iterator[str]:
-        """Where `value` is not as `wanted`; with `subset` objects may hold more at any depth."""
+        """Where `value` differs from `wanted`; with `subset` objects may have more members."""
         match wanted, value:
             case dict(), dict():
                 for name in wanted:
@@ -437,7 +436,7 @@ class _Comparison:
                         yield from self.differing(wanted[name], value[name], here, subset=subset)
                     else:
                         yield f"{here} is missing, and should be {shown(wanted[name])}"
-                for name in value if not subset else ():  # in its order, for all to say the same
+                for name in value if not subset else ():  # in its order, for equal sentences
                     if name in wanted:
                         continue
                     here = f"{place}/{pointer_step(name)}"
@@ -451,7 +450,7 @@ class _Comparison:
     def outside(
         self, options: Mapping[str, Sequence[Any]], optional: Sequence[str], value: dict[str, Any]
     ) -> Iterator[str]:
-        """Where a parameter is none of its options, is missing, or has none."""
+        """Where a parameter has none of its allowed values, is missing, or is unknown."""
         for name, several in options.items():
             here, present = f"/{pointer_step(name)}", value.get(name, ABSENT)
             words = ", ".join(map(shown, several))
@@ -483,7 +482,7 @@ def _one_of(words: str, count: int) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as JSON for a sentence, cut where it is long; Decimals with all their digits."""
+    """A value as JSON for a sentence, cut if long; Decimals with all their digits."""
     return cut(_json(value), _MOST_SHOWN)
 
 

@@ -1,13 +1,13 @@
-"""What a batch is: cases x models x variants x repetitions, as values and as canonical JSON.
+"""A batch: cases x models x variants x repetitions, as values and as canonical JSON.
 
-    Spec.cases   Case    a prompt and what is expected of the calls that it leads to
-    Spec.models  ModelChoice
-    Spec.variants Variant   the first is the baseline that the others are compared with
+Spec.cases   Case    a prompt and the expectations of the resulting calls
+Spec.models  ModelChoice
+Spec.variants Variant   the first is the baseline that the others are compared with
 
-    with_tools(spec, ...)   puts in the tools that it names by words
-    ImportedBatch   what an importer makes of somebody else's cases
+with_tools(spec, ...)   replaces the names of tools by definitions
+ImportedBatch   the result of importing another format
 
-`spec_reader` reads one from a text; docs/batch.md is the form for people.
+`spec_reader` reads one from a text; docs/batch.md documents the format.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ SETTINGS = (
     *("max_cost", "max_minutes"),
     *("max_repeats", "continue_on_error", "max_retries", "connect_s", "first_byte_s", "idle_s"),
 )
-"""The settings of a session that a SPEC may name; model, system and tools have places of their
-own. `engine/settings` judges their values."""
+"""The session settings that a SPEC may contain; model, system and tools have fields of their own.
+`engine/settings` checks their values."""
 
 ExpectationKind = Literal[
     "called",
@@ -60,12 +60,12 @@ MATCHES: tuple[MatchKind, ...] = get_args(MatchKind)
 
 @dataclass(frozen=True)
 class ArgumentMatch:
-    """What the arguments of a call must be, by `kind`.
+    """The requirement on the arguments of a call, by `kind`.
 
-    `exact`: `value` and nothing else. `subset`: at least what `value` holds, at any depth.
-    `any_of`: one of the objects of a list, or of an object of lists one value for each parameter,
-    where those of `optional` may be missing and no others may be there. `schema`: a JSON Schema.
-    `loose`: letters of texts are compared without case, and `,./-_*^` and blanks not at all.
+    `exact`: `value` and nothing else. `subset`: at least the members of `value`, at any depth.
+    `any_of`: one of the objects of a list, or for an object of lists one value for each parameter,
+    where those of `optional` may be missing and no others are allowed. `schema`: a JSON Schema.
+    `loose`: texts are compared without case, and without `,./-_*^` and blanks.
     """
 
     kind: MatchKind
@@ -76,12 +76,12 @@ class ArgumentMatch:
 
 @dataclass(frozen=True)
 class Expectation:
-    """One thing that a run must show.
+    """One requirement on a run.
 
     `value` is a tool's name (`called`, `never`, `first`), names (`order`), a number (`count`,
     `max_tokens`, `max_seconds`, `max_cost` in US dollars), a text (`text_contains`,
-    `finish_reason`) or a truth (`no_call`: False wants any call). `arguments` belongs to `called`,
-    `of` (a tool, "" for any) to `count`, `ignore_case` to `text_contains`.
+    `finish_reason`) or a boolean (`no_call`: False requires any call). `arguments` belongs to
+    `called`, `of` (a tool, "" for any) to `count`, `ignore_case` to `text_contains`.
     """
 
     kind: ExpectationKind
@@ -97,10 +97,10 @@ ToolEntry = str | Tool
 
 @dataclass(frozen=True)
 class Case:
-    """A prompt, and what is expected of a run that begins with it.
+    """A prompt, and the expectations of a run that begins with it.
 
-    `{{ NAME }}` in `prompt` and `system` stands for the value in `vars`, where there are any.
-    `system` and `tools` replace those of variant and batch unless None; `settings` go over both.
+    `{{ NAME }}` in `prompt` and `system` is replaced by the value in `vars`, if there are any.
+    `system` and `tools` replace those of variant and batch unless None; `settings` override both.
     `answers` are results by tool: the config of a mock. `category` groups cases in a report.
     `min_pass` is the share of repetitions that must pass, None for the batch's.
     """
@@ -117,7 +117,7 @@ class Case:
     min_pass: float | None = None
 
     def fill(self, text: str) -> str:
-        """`text` with the values of `vars` in their places; a value that is no text as JSON."""
+        """`text` with the values of `vars` inserted; a value that is not a text as JSON."""
         return PLACE.sub(lambda place: self._value(place[0], place[1]), text) if self.vars else text
 
     def _value(self, place: str, name: str) -> str:
@@ -126,13 +126,13 @@ class Case:
 
 
 PLACE = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
-"""A place for a value of `vars` in a prompt."""
+"""A placeholder for a value of `vars` in a prompt."""
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """Who is asked: a profile's name, a model of it ("" for the profile's own), and what the pair
-    is called in keys and reports."""
+    """The model of a run: a profile's name, a model of it ("" for the profile's own), and the label
+    of the pair in keys and reports."""
 
     profile: str
     model: str = ""
@@ -141,8 +141,7 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class Variant:
-    """What is changed for a comparison; None and {} leave what the batch says. `descriptions` are
-    by tool."""
+    """The changes of a variant; None and {} keep the batch's values. `descriptions` are by tool."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -163,9 +162,9 @@ class RunKey(NamedTuple):
 @dataclass(frozen=True)
 class Spec:
     """A batch. `min_pass` is the share of a case's repetitions that must pass, `max_cost` the US
-    dollars that all runs together may cost (0: no limit). `allow` names tools that run by their
-    own executors though the library has not accepted them: the command line says it, no file.
-    """
+    dollars that all runs together may cost (0: no limit). `allow` names tools that run by their own
+    executors although the library has not accepted them; only the command line can set it, not a
+    file."""
 
     cases: tuple[Case, ...]
     name: str = ""
@@ -182,7 +181,7 @@ class Spec:
 
     @property
     def runs(self) -> int:
-        """How many runs it has."""
+        """The number of its runs."""
         return len(self.cases) * len(self.models) * len(self.variants) * self.repetitions
 
     @cached_property
@@ -191,13 +190,13 @@ class Spec:
         return {case.id: case for case in self.cases}
 
     def digest(self) -> str:
-        """SHA-256 (hex digits) of the canonical JSON: equal for what asks the same in the same
-        words, whatever the form of the file, and whoever is allowed what."""
+        """SHA-256 (hex digits) of the canonical JSON: equal for equal content, whatever the format
+        of the file, and independent of `allow`."""
         body = json.dumps(spec_data(self))
         return hashlib.sha256(body.encode()).hexdigest()
 
     def case_order(self) -> tuple[Case, ...]:
-        """The cases in the order fixed by the seed, in which verdicts are fed."""
+        """The cases in the order fixed by the seed, in which verdicts process them."""
 
         def place(case: Case) -> bytes:
             return hashlib.sha256(f"{self.seed}:{case.id}".encode()).digest()
@@ -212,13 +211,13 @@ class Spec:
                 yield RunKey(case.id, variant.name, model.label, repetition)
 
 
-# What a run is made of ----------------------------------------------------------------------------
+# The input of a run -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What one run asks for: `settings` by their names in a session's settings; `tools` with the
-    variant's descriptions and the case's answers. A word among them is not looked up yet."""
+    """The input of one run: `settings` by their names in a session's settings; `tools` with the
+    variant's descriptions and the case's answers. Names of tools are not looked up yet."""
 
     prompt: str
     system: str
@@ -228,8 +227,8 @@ class RunPlan:
 
 
 def plan_run(spec: Spec, key: RunKey) -> RunPlan:
-    """What the run `key` of `spec` asks for: the case's word before the variant's before the
-    batch's. `params` and `extra` are joined member by member."""
+    """The input of the run `key` of `spec`: the case overrides the variant, which overrides the
+    batch. `params` and `extra` are merged member by member."""
     case = spec.by_id[key.case]
     variant = next(variant for variant in spec.variants if variant.name == key.variant)
     model = next(model for model in spec.models if model.label == key.model)
@@ -264,10 +263,10 @@ def _equipped(tool: ToolEntry, variant: Variant, case: Case) -> ToolEntry:
 
 
 def spec_data(spec: Spec) -> dict[str, Any]:
-    """The SPEC as JSON data in the form of docs/batch.md, which `spec_from_data` reads again.
+    """The SPEC as JSON data in the format of docs/batch.md, the input of `spec_from_data`.
 
-    What is allowed is no part of it; what has its default is left out, so that a field added later
-    changes no digest."""
+    Excludes `allow`; leaves out default values, so that a field added later changes no digest.
+    """
     defaults: dict[str, Any] = {"repetitions": spec.repetitions, "min_pass": spec.min_pass}
     if spec.system:
         defaults["system"] = spec.system
@@ -284,7 +283,7 @@ def spec_data(spec: Spec) -> dict[str, Any]:
 
 
 def _set(**members: Any) -> dict[str, Any]:
-    """Those that hold something."""
+    """The members that are not empty."""
     empty: tuple[Any, ...] = ("", 0, [], {}, None)
     return {name: value for name, value in members.items() if value not in empty}
 
@@ -318,7 +317,7 @@ def _case_data(case: Case) -> dict[str, Any]:
 
 
 def expectation_data(expectation: Expectation) -> dict[str, Any]:
-    """The expectation as a SPEC has it: `{"called": "f", "arguments": {"subset": {...}}}`."""
+    """The expectation as in a SPEC: `{"called": "f", "arguments": {"subset": {...}}}`."""
     data: dict[str, Any] = {expectation.kind: to_data(expectation.value)}
     match = expectation.arguments
     if match is not None:
@@ -327,17 +326,17 @@ def expectation_data(expectation: Expectation) -> dict[str, Any]:
     return data | _set(of=expectation.of, ignore_case=expectation.ignore_case)
 
 
-# Somebody else's cases ----------------------------------------------------------------------------
+# Imported cases -----------------------------------------------------------------------------------
 
 
 ReadFile = Callable[[str], str]
-"""The text of a file by the name that a batch gives it, relative to its own. BadInput where it
-cannot be read."""
+"""The text of a file by its name in a batch, relative to the batch's file. BadInput if it cannot be
+read."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A case that cannot be taken, by its name in the file, and why, in a sentence."""
+    """A case that cannot be imported, by its name in the file, and why, in a sentence."""
 
     case: str
     reason: str
@@ -345,19 +344,18 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ImportedBatch:
-    """`notes` are sentences on what is not as it was in the file; `left_out` cases are not in
-    `spec`."""
+    """`notes` are sentences on differences from the file; `left_out` cases are not in `spec`."""
 
     spec: Spec
     notes: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
 
-# The tools that it names by words: nothing runs that was not accepted -----------------------------
+# Tools referenced by name: only accepted ones run -------------------------------------------------
 
 
 def words_of(spec: Spec) -> tuple[str, ...]:
-    """The words by which it names tools, groups and files, each once."""
+    """The distinct words by which it names tools, groups and files."""
     entries = (entry for tools in _tool_sets(spec) for entry in tools)
     return tuple(dict.fromkeys(entry for entry in entries if isinstance(entry, str)))
 
@@ -365,11 +363,11 @@ def words_of(spec: Spec) -> tuple[str, ...]:
 def with_tools(
     spec: Spec, named: Mapping[str, Sequence[Tool]], accepted: Iterable[Tool] = ()
 ) -> tuple[Spec, tuple[str, ...]]:
-    """The SPEC with definitions alone, and notes, each a sentence.
+    """The SPEC with definitions only, and notes, each a sentence.
 
     `named` are the tools of each of `words_of`; `accepted` those of the library. A tool that is
-    neither one of these nor named by `allow` becomes a mock, with a note. BadInput where a case has
-    two tools of one name, or something names a tool that is not there.
+    neither one of these nor named by `allow` becomes a mock, with a note. BadInput if a case has
+    two tools of one name, or something names a tool that does not exist.
     """
     known = list(accepted)
     notes: dict[str, None] = {}
@@ -431,8 +429,7 @@ def _names(tools: Iterable[ToolEntry]) -> set[str]:
 
 
 def _check_references(spec: Spec) -> None:
-    """A tool that is named and not there is a slip of the pen: its check could never fail, or never
-    pass."""
+    """A reference to a missing tool is a typo: its check could never fail, or never pass."""
     sets = [_names(tools) for tools in _tool_sets(spec)]
     every = set().union(*sets)
     for variant in spec.variants:

@@ -1,7 +1,7 @@
-"""Reads a batch from YAML, JSON or JSON data; each refusal names the place (a JSON pointer).
+"""Reads a batch from YAML, JSON or JSON data; each error names the place (a JSON pointer).
 
-Nothing is guessed: an unknown word is refused with those that are known, and so is a key. The
-built-in suite is the SPEC that comes with the program.
+Nothing is guessed: an unknown word is refused with a list of the known ones, and keys are refused,
+too. The built-in suite is the SPEC that comes with the program.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ MOST_MODELS = 64
 MOST_VARIANTS = 64
 MOST_TOOLS = 1_000
 MOST_EXPECTED = 200
-"""Expectations of one case."""
+"""Maximum number of expectations of one case."""
 LONGEST_TEXT = 1_000_000
-"""Characters of a prompt."""
+"""Maximum length of a prompt in characters."""
 
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 _TOP = (
@@ -62,7 +62,7 @@ _CASE = (
 
 
 def read_spec(text: str) -> Spec:
-    """The batch that a text spells as JSON (comments are left out) or YAML; BadInput otherwise."""
+    """The batch in a text, as JSON (comments are ignored) or YAML; BadInput otherwise."""
     return spec_from_data(parse_spec(text))
 
 
@@ -76,8 +76,8 @@ def parse_spec(text: str) -> Any:
 
 
 def spec_from_data(data: Any, *, allow: Iterable[str] = ()) -> Spec:
-    """The batch that JSON data spells; BadInput otherwise. `allow` is what the command line says:
-    a SPEC cannot say it for itself."""
+    """The batch in JSON data; BadInput otherwise. `allow` comes from the command line: a SPEC
+    cannot set it for itself."""
     top = _object(data, "", "a SPEC")
     if "playground_batch" not in top:
         _refuse("", f"this is no SPEC of a batch: it begins with playground_batch: {VERSION}")
@@ -157,7 +157,7 @@ def _case(value: Any, where: str) -> Case:
 
 
 def _check_places(case: Case, where: str) -> None:
-    """A place that no variable fills is a slip, where there are variables at all."""
+    """A placeholder without a variable is a typo, if there are variables at all."""
     texts = {"prompt": case.prompt, "system": case.system or ""}
     for name, text in texts.items() if case.vars else ():
         for place in PLACE.finditer(text):
@@ -167,7 +167,7 @@ def _check_places(case: Case, where: str) -> None:
 
 
 def _answers(value: Any, where: str) -> dict[str, dict[str, Any]]:
-    """By tool the config of a mock; a text is short for {"result": TEXT}."""
+    """The config of a mock by tool; a text is short for {"result": TEXT}."""
     answers: dict[str, dict[str, Any]] = {}
     for name, answer in _object(value, where).items():
         here = where + pointer((name,))
@@ -199,7 +199,7 @@ def _models(value: Any) -> tuple[ModelChoice, ...]:
 
 
 def _full(model: ModelChoice, labels: list[str], label: str) -> str:
-    """The model's own name, with its profile where another entry is called so, too."""
+    """The model's own name, with its profile if another entry has the same."""
     return label if labels.count(label) == 1 else f"{model.profile}/{model.model}".rstrip("/")
 
 
@@ -286,7 +286,7 @@ _BESIDE: Mapping[str, str] = {
 
 
 def read_expectation(value: Any, where: str) -> Expectation:
-    """The expectation that JSON data spells; BadInput names `where` otherwise."""
+    """The expectation in JSON data; otherwise BadInput, which names `where`."""
     data = _object(value, where, "an expectation is an object like {called: NAME}; it")
     kinds = [kind for kind in EXPECTATIONS if kind in data]
     if len(kinds) != 1:
@@ -370,9 +370,9 @@ def _check_options(value: Any, where: str) -> None:
 
 
 def _refuse_keys(data: Any) -> None:
-    """A SPEC is shared and kept: it holds no credential."""
+    """A SPEC is shared and stored: it must not contain credentials."""
     for place, name, text in _texts(data):
-        # What is expected of a call may well be called a password: there a text's looks decide.
+        # An expected argument may have the name of a credential: there only the value decides.
         judged = place[2:3] not in (("expect",), ("vars",)) and place[-1:] != ("description",)
         named = judged and is_secret(name, text) and is_opaque(text)
         if named or next(iter(certain_spans(text)), None) is not None:
@@ -384,7 +384,7 @@ def _refuse_keys(data: Any) -> None:
 
 
 def _texts(data: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """(place, name of the member, text) of every text, keys of objects too."""
+    """(place, name of the member, text) of every text, including object keys."""
     todo: list[tuple[tuple[str | int, ...], str, Any]] = [((), "", data)]
     while todo:
         place, name, value = todo.pop()
@@ -469,11 +469,11 @@ def _share(value: Any, where: str) -> float:
     return float(value)
 
 
-# The built-in suite: 20 cases in 10 kinds, with scripted models that do them right and wrong ------
+# The built-in suite: 20 cases in 10 kinds, with scripted models that pass and fail them -----------
 
 
 BUILTIN = "builtin"
-"""What `playground batch` calls it."""
+"""Its name for `playground batch`."""
 
 RIGHT, WRONG = "suite-right", "suite-wrong"
 """The scripted models: the first passes all cases, the second none."""
@@ -483,12 +483,12 @@ _FOLDER = Path(__file__).parent / "suite"
 
 @lru_cache(maxsize=1)
 def builtin_suite() -> Spec:
-    """The SPEC; its tools are definitions alone, its models the two scripted ones."""
+    """The SPEC; its tools are all definitions, its models the two scripted ones."""
     return read_spec((_FOLDER / "suite.yaml").read_text("utf-8"))
 
 
 def suite_scenario() -> str:
-    """What the scripted models say, in the form of the simulator's scenarios."""
+    """The scripted models' answers, in the format of the simulator's scenarios."""
     scripts: dict[str, Any] = json.loads((_FOLDER / "scripts.json").read_text("utf-8"))
     scenarios = [
         {"model": model, "prompt": case.prompt, "turns": scripts[case.id][which]}

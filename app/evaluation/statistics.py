@@ -1,7 +1,7 @@
 """Intervals, tests and verdicts for counts of passed runs: numbers only, no spec and no page.
 
-All are of the textbook, but for the design effect of `clustered`, whose docstring says what was
-measured, and for what may be looked at after every case: `bet`, `confidence_sequence`.
+All methods are textbook ones, except the design effect of `clustered`, whose docstring gives the
+measurements, and those that allow a look after every case: `bet`, `confidence_sequence`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from app.core.late import dataclass
 
 CONFIDENCE = 0.95
 ROUGH_BELOW = 10
-"""Under so many cases an interval over cases is called rough."""
+"""With fewer cases an interval over cases is called rough."""
 RESAMPLES = 1000
 MOST_BITS = 4_000_000_000
-"""Bit operations that an exact sign-flip test may take, which is under a second."""
+"""Maximum number of bit operations of an exact sign-flip test, which is under a second."""
 
 
 class Count(NamedTuple):
@@ -44,8 +44,8 @@ class Interval(NamedTuple):
 
 
 class Tails(NamedTuple):
-    """The chance of what was seen, or more of it, if there were no difference: `greater` speaks for
-    the second of the two, `less` for the first. `exact` is False where it is approximated."""
+    """The probability of the observed or a more extreme result without any difference: `greater`
+    supports the second of the two, `less` the first. `exact` is False for an approximation."""
 
     greater: float
     less: float
@@ -62,7 +62,7 @@ class Tails(NamedTuple):
 
 def wilson(rate: float, runs: float, quantile: float | None = None) -> Interval:
     """The score interval of a rate (Wilson 1927, JASA 22:209). `runs` may be an effective number.
-    Without any run: everything."""
+    Without any run: 0..1."""
     if runs <= 0:
         return Interval(0.0, 1.0)
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) if quantile is None else quantile
@@ -74,7 +74,7 @@ def wilson(rate: float, runs: float, quantile: float | None = None) -> Interval:
 
 
 def newcombe(first: Count, second: Count) -> Interval:
-    """The interval of the second's rate minus the first's, of independent samples (Newcombe 1998,
+    """The interval of the second's rate minus the first's, for independent samples (Newcombe 1998,
     Statistics in Medicine 17:873, method 10: each sample's Wilson interval, squared and added)."""
     a, b = wilson(first.rate, first.runs), wilson(second.rate, second.runs)
     difference = second.rate - first.rate
@@ -106,8 +106,8 @@ def clustered(cases: Sequence[Count]) -> Interval:
     Wilson's with t of cases - 1 and an effective number of runs: runs / design effect, which is
     between 1 and the repetitions (Korn and Graubard 1998; Kott, Statistics Canada 12-001-X, 2017).
     The design effect is estimated with half a case more, a quarter failed and a quarter passed:
-    without it, 30 cases x 5 at rates near 0 or 1 are covered in 88 % only, as few cases that fail
-    say little of how much they vary.
+    without it, the coverage of 30 cases x 5 at rates near 0 or 1 is only 88 %, because few failing
+    cases say little about their variance.
     """
     if len(cases) < 2:
         return wilson(cases[0].rate, cases[0].runs) if cases else Interval(0.0, 1.0)
@@ -124,8 +124,8 @@ def clustered(cases: Sequence[Count]) -> Interval:
 
 
 def mean_interval(values: Sequence[float]) -> Interval | None:
-    """Student's interval of the mean of differences in -1..1; None of fewer than two, or where all
-    are equal, which says nothing of how they vary."""
+    """Student's interval of the mean of differences in -1..1; None for fewer than two, or if all
+    are equal, which says nothing about their variance."""
     number = len(values)
     if number < 2:
         return None
@@ -138,13 +138,13 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
 
 
 def sign_flip(differences: Iterable[int]) -> Tails:
-    """The exact test of paired differences: each could as well have had the other sign. At one
+    """The exact test of paired differences: under the null hypothesis each sign is random. With one
     repetition it is McNemar's exact test.
 
     The differences are integers (passes of the second minus passes of the first), so all 2^n sums
-    are counted by multiplying (1 + x^|d|) with a whole number as the polynomial: nothing is drawn
-    at random. Beyond `MOST_BITS` the normal law with a continuity correction takes its place, which
-    `exact` says.
+    are counted by multiplying (1 + x^|d|) with a big integer as the polynomial: no random draws.
+    Beyond `MOST_BITS` the normal approximation with a continuity correction is used; then `exact`
+    is False.
     """
     sizes = [difference for difference in differences if difference]
     if not sizes:
@@ -176,7 +176,7 @@ def _slots(ways: int, slot: int) -> int:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The values adjusted for their number (Holm 1979): each may be compared with alpha itself."""
+    """The p-values adjusted for their number (Holm 1979), to be compared with alpha itself."""
     adjusted, largest = [1.0] * len(p_values), 0.0
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     for rank, place in enumerate(order):
@@ -189,17 +189,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def pass_power(case: Count, k: int) -> float:
-    """The chance that k runs of this case, drawn without putting back, all pass:
-    C(passed, k) / C(runs, k). It takes at least k runs."""
+    """The probability that k runs of this case, drawn without replacement, all pass: C(passed, k) /
+    C(runs, k). Needs at least k runs."""
     return math.comb(case.passed, k) / math.comb(case.runs, k)
 
 
 @lru_cache(maxsize=64)
 def pass_powers(cases: tuple[Count, ...], ks: tuple[int, ...], seed: str) -> tuple[Interval, ...]:
     """An interval of the mean of `pass_power` over the cases for each k: bootstrap over cases, the
-    draws from a hash of `seed`; of very many cases Student's, which is what that comes to. Of one
-    case: Wilson's bounds to the power k. Where every case says the same, drawing them again says
-    nothing: Wilson's bounds over the cases."""
+    draws from a hash of `seed`; for very many cases Student's, to which it converges. For one case:
+    Wilson's bounds to the power k. If all cases are equal, resampling gives no variance: Wilson's
+    bounds over the cases."""
     number = len(cases)
     if number == 1:
         low, high = wilson(cases[0].rate, cases[0].runs)
@@ -225,8 +225,8 @@ _BYTES = 256
 
 
 def _resample(kinds: Sequence[int], seed: str) -> list[tuple[int, ...]]:
-    """As many cases drawn from the cases, `RESAMPLES` times: how often each kind came. A byte of
-    the hash draws a case; the highest, which would prefer some cases, are left out."""
+    """As many cases drawn from the cases, `RESAMPLES` times: the count of each kind. A byte of the
+    hash draws a case; the highest values, which would be biased, are skipped."""
     number = len(kinds)
     table = bytes(kinds[byte % number] for byte in range(_BYTES))
     refused = bytes(range(_BYTES // number * number, _BYTES))
@@ -244,7 +244,7 @@ def _resample(kinds: Sequence[int], seed: str) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def t_quantile(level: float, degrees: int) -> float:
-    """The value that Student's t is below with the chance `level` (over one half)."""
+    """The value that Student's t is below with probability `level` (over one half)."""
     low, high = 0.0, 1.0
     while _t_below(high, degrees) < level:
         low, high = high, 2 * high
@@ -257,8 +257,8 @@ def t_quantile(level: float, degrees: int) -> float:
 
 
 def _t_below(t: float, degrees: int) -> float:
-    """The chance to be below t >= 0: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4,
-    as whole degrees have them."""
+    """The probability of being below t >= 0: the finite sums of Abramowitz and Stegun, 26.7.3 and
+    26.7.4, for integer degrees of freedom."""
     angle = math.atan2(t, math.sqrt(degrees))
     square = math.cos(angle) ** 2
     odd = degrees % 2
@@ -271,19 +271,19 @@ def _t_below(t: float, degrees: int) -> float:
     return 0.5 + (angle + inside) / math.pi if odd else 0.5 + inside / 2
 
 
-# What may be looked at after every case -----------------------------------------------------------
+# Anytime-valid methods ----------------------------------------------------------------------------
 
-# By betting (Waudby-Smith and Ramdas 2024, JRSS B 86:1; arXiv 2010.09686). Somebody bets on each
-# difference in turn, and may not know it before. If the mean is not above 0, the money does not
-# grow on average, so the chance that it is ever L times what it was is at most 1 / L (Ville). The
-# stakes are a fixed mixture, so nothing is to be tuned. What is fed comes in an order that was
-# fixed before: the order in which runs end would let slow ones, which fail more often, come late.
+# By betting (Waudby-Smith and Ramdas 2024, JRSS B 86:1; arXiv 2010.09686). A bettor bets on each
+# difference in turn, without knowing it. If the mean is not above 0, the capital does not grow on
+# average, so the probability that it ever reaches L times its start is at most 1 / L (Ville). The
+# stakes are a fixed mixture, so nothing needs tuning. The values are processed in an order fixed
+# before: in the order in which runs end, slow ones, which fail more often, would come late.
 
 ALPHA = 1 - CONFIDENCE
 STAKES = tuple(0.05 + step / 10 for step in range(10))
-"""Shares of the money that are put on each difference, equally mixed."""
+"""Shares of the capital that are bet on each difference, equally mixed."""
 HALVINGS = 16
-"""Bounds are found to 0.002 %, on the safe side."""
+"""Bounds are found to 0.002 %, rounded to the safe side."""
 POWER = 0.8
 MOST_MORE = 1_000
 
@@ -292,8 +292,8 @@ Direction = Literal["better", "worse"]
 
 @dataclass(frozen=True)
 class Betting:
-    """How two bettors stand, each having begun with 1: on "better" and on "worse". `verdict` is the
-    first of the two that reached the limit, after `after` differences; it never changes."""
+    """The state of two bettors, each having begun with 1: on "better" and on "worse". `verdict` is
+    the first of the two that reached the limit, after `after` differences; it never changes."""
 
     better: float
     worse: float
@@ -303,7 +303,7 @@ class Betting:
 
 def bet(differences: Iterable[float], comparisons: int = 1) -> Betting:
     """Bets on differences in -1..1, in their order. The limit is 2 / alpha, times the number of
-    comparisons among which alpha is divided."""
+    comparisons that share alpha."""
     limit = 2 * comparisons / ALPHA
     stakes = (*STAKES, *(-stake for stake in STAKES))
     money = [1.0] * len(stakes)
@@ -321,8 +321,8 @@ def bet(differences: Iterable[float], comparisons: int = 1) -> Betting:
 
 
 def confidence_sequence(values: Sequence[float], low: float = 0.0, high: float = 1.0) -> Interval:
-    """The interval of the mean of values in low..high that holds at every moment at once: the means
-    against which neither bettor has won 2 / alpha."""
+    """The interval of the mean of values in low..high that holds at all times simultaneously: the
+    means against which neither bettor has won 2 / alpha."""
     span = high - low
     counts = Counter((value - low) / span for value in values)
     mirrored = Counter({1 - value: times for value, times in counts.items()})
@@ -330,8 +330,8 @@ def confidence_sequence(values: Sequence[float], low: float = 0.0, high: float =
 
 
 def _lowest_mean(counts: Counter[float]) -> float:
-    """The least mean in 0..1 against which the bettor on a higher one has not won: the money is
-    less for every higher mean, so halving finds it. Rounded down."""
+    """The least mean in 0..1 against which the bettor on a higher one has not won: the capital
+    decreases with the mean, so bisection finds it. Rounded down."""
     limit = math.log(2 / ALPHA * len(STAKES))
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
@@ -347,9 +347,9 @@ def _lowest_mean(counts: Counter[float]) -> float:
 
 
 def more_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
-    """About how many more differences like these would decide, by the test of a batch that ran to
-    its end, with a chance of 80 %, if the true difference is what was seen. None where it is too
-    small for `MOST_MORE` more, or where there are fewer than two."""
+    """The approximate number of further differences like these for a decision, by the test of a
+    complete batch, with a power of 80 %, if the true difference is the observed one. None if it is
+    too small for `MOST_MORE` more, or if there are fewer than two."""
     number = len(differences)
     if number < 2:
         return None
@@ -365,22 +365,22 @@ def more_needed(differences: Sequence[float], comparisons: int = 1) -> int | Non
 
 # Is the second of two variants, or models, better than the first? ---------------------------------
 
-# Verdicts, as a batch goes on. A pair is the same repetition of the same case on both sides; a unit
-# is what is sampled: cases, or the repetitions where there is only one case. Units are fed in an
+# Verdicts of a running batch. A pair is the same repetition of the same case on both sides; a unit
+# is what is sampled: cases, or the repetitions if there is only one case. Units are processed in an
 # order fixed before, each when it and all before it are complete, so that a verdict does not depend
-# on which runs end first, and once it is there it stays.
+# on which runs end first, and is final.
 
 Verdict = Literal["better", "worse", "undecided"]
 MOST_LEFT_OUT = 0.05
-"""Of pairs; above it what is left may be another sample than the one that was asked for."""
+"""Of pairs; above it the remaining pairs may not be representative."""
 
 Runs = Mapping[str, Mapping[int, bool | None]]
-"""Of one side: by case and repetition whether it passed, None for a run that is over and says
-nothing of the model. What is not over is not in it."""
+"""For one side: whether a run passed by case and repetition, None for a finished run that says
+nothing about the model. Unfinished runs are absent."""
 
 
 class Unit(NamedTuple):
-    """The runs of a case, or of one repetition, that are whole pairs, on both sides."""
+    """The runs of a case, or of one repetition, that form complete pairs, on both sides."""
 
     first: Count
     second: Count
@@ -392,8 +392,8 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Pairs:
-    """The units that are complete, with all before them. `whole`: every run of both sides is over.
-    Of `pairs` pairs in these units `left_out` say nothing, as one side or both did not count."""
+    """The leading complete units. `whole`: every run of both sides is over. Of `pairs` pairs in
+    these units `left_out` are unusable, because one side or both did not count."""
 
     units: tuple[Unit, ...]
     unit: Literal["case", "run"]
@@ -403,19 +403,19 @@ class Pairs:
 
     @property
     def too_few_count(self) -> bool:
-        """Whether more pairs are left out than a verdict may rest on."""
+        """Whether too many pairs are left out for a verdict."""
         return self.left_out > MOST_LEFT_OUT * self.pairs
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`b` against the baseline `a`, for one model (or, where `model` is "", of two models).
+    """`b` against the baseline `a`, for one model (or, if `model` is "", of two models).
 
-    `difference` is b's rate minus a's over `units` units; `interval` is its confidence sequence
-    where the batch was stopped. `p` is two-sided (and exact, but of thousands of cases: then not
+    `difference` is b's rate minus a's over `units` units; `interval` is its confidence sequence if
+    the batch was stopped. `p` is two-sided (and exact, except for thousands of cases: then not
     `exact`), `adjusted` for the number of comparisons; both None until the last run is over.
-    `after` is the unit at which betting decided, 0 where it did not. `more` is about how many more
-    units would decide.
+    `after` is the unit at which betting decided, 0 if it did not. `more` is the approximate number
+    of further units for a decision.
     """
 
     model: str
@@ -436,12 +436,12 @@ class Comparison:
 
     @property
     def too_few_count(self) -> bool:
-        """Whether that is why there is no verdict."""
+        """Whether this is why there is no verdict."""
         return self.left_out > MOST_LEFT_OUT * self.pairs
 
 
 def pair_up(first: Runs, second: Runs, order: Sequence[str], repetitions: int) -> Pairs:
-    """The pairs of two sides; `order` has the ids of the cases as the seed shuffled them."""
+    """The pairs of two sides; `order` has the ids of the cases in the seed's order."""
     rounds = range(1, repetitions + 1)
     if len(order) == 1:
         blocks = [(order[0], [number]) for number in rounds]
@@ -471,11 +471,11 @@ def pair_up(first: Runs, second: Runs, order: Sequence[str], repetitions: int) -
 def compare(
     sides: Mapping[tuple[str, str, str], Pairs], *, stopped: bool = False
 ) -> list[Comparison]:
-    """A comparison for each (model, a, b), among which the chance of a wrong verdict is divided.
+    """A comparison for each (model, a, b), which share the probability of a wrong verdict.
 
-    While runs are missing only betting decides; where all are over, the exact test does too, each
+    While runs are missing only betting decides; when all are over, the exact test does too, each
     with half of alpha for either direction: at most 5 % of batches without any effect say "better"
-    somewhere, and as many "worse". `stopped`: no further run comes.
+    anywhere, and as many "worse". `stopped`: no further run will follow.
     """
     tests = {key: _test(pairs) for key, pairs in sides.items()}
     greater = holm([tails.greater if tails else 1.0 for tails in tests.values()])
@@ -541,8 +541,8 @@ def _comparison(
 
 
 def _difference_interval(pairs: Pairs, differences: list[float], stopped: bool) -> Interval | None:
-    """Of the cases or, of one case, of its runs; a sequence where the batch was stopped, and where
-    all cases differ alike, which Student's t cannot take."""
+    """Over the cases or, for one case, over its runs; a sequence if the batch was stopped, or if
+    all cases have the same difference, which Student's t cannot handle."""
     if len(differences) < 2 and not stopped:
         return None
     if not stopped and pairs.unit == "run":
