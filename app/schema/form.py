@@ -1,8 +1,8 @@
-"""Turns a JSON Schema into form fields, and a filled form back into JSON text. No HTML.
+"""Converts a JSON Schema into form fields, and a filled form back into JSON text. No HTML.
 
-The name of a field is `KIND:POINTER`. Where the plain field of a place could not give its value
-back to the letter (an empty text that may be left out, a list item with a line break, another type)
-the place is shown as JSON; so reading a form that nobody touched gives the value that filled it.
+The name of a field is `KIND:POINTER`. If the plain field of a place could not reproduce its value
+exactly (an optional empty text, a list item with a line break, another type), the place is shown as
+JSON; so reading an unedited form gives the value that filled it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.core.late import dataclass
 from app.schema.schema_checks import is_local, resolve
 from app.schema.strict_json import InvalidJSON, parse
 
-# The words beside a field of a form: what a schema asks for, in a few signs.
+# The words next to a field of a form: what a schema requires, in a few characters.
 
 MOST_OPTIONS = 500
 
@@ -38,12 +38,12 @@ _SIZES = (
 
 
 def label_of(schema: Any, name: str) -> str:
-    """`minutes · integer ≥ 5 · default 30`: the name and what is expected."""
+    """`minutes · integer ≥ 5 · default 30`: the name and the requirements."""
     return " · ".join(word for word in (name, *_words(schema)) if word)
 
 
 def options_of(schema: Any) -> list[Any]:
-    """The values of an enum or a const, or none where there is neither."""
+    """The values of an enum or a const, or none if there is neither."""
     if not isinstance(schema, Mapping):
         return []
     if "const" in schema:
@@ -103,26 +103,26 @@ Kind = Literal[
 ]
 
 MOST_FIELDS = 300
-"""Objects that come after so many fields are JSON."""
+"""Objects after this many fields are shown as JSON."""
 
 MOST_DEEP = 3
-"""Objects nested deeper are JSON."""
+"""Objects nested deeper are shown as JSON."""
 
 _LONG = 200
-"""A text that may be longer than this gets more than one line."""
+"""A text that may be longer than this gets a multi-line field."""
 
 _SCALARS = ("string", "number", "integer", "boolean")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]")
 _ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-"""What a form does not carry as it is; a carriage return is one, for browsers add their own."""
+"""Characters that a form does not preserve, such as carriage returns, which browsers add."""
 
 Form = Mapping[str, Sequence[str]]
-"""The fields of a form as they came in, each with all its values."""
+"""The fields of a form as received, each with all its values."""
 
 
 class ExactNumber(str):
-    """A number as it was written, so that none of its digits is lost. Equal to no text."""
+    """A number in its original notation, so that none of its digits is lost. Equal to no text."""
 
     __slots__ = ()
 
@@ -136,10 +136,10 @@ class ExactNumber(str):
 class FormField:
     """One place of the value. `pointer` is its JSON pointer and `key` the name of its input.
 
-    `label` says what is expected ("minutes · integer ≥ 5"). `value` is the text of the input, ""
-    for none; `choices` are (JSON text, label). A `nullable` field has a box `null_key` beside it,
-    ticked where `is_null`. An `object` has no input but `children`. The lines of `lines` are of
-    the type `items`. `rest` marks the field for the members of an object without one of their own.
+    `label` states the requirements ("minutes · integer ≥ 5"). `value` is the text of the input, ""
+    for none; `choices` are (JSON text, label). A `nullable` field has a box `null_key` next to it,
+    ticked if `is_null`. An `object` has no input but `children`. The lines of `lines` have the type
+    `items`. `rest` marks the field for the members of an object without one of their own.
     """
 
     pointer: str
@@ -167,25 +167,25 @@ class FormField:
 
 @dataclass(frozen=True)
 class FilledForm:
-    """`text` is the JSON text of the value, "" where nothing was given or `problems` keep it from
-    being read. Whether it satisfies the schema is not asked here."""
+    """`text` is the JSON text of the value, "" if nothing was entered or `problems` prevent
+    parsing. It is not checked against the schema here."""
 
     text: str = ""
     problems: tuple[Problem, ...] = ()
 
 
 class _Drawing:
-    """`root` is what a `$ref` points into, `left` how many more fields there may be: a schema that
-    names itself in each of its members would have millions."""
+    """`root` is the target of each `$ref`, `left` the number of fields still allowed: a schema that
+    references itself in each of its members would have millions."""
 
     def __init__(self, root: Any) -> None:
         self.root, self.left = root, MOST_FIELDS
 
 
 def fields(schema: Any, text: str = "") -> tuple[FormField, ...]:
-    """The fields for a value of `schema`, filled with the value that `text` spells ("" for none).
+    """The fields for a value of `schema`, filled with the value in `text` ("" for none).
 
-    Unsound where `text` is no strict JSON. The fields of an object are those of its members.
+    InvalidJSON if `text` is not strict JSON. The fields of an object are those of its members.
     """
     value = _ABSENT
     if text.strip():
@@ -196,15 +196,15 @@ def fields(schema: Any, text: str = "") -> tuple[FormField, ...]:
 
 
 Wrong = list[tuple[FormField, str]]
-"""Fields that cannot be read, each with what is wrong."""
+"""Fields that cannot be parsed, each with its problem."""
 
 
 def value_of(schema: Any, form: Form, naming: Callable[[str], str] = str) -> FilledForm:
-    """The value that `form` spells, with the digits that were typed; problems by pointer, which
-    `naming` turns into what their sentences call the place.
+    """The value in `form`, with the digits as typed; problems by pointer, for which `naming` gives
+    the name of the place in sentences.
 
-    A field that is empty and need not be there is left out; a text that must be there may be
-    empty. Fields that the schema has no place for are not looked at.
+    Empty optional fields are left out; a required text may be empty. Fields that are not in the
+    schema are ignored.
     """
     wrong: Wrong = []
     root = _drawn(_Drawing(schema), schema, "", "", _ABSENT, required=True, depth=0)
@@ -222,7 +222,7 @@ def value_of(schema: Any, form: Form, naming: Callable[[str], str] = str) -> Fil
 
 
 def form_of(form_fields: Sequence[FormField]) -> dict[str, list[str]]:
-    """The form that a browser would send of these fields, when nobody touched them."""
+    """The form that a browser would send for these fields, without edits."""
     return dict(_inputs(form_fields))
 
 
@@ -252,7 +252,7 @@ def _drawn(
     required: bool,
     depth: int,
 ) -> FormField:
-    """The field of one place: the plain one where it gives `value` back, else one of JSON."""
+    """The field of one place: the plain one if it reproduces `value`, else one of JSON."""
     ground.left -= 1
     schema, nullable = _follow(ground.root, schema)
     description = str(schema.get("description", "")) if isinstance(schema, Mapping) else ""
@@ -268,7 +268,7 @@ def _drawn(
 
 
 def _follow(root: Any, schema: Any) -> tuple[Any, bool]:
-    """`schema` with a local `$ref` followed and the branch for null taken out."""
+    """`schema` with a local `$ref` resolved and the branch for null removed."""
     for _ in range(8):
         match schema:
             case {"$ref": str(ref)} if is_local(ref):
@@ -293,7 +293,7 @@ def _follow(root: Any, schema: Any) -> tuple[Any, bool]:
 
 
 def _plain(ground: _Drawing, schema: Any, bare: FormField, value: Any, depth: int) -> FormField:
-    """The field that the schema asks for, filled with `value` as far as it can."""
+    """The field for the schema, filled with `value` as far as possible."""
     bare = replace(bare, is_null=value is None and bare.nullable)
     if options := options_of(schema):
         choices = tuple((_json_text(option), _shown(option)) for option in options)
@@ -316,7 +316,7 @@ def _plain(ground: _Drawing, schema: Any, bare: FormField, value: Any, depth: in
 
 
 def _kind(schema: Any) -> str:
-    """The one type of a schema whose form is known by its type, or ""."""
+    """The one type of a schema whose field is determined by its type, or ""."""
     if not isinstance(schema, Mapping) or any(word in schema for word in ("anyOf", "oneOf", "not")):
         return ""
     kind = schema.get("type", "object" if "properties" in schema else "")
@@ -364,14 +364,14 @@ def _shown(option: Any) -> str:
 
 
 def _json(value: Any, bare: FormField | None) -> str:
-    """`value` as the JSON text of an input; "" where there is none, or the box for null says it."""
+    """`value` as the JSON text of an input; "" if there is none, or the box for null says it."""
     if value is _ABSENT or (value is None and bare is not None and bare.is_null):
         return ""
     return _json_text(value)
 
 
 def _lines(value: Any) -> str:
-    """The items of a list, one a line; reading it back finds out whether that could be done."""
+    """The items of a list, one per line; reading it back shows whether that is lossless."""
     if not isinstance(value, list):
         return ""
     return "\n".join(
@@ -410,7 +410,7 @@ def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
 
 
 def typed_text(form: Form, key: str) -> str | None:
-    """A field's last value, with the line ends that were typed; None where it was not sent."""
+    """A field's last value, with its original line ends; None if it was not sent."""
     values = form.get(key)
     return values[-1].replace("\r\n", "\n") if values else None
 
@@ -475,7 +475,7 @@ def _problem(field: FormField, what: str, naming: Callable[[str], str]) -> Probl
 
 
 def _json_text(value: Any) -> str:
-    """`value` as JSON text; a number of Digits is written as it came."""
+    """`value` as JSON text; Digits numbers keep their notation."""
     match value:
         case ExactNumber():
             return str(value)

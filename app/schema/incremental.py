@@ -1,8 +1,8 @@
 """Validates arguments while they stream: finds the first place that can no longer become valid.
 
-What is certain is reported at the token that makes it so; what is not certain yet, or never
-cheaply, is left to `validate`, which reads the whole. Nothing that could still become valid is
-reported.
+A certain error is reported at the token that makes it certain; errors that are not certain yet, or
+expensive to determine, are left to `validate`, which reads the whole. A text that could still
+become valid is never reported.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from app.schema.schema_checks import Place, Schema, is_local, pointer, resolve, 
 from app.schema.strict_json import IncrementalReader
 from app.schema.validate import form, problems_of, unexpected
 
-# Which schemas surely apply to a place in the arguments, and what they say of a value there.
+# The schemas that certainly apply to a place in the arguments, and their checks of a value there.
 #
 # Theory of operation. A spot is a set of schemas that the value at one place must satisfy, all of
-# them: `$ref` and `allOf` are followed, of `anyOf` and `oneOf` a branch counts only where no other
-# can be meant. Only the validator of `schema_checks` decides; it is given those keywords alone that
-# can be judged from what is known so far. So a spot may miss something, and never accuses wrongly.
-# All work is counted and ends at a cap.
+# them: `$ref` and `allOf` are followed, a branch of `anyOf` and `oneOf` counts only if no other can
+# apply. Only the validator of `schema_checks` decides; it gets only those keywords that can be
+# checked with what is known so far. So a spot may miss an error, but never reports a false one. All
+# work is counted and ends at a cap.
 
 Kind = Literal["object", "array"]
 Group = Literal["scalar", "keys", "name", "object", "array"]
 
 WORK = 200_000
-"""Steps that all checks of one call may cost together: a value more is a step, at least."""
+"""Maximum number of steps of all checks of one call: each further value costs at least one."""
 _MOST_AT_ONCE = 40_000
 
 _OLD = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
-"""Where a `$ref` hides what stands beside it."""
+"""Drafts in which a `$ref` hides its sibling keywords."""
 _UNPREFIXED = (*_OLD, "https://json-schema.org/draft/2019-09/schema")
-"""Where `prefixItems` is no keyword."""
+"""Drafts in which `prefixItems` is not a keyword."""
 _LOGIC = ("enum", "const", "anyOf", "oneOf", "not", "if", "then", "else")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _KEYWORDS: Mapping[Group, tuple[str, ...]] = {
@@ -55,15 +55,15 @@ _KEYWORDS: Mapping[Group, tuple[str, ...]] = {
         *(*_LOGIC, "contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems"),
     ),
 }
-"""What a scalar, an object's keys, one key, a whole object and a whole array is judged by."""
+"""The keywords that check a scalar, an object's keys, one key, a whole object and a whole array."""
 _PASSIVE = {"then", "else", "minContains", "maxContains"}
 _QUICK = {"type", "minLength", "maxLength", "minimum", "maximum", "required"}
-"""Judged in one step, whatever the value."""
+"""Checked in one step, whatever the value."""
 _GAVE_UP = ("BacktrackLimitExceeded", "RegexEngineFailure")
 
 
 class WorkSpent(Exception):
-    """The cap on work is reached: nothing more is said of this call."""
+    """The cap on work is reached: this call is not checked further."""
 
 
 class Check:
@@ -76,24 +76,24 @@ class Check:
         self._validator = schema_checks.validator(schema)
 
     def holds(self, value: Any) -> bool:
-        """Whether `value` satisfies it, or whether that cannot be known cheaply."""
+        """Whether `value` satisfies it, or whether that is too expensive to determine."""
         work = 1 if self._quick else schema_checks.steps(self._schema, value, _MOST_AT_ONCE)
         self._spots.charge(work)
         return work > _MOST_AT_ONCE or self._validator.is_valid(value)
 
     def problem(self, value: Any, place: Place) -> Problem | None:
-        """The first thing that is wrong with `value`, which stands at `place`; it does not hold."""
+        """The first problem of `value` at `place`, which does not satisfy it."""
         error = next(iter(self._validator.iter_errors(value)), None)
         if error is None or error.kind.name in _GAVE_UP:
             return None
         if error.kind.name in ("minProperties", "maxProperties"):
-            # The values are not kept, so the sentence has to do without them.
+            # The values are not stored, so the sentence has to do without them.
             return _count_problem(place, len(value), "key", self._schema)
         return next(problems_of(error, self._schema, place), None)
 
 
 class SchemaSpots:
-    """The spots of one schema, each made once. The schema has no `soundness.fault`."""
+    """The spots of one schema, each made once. The schema has no `schema_checks.fault`."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.draft = str(schema.get("$schema", ""))
@@ -119,7 +119,7 @@ class SchemaSpots:
         return spot
 
     def flat(self, schemas: Sequence[Schema], known: Sequence[Schema] = ()) -> list[Schema]:
-        """`schemas` and all that they bring along by `$ref` and `allOf`, but for the `known`."""
+        """`schemas` and all that they include by `$ref` and `allOf`, except the `known`."""
         result: list[Schema] = []
         seen = {id(schema) for schema in known}
         todo = list(reversed(schemas))
@@ -143,7 +143,7 @@ class SchemaSpots:
         return result
 
     def check(self, keywords: Mapping[str, Any]) -> Check | None:
-        """A check of these keywords; None where the validator cannot be made."""
+        """A check of these keywords; None if the validator cannot be built."""
         text = json.dumps(keywords)
         refers = '"$ref"' in text
         self.charge((len(text) + (self._size if refers else 0)) // 16 + 10)
@@ -157,7 +157,7 @@ class SchemaSpots:
 
 
 class SchemaSpot:
-    """All that the value at one place must satisfy. `never`: nothing satisfies it."""
+    """All that the value at one place must satisfy. `never`: no value satisfies it."""
 
     def __init__(self, spots: SchemaSpots, schemas: Sequence[Schema]) -> None:
         flat = spots.flat(schemas)
@@ -169,10 +169,10 @@ class SchemaSpot:
         self._patterns: dict[str, Check | None] = {}
         self._members: dict[str, SchemaSpot] = {}
         self._opened: dict[Kind, SchemaSpot] = {}
-        self._rest: tuple[int, SchemaSpot] | None = None  # from which item on all have this spot
+        self._rest: tuple[int, SchemaSpot] | None = None  # from which item on
 
     def checks(self, group: Group) -> list[Check]:
-        """What judges a value of that group here; made when first asked for."""
+        """The checks of a value of that group here; built on first use."""
         checks = self._checks.get(group)
         if checks is None:
             selections = (
@@ -196,7 +196,7 @@ class SchemaSpot:
         return spot
 
     def _narrow(self, kind: Kind) -> SchemaSpot:
-        """With the branches that alone can be meant, and with those that they bring along."""
+        """With the only branches that can apply, and with the schemas that they include."""
         whole, fresh = self._all, self._pieces
         while fresh:
             branches = [only for piece in fresh for only in self._meant(piece, kind)]
@@ -218,7 +218,7 @@ class SchemaSpot:
         return all(isinstance(schema, Mapping) and _allows(schema, kind) for schema in flat)
 
     def mistyped(self, kind: Kind, place: Callable[[], Place]) -> Problem | None:
-        """Why no object, or no array, can stand here at all."""
+        """Why an object, or an array, is not allowed here."""
         for piece in self._pieces:
             several = [branches for key in ("anyOf", "oneOf") if (branches := piece.get(key))]
             dead = any(not any(self._may_be(b, kind) for b in branches) for branches in several)
@@ -231,7 +231,7 @@ class SchemaSpot:
         return None
 
     def unknown(self, name: str, place: Callable[[], Place]) -> Problem | None:
-        """Why an object here has no place for the key `name`."""
+        """Why an object here may not have the key `name`."""
         for piece in self._pieces:
             if piece.get("additionalProperties") is False and not any(self._named(piece, name)):
                 return unexpected((*place(), name), piece)
@@ -270,7 +270,7 @@ class SchemaSpot:
         return spot
 
     def miscounted(self, count: int, place: Callable[[], Place], *, ended: bool) -> Problem | None:
-        """Why an array here cannot have so many items, or (where it ended) so few."""
+        """Why an array here cannot have so many items, or (if it ended) so few."""
         for piece in self._pieces:
             most, least = piece.get("maxItems"), piece.get("minItems", 0)
             if (most is not None and count > most) or (ended and count < least):
@@ -278,7 +278,7 @@ class SchemaSpot:
         return None
 
     def _named(self, piece: Mapping[str, Any], name: str) -> Iterator[tuple[str, Schema]]:
-        """What of `properties` and `patternProperties` the key `name` is meant by."""
+        """The schemas of `properties` and `patternProperties` that apply to the key `name`."""
         properties = piece.get("properties", {})
         if name in properties:
             yield name, properties[name]
@@ -286,7 +286,7 @@ class SchemaSpot:
             if pattern not in self._patterns:
                 self._patterns[pattern] = self._spots.check({"pattern": pattern})
             check = self._patterns[pattern]
-            # Where it cannot be known, it is taken to be meant, and nothing is asked of its value.
+            # If this is unknown, it counts as applicable, and its value is not checked.
             if check is None:
                 yield pattern, True
             elif check.holds(name):
@@ -294,10 +294,10 @@ class SchemaSpot:
 
 
 def _select_keywords(piece: Mapping[str, Any], group: Group, *, old: bool) -> dict[str, Any]:
-    """The keywords of `piece` that judge a value of that group; {} where none does."""
+    """The keywords of `piece` that check a value of that group; {} if there are none."""
     result = {key: piece[key] for key in _KEYWORDS[group] if key in piece}
     if group in ("object", "array") and not old and any(key in piece for key in _UNEVALUATED):
-        # What was evaluated depends on all that is beside it.
+        # What was evaluated depends on all sibling keywords.
         hidden = ("$defs", "definitions", "$schema", "$id")
         return {key: value for key, value in piece.items() if key not in hidden}
     return {} if result.keys() <= _PASSIVE else result
@@ -318,7 +318,7 @@ def _count_problem(place: Place, count: int, unit: str, expected: Mapping[str, A
 
 
 def _self_contained(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `schema` to stand at `#/$defs/root`, its references with it."""
+    """A copy of `schema` for `#/$defs/root`, including its references."""
     hidden = ("$schema", "$id", "id")
     members = {key: value for key, value in schema.items() if key not in hidden}
     copy: dict[str, Any] = json.loads(json.dumps(members))
@@ -338,10 +338,10 @@ def _self_contained(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class IncrementalValidator:
-    """One call's arguments. Costs O(len(text)) in all, and remembers no more than they hold."""
+    """The arguments of one call. Costs O(len(text)) in total; stores no more than their size."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """A schema that cannot be used is never complained about here."""
+        """For an unusable schema nothing is ever reported."""
         self._reader: IncrementalReader | None = None
         try:
             if not isinstance(schema_checks.usable(Same(schema)), tuple):
@@ -351,11 +351,12 @@ class IncrementalValidator:
 
     @property
     def closed(self) -> bool:
-        """Whether there is nothing more to be said: the object is complete, or it was given up."""
+        """Whether nothing more will be reported: the object is complete, or checking was given
+        up."""
         return self._reader is None or self._reader.closed
 
     def feed(self, text: str) -> Problem | None:
-        """The next characters; the first problem once it is certain, and after it nothing more.
+        """Reads the next characters; returns the first problem once it is certain, then None.
 
         `offset` is the first character of the token that made it certain.
         """
@@ -373,8 +374,8 @@ class IncrementalValidator:
 
 @dataclass
 class _Frame:
-    """An open container. `step` is the key or index at hand, `value` is None unless it is kept,
-    `count` of an object's keys or an array's items that have begun."""
+    """An open container. `step` is the current key or index, `value` is None unless it is stored,
+    `count` the number of an object's keys or an array's items that have begun."""
 
     spot: SchemaSpot
     kind: Kind
@@ -385,7 +386,7 @@ class _Frame:
 
 
 class _Walk:
-    """Goes through the schema beside the text."""
+    """Walks through the schema in parallel with the text."""
 
     def __init__(self, spots: SchemaSpots) -> None:
         self._frames: list[_Frame] = []
@@ -444,7 +445,7 @@ class _Walk:
         return _at(at, wrong)
 
     def _keep(self, value: Any) -> None:
-        """Put a value that has ended into the one around it, where that is kept."""
+        """Adds a complete value to its container, if that is stored."""
         if not self._frames:
             return
         frame = self._frames[-1]
@@ -464,7 +465,7 @@ class _Walk:
         return tuple(frame.step for frame in self._frames)
 
     def _around(self) -> Place:
-        """The place of the container at hand."""
+        """The place of the current container."""
         return self._place()[:-1]
 
 

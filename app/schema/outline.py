@@ -1,6 +1,6 @@
-"""Turns a tool's schema into the rows of a form, and the edited rows back into a schema. No HTML.
+"""Converts a tool's schema into rows of a form, and the edited rows back into a schema. No HTML.
 
-A row shows what its fields can say exactly; all else of it stands in its field `rest`, as JSON.
+A row shows what its fields can represent exactly; the rest of it is in its field `rest`, as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from app.schema import strict_json
 TYPES = ("string", "integer", "number", "boolean", "object", "array")
 MAX_DEPTH = 6
 MAX_ROWS = 300
-"""Beyond them a row is shown as JSON, with all that is in it."""
+"""Beyond them a row is shown as JSON, with all its content."""
 
 Path = tuple[str, ...]
 Place = Literal["root", "property", "items"]
@@ -30,15 +30,15 @@ KEYWORDS: Mapping[str, Mapping[str, str]] = {
     "number": {**ALWAYS, **_NUMBERS},
     "array": {**ALWAYS, "low": "minItems", "high": "maxItems"},
 }
-"""By type: the field of a row and the keyword it says."""
+"""By type: the field of a row and its keyword."""
 
 
 @dataclass(frozen=True)
 class OutlineRow:
     """One schema within the schema, at the keys of `path`; the root is number 0.
 
-    `texts` and `ticks` are the fields it has and what they show. `parent` is a number, -1 for the
-    root; `first` and `last` tell its place among the properties beside it.
+    `texts` and `ticks` are its fields and their values. `parent` is a number, -1 for the root;
+    `first` and `last` give its position among its siblings.
     """
 
     number: int
@@ -108,7 +108,7 @@ class _Outliner:
     def _below(
         self, kind: str, rest: dict[str, Any], path: Path, depth: int, number: int, ticks: Any
     ) -> tuple[OutlineRow, ...]:
-        """The rows below; what they show is taken out of `rest`."""
+        """The rows below; what they show is removed from `rest`."""
         if kind == "array" and isinstance(rest.get("items"), dict):
             items = rest.pop("items")
             return (self.row(items, (*path, "items"), "items", depth + 1, number, False),)
@@ -136,7 +136,7 @@ def _ended(row: OutlineRow, place: int, count: int) -> OutlineRow:
 
 
 def _kind(schema: Any) -> tuple[str, bool] | None:
-    """The type and whether null may stand for it; None where the form has no word for it."""
+    """The type and whether null is allowed; None if the form cannot represent it."""
     match schema:
         case {"type": str(kind)} if kind in TYPES:
             return kind, False
@@ -148,7 +148,7 @@ def _kind(schema: Any) -> tuple[str, bool] | None:
 
 
 def _take_fields(kind: str, rest: dict[str, Any], texts: dict[str, str]) -> None:
-    """Take out of `rest` what its field says exactly."""
+    """Removes from `rest` what its fields represent exactly."""
     for name, keyword in KEYWORDS.get(kind, ALWAYS).items():
         text = _text(name, rest[keyword], kind) if keyword in rest else ""
         if text:
@@ -157,7 +157,7 @@ def _take_fields(kind: str, rest: dict[str, Any], texts: dict[str, str]) -> None
 
 
 def _text(name: str, value: Any, kind: str) -> str:
-    """What the field shows for `value`; "" where reading it would give another value."""
+    """The text of the field for `value`; "" if parsing it would give another value."""
     match name, value:
         case ("description" | "format", str()):
             text = value
@@ -179,7 +179,7 @@ def _text(name: str, value: Any, kind: str) -> str:
 
 
 def _plain(text: str, *, lines: bool = False) -> bool:
-    """Whether a form field gives the text back as it is."""
+    """Whether a form field preserves the text."""
     return bool(text) and not any(
         (char < " " and not (lines and char == "\n"))
         or char == "\x7f"
@@ -196,7 +196,7 @@ def _json(value: Any, *, flat: bool = False) -> str:
 
 
 def read(name: str, text: str, kind: str) -> Any:
-    """The value that a field's text says; ValueError with a sentence."""
+    """The value of a field's text; ValueError with a sentence."""
     match name:
         case "description" | "format":
             return text
@@ -224,15 +224,15 @@ def value_of(text: str) -> Any:
         raise ValueError(message) from None
 
 
-# What the user typed into the rows, put back into the schema; rows added, removed and moved. Only
-# what differs from what was shown is changed, so an untouched form gives the very same schema. A
-# form is a mapping from `NUMBER.FIELD` to text.
+# The user's edits of the rows, merged into the schema; rows added, removed and moved. Only what
+# differs from what was shown is changed, so an unedited form gives the identical schema. A form is
+# a mapping from `NUMBER.FIELD` to text.
 
 
 @dataclass(frozen=True)
 class Edited:
-    """The schema after the form. `problems` are sentences by `NUMBER.FIELD`: where there is one,
-    the schema is as it was before the form. `paths` says where each row is now."""
+    """The schema after the form. `problems` are sentences by `NUMBER.FIELD`: if there are any, the
+    schema is unchanged. `paths` are the new places of the rows."""
 
     schema: dict[str, Any]
     problems: Mapping[str, str]
@@ -240,15 +240,15 @@ class Edited:
 
 
 def apply_form(schema: Mapping[str, Any], form: Mapping[str, str]) -> Edited:
-    """`schema` with what the form says otherwise than `outline(schema)`; a field that is not in
-    the form stays as it is, and so do the ticks of a row without `NUMBER.here`."""
+    """`schema` with the form's differences from `outline(schema)`; a field that is not in the form
+    keeps its value, and so do the ticks of a row without `NUMBER.here`."""
     editor = _Editor({name: text.replace("\r\n", "\n") for name, text in form.items()})
     result = editor.rebuilt(outline(schema), dict(schema), ())
     return Edited(dict(schema) if editor.problems else result, editor.problems, editor.paths)
 
 
 def apply_action(schema: Mapping[str, Any], act: str, path: Path) -> tuple[dict[str, Any], Path]:
-    """`schema` after `add`, `remove`, `up` or `down` at `path`, and the path to look at then."""
+    """`schema` after `add`, `remove`, `up` or `down` at `path`, and the path to focus next."""
     result: dict[str, Any] = copy.deepcopy(dict(schema))
     match act:
         case "add":
@@ -267,7 +267,7 @@ class _Editor:
     paths: dict[int, Path] = field(default_factory=dict)
 
     def rebuilt(self, row: OutlineRow, schema: Any, path: Path) -> Any:
-        """The schema of `row`, now at `path`, as the form has it."""
+        """The schema of `row`, now at `path`, with the form's edits."""
         self.paths[row.number] = path
         if "json" in row.texts:
             if (text := self._typed(row, "json")) is None:
@@ -290,12 +290,12 @@ class _Editor:
         return result
 
     def _typed(self, row: OutlineRow, name: str) -> str | None:
-        """What was typed into a field of `row`, or None where that is what it showed."""
+        """The text typed into a field of `row`, or None if unchanged."""
         text = self.form.get(f"{row.number}.{name}")
         return None if text is None or name not in row.texts or text == row.texts[name] else text
 
     def _ticked(self, row: OutlineRow, name: str) -> bool | None:
-        """A tick of `row` that was changed, or None."""
+        """A changed tick of `row`, or None."""
         if f"{row.number}.here" not in self.form or name not in row.ticks:
             return None
         now = f"{row.number}.{name}" in self.form
@@ -404,7 +404,7 @@ def _add(schema: dict[str, Any], path: Path) -> Path:
 
 
 def _remove(schema: dict[str, Any], path: Path) -> Path:
-    """The row that goes; what is looked at next is what held it."""
+    """Removes a row; returns the path of its container, the next focus."""
     above = path[:-1] if path[-1] == "items" else path[:-2]
     del _at(schema, path[:-1])[path[-1]]
     holder = _at(schema, above)

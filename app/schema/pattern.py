@@ -1,9 +1,9 @@
 """Generates texts that a regular expression matches, from its parsed form.
 
-Patterns are ECMA's and are read by Python's parser, which takes nearly all that people write; where
-it does not, or where the text made is none, there is no text. What a look-around forbids is not
-looked for: the caller checks. The parser is the one behind `re.compile`, of which Python promises
-nothing: without it no pattern has a text here.
+Patterns are ECMA's and are parsed by Python's parser, which accepts nearly all that are used; if it
+does not, or if the generated text does not match, there is no text. Look-arounds are not taken into
+account: the caller checks the result. The parser is the private one behind `re.compile`: without it
+no pattern has a text here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 try:
     from re import _parser  # type: ignore[attr-defined]
-except ImportError:  # another Python keeps it elsewhere
+except ImportError:  # other Python versions may not have it there
     _parser = None
 
 MOST = 20_000
-"""Characters of one text."""
+"""Maximum length of one text, in characters."""
 MOST_PATTERN = 10_000
-"""Characters of a pattern for which a text is looked for."""
+"""Maximum length of a pattern for which texts are generated, in characters."""
 
 _PREFERRED = (
     "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .,:;/@#+=!?$%&*"
@@ -38,8 +38,8 @@ _TOKEN = re.compile(r"\\p\{(?P<property>[A-Za-z]{1,9})\}|\\.|\(\?<(?![=!])|[\[\]
 
 
 class Effort:
-    """How many pieces may still be written, for as many patterns as share it: a repetition in a
-    repetition may write nothing, and never end."""
+    """The number of pieces that may still be written, shared by several patterns: nested
+    repetitions may write nothing, and never end."""
 
     def __init__(self, left: int = 200_000) -> None:
         self.left = left
@@ -54,7 +54,7 @@ def texts(
     pattern: str, length: int = 0, shift: int = 0, effort: Effort | None = None
 ) -> Iterator[str]:
     """Texts for `pattern`, the shortest first, then longer ones up to about `length`, then others
-    of the same lengths; another `shift` gives others. None where it cannot be read here."""
+    of the same lengths; another `shift` gives others. Empty if it cannot be parsed here."""
     effort = effort or Effort()
     if _parser is None or len(pattern) > MOST_PATTERN:
         return
@@ -80,8 +80,8 @@ def texts(
 
 
 def _parsed(pattern: str) -> Any:
-    """The tree of a pattern, its properties of characters and its named groups as Python has
-    them."""
+    """The parsed pattern, with character properties and named groups translated to Python's
+    syntax."""
     inside = False
 
     def place(match: re.Match[str]) -> str:
@@ -95,7 +95,7 @@ def _parsed(pattern: str) -> Any:
 
     translated = _TOKEN.sub(place, pattern)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what may become another syntax is a letter as yet
+        warnings.simplefilter("ignore")  # future syntax is literal
         return _parser.parse(translated)
 
 
@@ -104,8 +104,8 @@ class _TooLongError(Exception):
 
 
 class _Writer:
-    """One text: each repetition `more` times beyond its least, `shift` letters further on;
-    `ahead` writes what a look-ahead wants, too."""
+    """One text: each repetition `more` times beyond its minimum, `shift` letters further on;
+    `ahead` also writes what a look-ahead requires."""
 
     def __init__(self, more: int, shift: int, ahead: bool, effort: Effort) -> None:
         self.more, self.shift, self.ahead, self.effort = more, shift, ahead, effort
@@ -162,7 +162,7 @@ class _Writer:
 
 
 def _letters_of_class(members: Sequence[Any]) -> Sequence[str]:
-    """The letters of a class, those that read well first."""
+    """The letters of a class, the most readable first."""
     negated = any(str(op) == "NEGATE" for op, _ in members)
     tests = [(str(op), value) for op, value in members if str(op) != "NEGATE"]
     if [op for op, _ in tests] == ["CATEGORY"] and not negated:

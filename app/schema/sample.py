@@ -1,8 +1,8 @@
 """Generates a plausible value for a schema, the same for the same seed. Checks nothing.
 
-Where a schema says what it likes (const, default, examples, enum) that is taken; else the names
-of properties help ("city" is a city). What cannot be met (a pattern, a `not`) is not tried.
-Bounded whatever the schema: past `BUDGET` all that is left is null or left out.
+Uses the values that a schema suggests (const, default, examples, enum); else the names of
+properties help ("city" is a city). Keywords it cannot satisfy (a pattern, a `not`) are ignored.
+Bounded whatever the schema: beyond `BUDGET` all further values are null or left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from app.schema.schema_checks import Place, is_local, is_number, resolve
 
 BUDGET = 50_000
-"""Of one sample: schemas looked at, members put together, values and characters made."""
+"""For one sample: schemas visited, members merged, values and characters generated."""
 
 _MAX_DEPTH = 12
 _MAX_ITEMS = 200
@@ -63,7 +63,7 @@ _NAMED: dict[str, tuple[str, ...]] = {
 
 
 def sample(schema: Any, seed: int = 0) -> Any:
-    """A JSON value that satisfies `schema` where this can be done by construction."""
+    """A JSON value that satisfies `schema` if this is possible by construction."""
     return _Sampler(schema, seed).of(schema, (), 0)
 
 
@@ -73,12 +73,12 @@ class _Sampler:
         self.left = BUDGET
 
     def spend(self, amount: int) -> bool:
-        """Whether there was anything left; so it is overdrawn once, by one thing of the schema."""
+        """Whether anything was left before, so that at most one schema element overdraws it."""
         was, self.left = self.left, self.left - amount
         return was > 0
 
     def pick(self, options: Sequence[Any], place: Place) -> Any:
-        """Seed 0 takes the first; another seed any, but the same each time."""
+        """Seed 0 takes the first; another seed any, but always the same."""
         if self.seed == 0 or len(options) < 2:
             return options[0]
         return options[zlib.crc32(f"{self.seed}{place}".encode()) % len(options)]
@@ -107,11 +107,11 @@ class _Sampler:
         return self.a_string(schema, place)
 
     def literal(self, value: Any) -> Any:
-        """A value that stands in the schema, which a sample may hold many times over."""
+        """A value written in the schema, which a sample may contain many times."""
         return value if self.left > 0 and self.spend(_size(value)) else None
 
     def merged(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
-        """`schema` with its `$ref`, its `allOf` and its first branch folded into it."""
+        """`schema` with its `$ref`, its `allOf` and its first branch merged into it."""
         parts: list[Any] = []
         ref = schema.get("$ref")
         if isinstance(ref, str) and is_local(ref):
@@ -141,7 +141,7 @@ class _Sampler:
     def an_object(self, schema: Mapping[str, Any], place: Place, depth: int) -> dict[str, Any]:
         properties = schema.get("properties", {})
         required = list(schema.get("required", ()))
-        # Deep down only what must be there: a recursive schema would not end.
+        # Deep down only required properties: a recursive schema would not end.
         names = dict.fromkeys(required if depth > 3 else [*properties, *required])
         value = {
             name: self.of(properties.get(name, {}), (*place, name), depth + 1)
@@ -206,7 +206,7 @@ _IMPLIED = {
 
 
 def _size(value: Any) -> int:
-    """About how much it is to write `value`: its values and their characters."""
+    """The approximate cost of writing `value`: its values and their characters."""
     size, todo = 0, [value]
     while todo:
         match todo.pop():
@@ -221,7 +221,7 @@ def _size(value: Any) -> int:
 
 
 def _breadth(schema: Mapping[str, Any]) -> int:
-    """What uniting a schema with another copies."""
+    """The cost of copying when a schema is merged with another."""
     return len(schema) + sum(len(schema.get(name, ())) for name in ("properties", "required"))
 
 
@@ -231,7 +231,7 @@ def _count(schema: Mapping[str, Any], keyword: str, absent: int) -> int:
 
 
 def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Both at once, as far as a sample needs it: properties and required add up."""
+    """Both merged, as far as a sample needs it: properties and required add up."""
     whole = {**second, **first}
     whole["properties"] = {**second.get("properties", {}), **first.get("properties", {})}
     whole["required"] = [*first.get("required", ()), *second.get("required", ())]
@@ -242,7 +242,7 @@ def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 
 def _number(schema: Mapping[str, Any], whole: bool) -> int | float:
-    """A number within the bounds. Beyond all floats none is looked for."""
+    """A number within the bounds. Beyond the float range none is searched for."""
     try:
         return math.ceil(_fitting(schema, 1)) if whole else _fitting(schema, 0)
     except OverflowError:
@@ -250,7 +250,7 @@ def _number(schema: Mapping[str, Any], whole: bool) -> int | float:
 
 
 def _fitting(schema: Mapping[str, Any], whole: int) -> int | float:
-    """A number within the bounds; `whole` 1 asks for an integer. Small and round if it may be."""
+    """A number within the bounds; `whole` 1 requires an integer. Small and round if possible."""
     step = schema.get("multipleOf", whole)
     low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     over: Any = schema.get("exclusiveMinimum")
@@ -270,7 +270,7 @@ def _fitting(schema: Mapping[str, Any], whole: int) -> int | float:
 
 
 def _make_distinct(value: list[Any], items: Any) -> list[Any]:
-    """Items made different from each other, where their type makes that easy."""
+    """Items made distinct, if their type makes that easy."""
     options = items.get("enum") if isinstance(items, Mapping) else None
     if isinstance(options, list) and len(options) >= len(value):
         return options[: len(value)]

@@ -1,13 +1,13 @@
-"""Generates a value that satisfies a schema, out of wished values where these fit.
+"""Generates a value that satisfies a schema, from preferred values where these match.
 
-Theory of operation. Each schema inside has candidates: what is wished for its place, what it says
-itself (const, enum, default, examples), and values built of its parts, one way after the other
-(branches, types, few members or many). Most are right by construction; where a keyword stands that
-construction does not look at (a `pattern`, `not`, `oneOf`, ...), the validator judges, and the
-first that it takes is kept. So faults are mended where they are, and the whole is judged once more.
+Theory of operation. Each schema inside has candidates: the preferred values for its place, its own
+values (const, enum, default, examples), and values built from its parts, one way after the other
+(branches, types, few members or many). Most are right by construction; for keywords that
+construction does not handle (a `pattern`, `not`, `oneOf`, ...), the validator checks them, and the
+first valid one is used. So errors are corrected where they are, and the whole is checked once more.
 
-`app.schema.sample` makes examples and checks nothing; here a wrong value would be a broken promise.
-Bounded whatever the schema: past `BUDGET` the first candidate is taken as it is.
+`app.schema.sample` makes examples without checks; here the value must be valid. Bounded whatever
+the schema: beyond `BUDGET` the first candidate is used unchecked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from app.schema.sample import FORMATS, named
 from app.schema.schema_checks import Place, is_local, resolve
 
 Wish = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
-"""(where the value will stand, its schema) -> what one would like to say there, the best first."""
+"""(place of the value, its schema) -> preferred values, the best first."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -35,16 +35,16 @@ def _words(text: str) -> frozenset[str]:
 
 
 BUDGET = 8_000
-"""Schemas looked at for one value; thousands of characters of a text count like schemas."""
+"""Schemas visited for one value; a thousand characters of a text count like a schema."""
 
 _WORK = 100_000
-"""Steps of validators, all together."""
+"""Steps of all validators together."""
 _DEEP, _DEEPEST, _MOST_ITEMS = 4, 24, 300
 _PLAIN = _words("""type properties required additionalProperties items prefixItems minItems maxItems
     const enum
     minLength maxLength title description default examples $defs definitions $schema $comment
     nullable propertyOrdering example deprecated readOnly writeOnly""")
-"""Keywords that a value built here satisfies by construction, or that ask for nothing."""
+"""Keywords that a value built here satisfies by construction, or that require nothing."""
 _SAYING = _words("title description default examples $defs definitions $schema")
 _NEVER: Mapping[str, Any] = {"enum": []}
 _FAR = (10, 100, 1_000, 1_000_000, -10, -1_000)
@@ -67,9 +67,10 @@ _IMPLIED = {
 def satisfying(
     schema: Mapping[str, Any], wish: Wish = lambda place, schema: (), *, sparse: bool = False
 ) -> Any:
-    """A value for `schema`; its best likeness where there is none, or none is found in time.
+    """A value for `schema`; an approximation if there is none, or none is found in time.
 
-    `sparse` leaves out members that nobody wishes for and that need not be."""
+    `sparse` leaves out members that are neither preferred nor required.
+    """
     maker = _Maker(schema, wish, sparse)
     value = maker.of(schema, (), 0)
     if maker.left <= 0 or maker.work <= 0 or maker.fits(schema, value):
@@ -79,8 +80,8 @@ def satisfying(
 
 
 class _Maker:
-    """`careful` asks the validator about every candidate, not only where a keyword is hard.
-    `shift` turns the candidates of scalars, so that the next value is another one."""
+    """`careful` validates every candidate, not only those with a hard keyword. `shift` rotates the
+    candidates of scalars, so that the next value differs."""
 
     def __init__(
         self, root: Mapping[str, Any], wish: Wish, sparse: bool, *, careful: bool = False
@@ -99,7 +100,7 @@ class _Maker:
         return Effort()
 
     def of(self, schema: Any, place: Place, depth: int) -> Any:
-        """The first candidate that fits; else the first of all."""
+        """The first candidate that is valid; else the first of all."""
         if not isinstance(schema, Mapping) or self.left <= 0 or depth > _DEEPEST:
             return "" if schema is True or schema == {} else None
         self.left -= 1
@@ -117,8 +118,8 @@ class _Maker:
         return value
 
     def bulk(self, value: Any) -> int:
-        """The characters of a text, and of what was written out in the schema; what was built here
-        was counted piece by piece."""
+        """The cost of a text, and of values written out in the schema, in characters; values built
+        here were counted piece by piece."""
         if isinstance(value, str):
             return len(value)
         size = self.written.get(id(value), 0)
@@ -127,14 +128,14 @@ class _Maker:
         return size
 
     def as_written(self, values: Iterable[Any]) -> Iterator[Any]:
-        """What a schema writes out, of which lists and objects are counted where they are used."""
+        """Values written out in a schema; its lists and objects are counted where they are used."""
         for value in values:
             if isinstance(value, Mapping | list):
                 self.written.setdefault(id(value), -1)
             yield value
 
     def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
-        """Whether the validator takes `value`; unknown is yes."""
+        """Whether the validator accepts `value`; unknown counts as yes."""
         if not self.sound:
             return True
         key = json.dumps(schema, sort_keys=True)
@@ -154,7 +155,7 @@ class _Maker:
             return True
 
     def alone(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`schema` as one that stands for itself, with all that its references lead to."""
+        """`schema` as a self-contained one, including the targets of its references."""
         draft = {"$schema": self.root["$schema"]} if "$schema" in self.root else {}
         if schema is self.root or not _refers(schema):
             return {**draft, **schema}
@@ -162,7 +163,7 @@ class _Maker:
             self.moved = {"$defs": {_ROOT: _move_refs(self.root)}}
         return {**draft, **_move_refs(schema), **self.moved}
 
-    # Candidates: (value, whether it is right by construction).
+    # Candidates: (value, whether it is valid by construction).
 
     def candidates(
         self, schema: Mapping[str, Any], place: Place, depth: int
@@ -198,8 +199,8 @@ class _Maker:
     def variants(
         self, schema: Mapping[str, Any], depth: int
     ) -> Iterator[tuple[Mapping[str, Any], bool]]:
-        """`schema` without references, each with one choice of its branches folded in; and
-        whether what satisfies that surely satisfies the schema."""
+        """`schema` without references, each with one choice of its branches merged in; and whether
+        a value for that surely satisfies the schema."""
         todo: list[tuple[Mapping[str, Any], bool, int]] = [(schema, True, 0)]
         while todo and self.left > 0:
             node, exact, level = todo.pop(0)
@@ -266,7 +267,7 @@ class _Maker:
     def objects(
         self, schema: Mapping[str, Any], place: Place, depth: int
     ) -> Iterator[dict[str, Any]]:
-        """With all members, then with those alone that must be."""
+        """With all members, then with the required ones only."""
         properties = _mapping(schema.get("properties"))
         required = _names(schema.get("required"))
         optional = [n for n, prop in properties.items() if n not in required and prop is not False]
@@ -313,14 +314,14 @@ class _Maker:
         return value
 
     def other(self, schema: Mapping[str, Any], name: str) -> Any:
-        """The schema of a member that `properties` does not name."""
+        """The schema of a member that is not in `properties`."""
         for pattern, prop in _mapping(schema.get("patternProperties")).items():
             if self.fits({"pattern": pattern}, name):
                 return prop
         return schema.get("additionalProperties", {})
 
     def further(self, schema: Mapping[str, Any]) -> Iterator[str]:
-        """Names for members beyond those that are named."""
+        """Names for additional members."""
         for pattern in _mapping(schema.get("patternProperties")):
             yield from (
                 t
@@ -338,7 +339,7 @@ class _Maker:
         yield from (f"key{number}" for number in range(1, _MOST_ITEMS))
 
     def arrays(self, schema: Mapping[str, Any], place: Place, depth: int) -> Iterator[list[Any]]:
-        """As few items as may be but one, then as few as may be at all, then a few more."""
+        """The minimum number of items but at least one, then the minimum, then a few more."""
         prefix, items = _list(schema.get("prefixItems")), schema.get("items", {})
         if isinstance(items, list):
             prefix, items = items, schema.get("additionalItems", {})
@@ -368,7 +369,7 @@ class _Maker:
         schema: Mapping[str, Any],
         before: list[Any],
     ) -> Any:
-        """An item, another than those before it where they must differ."""
+        """An item, distinct from those before it if required."""
         if schema.get("uniqueItems") is not True:
             return self.of(item_schema, place, depth + 1)
         usual = self.shift
@@ -416,7 +417,7 @@ class _Maker:
                 return
 
     def usual(self, form: str, pattern: Any, low: int, place: Place) -> Iterator[str]:
-        """Texts of this form, whatever their length."""
+        """Texts of this format, whatever their length."""
         samples = list(FORMATS.get(form, ()))
         if isinstance(pattern, str):
             yield from samples
@@ -430,7 +431,7 @@ class _Maker:
 
 
 def merge(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:
-    """A schema that says both, as far as building a value needs it."""
+    """A schema that combines both, as far as building a value needs it."""
     if not isinstance(second, Mapping):
         return first
     whole = {**second, **first}
@@ -489,7 +490,7 @@ def _both(first: Any, second: Any) -> Any:
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    """None where schemas that were put together make none that can be used."""
+    """None if the merged schemas are unusable."""
     try:
         return schema_checks.validator(schema)
     except (ValueError, TypeError, LookupError, jsonschema_rs.ReferencingError):
@@ -497,7 +498,7 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 
 def _move_refs(schema: Any) -> Any:
-    """A copy whose references lead to the root where it stands inside another one."""
+    """A copy whose references resolve to the root when it is placed inside another one."""
     match schema:
         case Mapping():
             copy = {name: _move_refs(value) for name, value in schema.items() if name not in _APART}
@@ -525,7 +526,7 @@ def _refers(schema: Any) -> bool:
 
 
 def _weight(schema: Any) -> int:
-    """How much a branch brings with it; nothing is lightest."""
+    """The cost of a branch; an empty one is lightest."""
     if not isinstance(schema, Mapping):
         return 1
     kinds = _types(schema)
@@ -535,7 +536,7 @@ def _weight(schema: Any) -> int:
 
 
 def _kinds(schema: Mapping[str, Any]) -> list[str]:
-    """The types to try: what a value is before what is none."""
+    """The types to try: null comes last."""
     kinds = _types(schema)
     if kinds:
         usual = [kind for kind in kinds if kind != "null"]
@@ -555,7 +556,7 @@ def _bounds(schema: Mapping[str, Any], whole: bool) -> tuple[float, float]:
     under = _number_at(schema, "exclusiveMaximum", math.inf)
     room = min(high, under) - max(low, over)
     gap = 1.0 if whole or not math.isfinite(room) else min(1.0, room / 4)
-    # Draft 4 says by a flag that the bound itself is none.
+    # In draft 4 a flag makes the bound exclusive.
     over = low if schema.get("exclusiveMinimum") is True else over
     under = high if schema.get("exclusiveMaximum") is True else under
     if math.isfinite(over):
@@ -575,7 +576,7 @@ def _tidy(value: float, whole: bool) -> int | float:
 
 
 def _another(text: str, form: str, number: int) -> str:
-    """A further text of the same form."""
+    """A further text of the same format."""
     match form:
         case "email" | "idn-email":
             return f"person{number}@example.com"
@@ -602,7 +603,7 @@ def _another(text: str, form: str, number: int) -> str:
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-    """Whether `value` is one to reckon with; an integer that no float can tell is none."""
+    """Whether `value` is a number for arithmetic; an integer outside the float range is not."""
     if isinstance(value, bool):
         return False
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**300)

@@ -1,7 +1,7 @@
 """Checks whether a JSON Schema can be used, and builds its validator. Fetches nothing.
 
 Every validator tried fetches a remote `$ref` by default; here such a schema is refused before the
-validator sees it, and the validator is given a retriever that raises besides.
+validator sees it, and the validator also gets a retriever that raises.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Schema = Mapping[str, Any] | bool
 SAME_ONE = ("not", "if", "then", "else")
 SAME_MANY = ("allOf", "anyOf", "oneOf")
 SAME_NAMED = ("dependentSchemas", "dependencies")
-"""Applied to the very value the schema stands for."""
+"""Applied to the same value as the schema itself."""
 
 CHILD_ONE = (
     "additionalProperties",
@@ -42,8 +42,8 @@ CHILD_NAMED = ("properties", "patternProperties")
 
 ASIDE_NAMED = ("$defs", "definitions")
 OF_NAMES = (*CHILD_NAMED, *ASIDE_NAMED, "dependentSchemas")
-"""Words under which schemas stand by names, which may be any words."""
-"""Applied to nothing until a `$ref` names them."""
+"""Keywords whose members are schemas by name; the names are arbitrary."""
+"""Not applied unless a `$ref` names them."""
 
 Place = tuple[str | int, ...]
 
@@ -58,7 +58,7 @@ def pointer(place: Place) -> str:
 
 
 def subschemas(schema: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """The schemas one step inside `schema`, with their places; what is no schema is left out."""
+    """The schemas one step inside `schema`, with their places; other values are skipped."""
     if not isinstance(schema, Mapping):
         return
     for keyword, value in schema.items():
@@ -88,7 +88,7 @@ def is_local(ref: Any) -> bool:
 
 
 def resolve(root: Any, ref: str) -> Any:
-    """What a local `$ref` names, or None where there is nothing at that place."""
+    """The target of a local `$ref`, or None if it does not exist."""
     here = root
     for step in ref[1:].split("/")[1:]:
         name = _unescaped(step)
@@ -133,7 +133,7 @@ Fault = tuple[str, str]
 
 
 class Validator(Protocol):
-    """What is used of a validator of jsonschema-rs."""
+    """The methods of jsonschema-rs validators that are used."""
 
     def is_valid(self, value: Any, /) -> bool: ...
     def iter_errors(self, value: Any, /) -> Any: ...
@@ -149,12 +149,12 @@ def fault(schema: Any) -> Fault | None:
 
 @lru_cache(maxsize=TOOLS_IN_USE)
 def usable(same: Same[Any]) -> Fault | Validator:
-    """The validator of a schema that nobody changes, or its `fault`."""
+    """The validator of an immutable schema, or its `fault`."""
     return fault(same.value) or validator(same.value)
 
 
 def validator(schema: Mapping[str, Any]) -> Validator:
-    """The validator of a schema without `fault`. `format` counts, unknown formats do not."""
+    """The validator of a schema without `fault`. `format` is checked, if known."""
     result: Validator = _draft(schema)(
         _without_draft(schema),
         retriever=_refuse,
@@ -174,7 +174,7 @@ def _draft(schema: Mapping[str, Any]) -> Any:
 
 
 def _without_draft(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The draft was chosen above; an unknown one must not be looked for."""
+    """The draft was chosen above; the validator must not look up an unknown one."""
     return {key: value for key, value in schema.items() if key != "$schema"}
 
 
@@ -239,7 +239,7 @@ def _meta_fault(schema: Mapping[str, Any]) -> Fault | None:
 
 
 def _place_of_failure(schema: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """The first keyword of which no validator can be made by itself; () where each can."""
+    """The first keyword for which alone no validator can be built; () if each can."""
     for place, inner in all_subschemas(schema):
         for keyword, value in inner.items() if isinstance(inner, Mapping) else ():
             if keyword in ("$ref", "$schema"):
@@ -269,7 +269,7 @@ def _meta_sentence(place: tuple[str | int, ...], error: jsonschema_rs.Validation
 
 
 def _keyword(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError) -> str:
-    """The keyword that is wrong: the last one of the place."""
+    """The invalid keyword: the last one of the place."""
     if list(error.schema_path)[-1:] == ["dependencies"]:  # the only two of draft 4
         return "exclusiveMinimum" if '"minimum"' in error.message else "exclusiveMaximum"
     steps = [step for step in place if isinstance(step, str)]
@@ -277,26 +277,26 @@ def _keyword(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError)
     return steps[-2] if is_named else steps[-1] if steps else "type"
 
 
-# How much work a validator may have with a value, counted before it starts.
+# The amount of work of a validation, counted before it starts.
 #
 # Theory of operation. No validator tried survives a schema whose `$ref`s fan out (eight levels of
-# ten are 10^8 steps), and this floor has no process it could kill. So the steps are counted first:
-# each (schema, value) pair is looked at once and remembered, however often it would be evaluated,
-# and its count is the sum over the pairs it leads to. The count is an upper bound: every branch is
-# taken to be evaluated. It ends early once it is past the cap, so counting is bounded too.
+# ten are 10^8 steps), and this layer has no process it could kill. So the steps are counted first:
+# each (schema, value) pair is visited once and remembered, however often it would be evaluated, and
+# its count is the sum over the pairs it leads to. The count is an upper bound: every branch is
+# assumed to be evaluated. It ends early once it exceeds the cap, so counting is bounded, too.
 
 
 MAX_STEPS = 2_000_000
-"""Steps that jsonschema-rs answers yes or no to in about half a second."""
+"""The steps that jsonschema-rs takes for a boolean result in about half a second."""
 
 _MAX_PAIRS = 200_000
 _BACKTRACKING = re.compile(r"\(\?[=!<]|\\[1-9k]")
 _BACKTRACKING_STEPS = 4_000
-"""What one match may cost where the pattern needs the backtracking engine (see `validate`)."""
+"""The maximum cost of one match if the pattern needs the backtracking engine (see `validate`)."""
 
 
 class _TooMuch(Exception):
-    """The count is past the cap, or never ends."""
+    """The count exceeds the cap, or is infinite."""
 
 
 def steps(schema: Any, value: Any, most: int = MAX_STEPS) -> int:
@@ -325,7 +325,7 @@ class _Count:
         self.open.add(key)
         total = _own(schema, value) + sum(self.of(inner, value) for inner in self._same(schema))
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            total *= 3  # what was evaluated is found out by evaluating once more
+            total *= 3  # unevaluated keywords evaluate the others once more
         for inner, item in _children(schema, value):
             total += self.of(inner, item)
             if total > self.most:
@@ -353,7 +353,7 @@ class _Count:
 
 
 def _identity(value: Any) -> object:
-    """Scalars of one size cost the same; containers are told apart."""
+    """Scalars of one size cost the same; containers are distinguished."""
     if isinstance(value, dict | list):
         return id(value), "container"
     return len(value) // 256 if isinstance(value, str) else -1

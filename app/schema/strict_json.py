@@ -1,9 +1,9 @@
 """Parses strict JSON in linear time whatever the text: one value, or InvalidJSON with the place; or
 a text as it arrives, cut anywhere.
 
-Python's own parser reads a whole text (it is in C) and this file refuses what it lets through:
-duplicate keys, NaN, lone surrogates, and anything over the caps. The text is looked at token by
-token only to find the place of an error. https://www.rfc-editor.org/rfc/rfc8259
+Python's own parser (in C) reads a whole text and this module refuses what it accepts: duplicate
+keys, NaN, lone surrogates, and anything over the caps. The text is scanned token by token only to
+find the place of an error. https://www.rfc-editor.org/rfc/rfc8259
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MAX_DEPTH = 64
 MAX_KEYS = 10_000
 MAX_DIGITS = 400
 MOST_SEARCHED = 1024 * 1024
-"""Characters of a text in which the place of an error is looked for token by token."""
+"""Maximum length in characters of a text in which the place of an error is searched."""
 
 _EXPONENT_LENGTH = 9
-# Up to 15 digits within these bounds, any float prints as what was read: no need to compare.
+# Up to 15 digits within these bounds, any float prints exactly as read: no need to compare.
 _FLOAT_LENGTH, _FLOAT_LEAST, _FLOAT_MOST = 16, 1e-300, 1e300
 
 _STRUCTURE = re.compile(r'("(?>[^"\\]+|\\.)*+")([ \t\r\n]*+:)?|[{}\[\]]', re.DOTALL)
@@ -57,8 +57,8 @@ _SYNTAX = (
 
 
 class InvalidJSON(ValueError):
-    """The text is not sound JSON. `offset` is the character, from 0, or -1 where the text is too
-    large to look for it; `problem` is what is wrong, without the place; `str` a sentence."""
+    """The text is not valid JSON. `offset` is the character, from 0, or -1 if the text is too large
+    to search; `problem` is the error, without the place; `str` a sentence."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         where = place_text(text, offset) if offset >= 0 else "Somewhere in this large text"
@@ -82,11 +82,11 @@ def line_column(text: str, offset: int) -> tuple[int, int]:
 def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> Any:
     """The value of one strict JSON text; InvalidJSON otherwise, never another exception.
 
-    `most_bytes` and `most_keys` are for texts that hold more than a call's arguments, such as
-    images, or a whole library of tools.
+    `most_bytes` and `most_keys` are for texts larger than a call's arguments, such as images, or a
+    whole library of tools.
 
-    Numbers too large for a float become exact integers; other floats are rounded as ever, so
-    the value is for checking and showing, and the text is what is passed on.
+    Numbers too large for a float become exact integers; other floats are rounded as usual, so the
+    value is for checking and display, and the text is what is passed on.
     """
     _check_bytes(text, most_bytes)
     try:
@@ -104,7 +104,7 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
 
 
 class _Refused(Exception):
-    """A hook met something that the parser would have let through; `str` says what."""
+    """A hook found something that the parser would accept; `str` says what."""
 
 
 def _load(text: str, most_keys: int) -> Any:
@@ -125,7 +125,7 @@ def _load(text: str, most_keys: int) -> Any:
     def refuse(word: str) -> NoReturn:
         raise _Refused(_no_json(word))
 
-    # Hooks on numbers cost a call for each, so they are set only where a number may be long.
+    # A hook on numbers costs a call for each, so they are set only if a number may be long.
     hooks: dict[str, Any] = {"object_pairs_hook": unique, "parse_constant": refuse}
     if _LONG_NUMBER.search(text):
         hooks["parse_int"] = _integer
@@ -148,8 +148,8 @@ def _float(word: str) -> float | int:
 
 
 def exact(word: str) -> float | int | Decimal:
-    """The very number that a word of a sound text says: a float where one prints as that number,
-    else an integer or a decimal. What a Python tool is given (executors/python/runner.py)."""
+    """The exact number in a word of a valid text: a float if that prints as the same number, else
+    an integer or a decimal. The input of Python tools (executors/python/runner.py)."""
     value = float(word)
     if len(word) <= _FLOAT_LENGTH and _FLOAT_LEAST < abs(value) < _FLOAT_MOST:
         return value
@@ -160,7 +160,7 @@ def exact(word: str) -> float | int | Decimal:
 
 
 def _too_long(word: str) -> bool:
-    """More digits than the cap, as written or written out, or an exponent nobody can hold."""
+    """More digits than the cap, as written or expanded, or an unrepresentable exponent."""
     mantissa, _, exponent = word.lower().lstrip("-").partition("e")
     if sum(char.isdigit() for char in mantissa) > MAX_DIGITS:
         return True
@@ -181,10 +181,10 @@ def _check_bytes(text: str, most: int) -> None:
 
 
 def _check_surrogates(text: str) -> None:
-    """In sound JSON a backslash stands in strings only, so escapes can be read by themselves."""
+    """In valid JSON a backslash occurs only in strings, so escapes can be read separately."""
     if not _SURROGATE.search(text):
         return
-    high = -1  # where a first half waits for its second
+    high = -1  # the position after a high surrogate
     for match in _ESCAPE.finditer(text):
         code = int(match[1], 16) if match[1] else 0
         second = 0xDC00 <= code < 0xE000
@@ -200,7 +200,7 @@ def _check_surrogates(text: str) -> None:
 
 
 def is_deeper(value: Any, most: int) -> bool:
-    """Whether a value of JSON is nested deeper than `most` levels."""
+    """Whether a JSON value is nested deeper than `most` levels."""
     level = [value]
     for _ in range(most + 1):
         level = [item for item in level if type(item) is dict or type(item) is list]
@@ -221,7 +221,7 @@ def _syntax(text: str, error: json.JSONDecodeError) -> InvalidJSON:
 
 
 def _error_of(text: str, most_keys: int, what: str) -> InvalidJSON:
-    """`what` was refused, with its place; the first of its kind that is found is named."""
+    """`what` was refused, with its place; the first occurrence that is found is named."""
     if len(text) > MOST_SEARCHED:
         return InvalidJSON(text, -1, what)
     places = _structural(text, most_keys)
@@ -232,7 +232,7 @@ def _error_of(text: str, most_keys: int, what: str) -> InvalidJSON:
 
 
 def _words(text: str) -> Iterator[tuple[int, str]]:
-    """The words that are no JSON, and the numbers that are too long."""
+    """The words that are not JSON, and the numbers that are too long."""
     for match in _CONSTANT.finditer(text):
         if match[1]:
             yield match.start(1), _no_json(match[1])
@@ -246,7 +246,7 @@ def _is_number(word: str) -> bool:
 
 
 def _structural(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
-    """What is too deep, a key given twice, or one key too many."""
+    """Nesting that is too deep, a duplicate key, or one key too many."""
     open_keys: list[set[str]] = []
     keys = 0
     for match in _STRUCTURE.finditer(text):
@@ -285,23 +285,23 @@ def _short(key: str) -> str:
 
 # Parses the arguments of a call strictly: the table "When a call may run" in docs/laws.md.
 #
-# Knows no tool and no schema. What is read is for checking and showing; the raw text is what runs.
+# Knows no tool and no schema. The value is for checking and display; the raw text is what runs.
 
 
 EXACT = 2**53
-"""Beyond it a double holds no longer every integer."""
+"""Beyond it a double cannot represent every integer."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """`value` is None where the text is malformed, and then `problems` says why."""
+    """`value` is None if the text is malformed, and then `problems` says why."""
 
     value: dict[str, Any] | None
     problems: tuple[Problem, ...] = ()
 
 
 def read_arguments(raw: str) -> Arguments:
-    """Read `raw` as one JSON object. Never raises; costs O(len(raw))."""
+    """Parses `raw` as one JSON object. Never raises; costs O(len(raw))."""
     if raw.strip() in ("", "null"):
         what = "null" if raw.strip() else "nothing"
         note = Problem("note", f"The model sent {what} as arguments; {{}} is passed.")
@@ -344,7 +344,7 @@ def kind_of(value: Any) -> str:
 
 
 def _notes(raw: str) -> Iterator[Problem]:
-    """What is sound and yet worth saying: at most one note of each kind."""
+    """Notes on valid input that is unusual: at most one of each kind."""
     kinds: set[bool] = set()
     for place, odd in _oddities(json.loads(raw, parse_float=exact)):
         is_text = isinstance(odd, str)
@@ -360,7 +360,7 @@ def _notes(raw: str) -> Iterator[Problem]:
 
 
 def _oddities(value: dict[str, Any]) -> Iterator[tuple[Place, int | Decimal | str]]:
-    """Numbers that no double holds, strings with a NUL. The depth is capped by now."""
+    """Numbers that no double represents, strings with a NUL. The depth is capped already."""
     todo: list[tuple[Place, Any]] = [((), value)]
     while todo:
         place, inner = todo.pop()
@@ -384,21 +384,21 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# Read as it arrives -------------------------------------------------------------------------------
-# Cut anywhere, as strict as above, and each fault is reported at the character that makes it
-# certain: a walker is called token by token. Linear in the text; the token at hand, the open
-# containers and their keys are kept. Knows no schema.
+# Incremental parsing ------------------------------------------------------------------------------
+# Cut anywhere, as strict as above, and each error is reported at the character that makes it
+# certain: a walker is called token by token. Linear in the text; stores the current token, the open
+# containers and their keys. Knows no schema.
 
 _BLANK = " \t\r\n"
 _SPACE = re.compile(r"[ \t\r\n]++")
-# Plain characters and whole escapes; of halves of a character only both together. What has matched
-# is never given back: to remember it costs much memory where there are many escapes.
+# Plain characters and whole escapes; surrogates only as a pair. Possessive, because storing
+# backtracking positions costs much memory if there are many escapes.
 _RUN = re.compile(
     r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
     r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})++"
 )
 _STRING = re.compile(r'"([^"\\\x00-\x1f]*+)"')
-# A number has ended only where something else stands behind it.
+# A number has ended only if another character follows.
 _ENDED_NUMBER = re.compile(
     r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?=[ \t\r\n,\]}])"
 )
@@ -408,7 +408,7 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _VALUES = {"true": True, "false": False, "null": None}
 _SHORT = 15
-"""Numbers of so many characters are the same to every parser."""
+"""Numbers up to this length are parsed equally by every parser."""
 
 _DIGIT, _ZERO, _SIGN, _POINT, _E = range(5)
 _CLASSES = {**dict.fromkeys("123456789", _DIGIT), "0": _ZERO, "-": _SIGN, "+": _SIGN, ".": _POINT}
@@ -451,7 +451,8 @@ _EXPECTED = {
 
 
 class Walker(Protocol):
-    """Called with sound JSON. `at` is the first character of the token; each may object."""
+    """Called with valid JSON. `at` is the first character of the token; each may report a
+    problem."""
 
     def begun(self, at: int) -> Problem | None: ...
     def opened(self, kind: str, at: int) -> Problem | None: ...
@@ -461,7 +462,7 @@ class Walker(Protocol):
 
 
 class IncrementalReader:
-    """One text of arguments. `closed` is whether its object is complete."""
+    """One text of arguments. `closed`: its object is complete."""
 
     def __init__(self, walker: Walker) -> None:
         self._walker = walker
@@ -469,15 +470,15 @@ class IncrementalReader:
         self._open: list[set[str] | None] = []  # the keys of an object; None is an array
         self._keys = 0
         self._bytes = 0
-        self._base = 0  # characters before the piece at hand
-        self._half = ""  # the first half of a surrogate pair, cut from its second
-        self._odd = -1  # where white space stands that JSON does not know
+        self._base = 0  # characters before the current piece
+        self._half = ""  # a high surrogate at the end of a piece
+        self._odd = -1  # the offset of white space that JSON does not allow
         self._line, self._line_start = 1, 0
-        self._token = ""  # "string", "number" or "word": what has begun and not ended
+        self._token = ""  # "string", "number" or "word": the incomplete one
         self._start = 0
         self._pieces: list[str] = []
         self._escape = ""
-        self._high = False  # the string's last character was half a pair, escaped
+        self._high = False  # the string's last character was an escaped high surrogate
         self._number, self._digits = "", 0
 
     @property
@@ -485,7 +486,7 @@ class IncrementalReader:
         return self._expects == "end"
 
     def feed(self, text: str) -> Problem | None:
-        """The next piece; the first problem there is, after which nothing may be fed."""
+        """Reads the next piece; returns the first problem, after which nothing may be fed."""
         lone = -1
         if self._half or not text.isascii():
             text, lone = self._join_surrogates(text)
@@ -498,7 +499,7 @@ class IncrementalReader:
         return problem
 
     def _join_surrogates(self, text: str) -> tuple[str, int]:
-        """`text` with halves of pairs joined, and where one stands alone, or -1."""
+        """`text` with surrogate pairs joined, and the position of a lone surrogate, or -1."""
         text, self._half = self._half + text, ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._half = text[:-1], text[-1]
@@ -523,7 +524,7 @@ class IncrementalReader:
         return problem
 
     def _between(self, text: str, place: int) -> tuple[int, Problem | None]:
-        """One token, or its beginning where the text is cut within it."""
+        """One token, or its beginning if the text is cut within it."""
         char, at = text[place], self._base + place
         if char in _BLANK:
             return self._blank(text, place), None
@@ -556,8 +557,8 @@ class IncrementalReader:
         return match.end()
 
     def _root(self, char: str, at: int) -> Problem | None:
-        """Arguments are an object. Nothing, or null, stands for an empty one, whatever blanks
-        are around it; other blanks than JSON's make no object sound."""
+        """Arguments are an object. Nothing, or null, represents an empty one, with any white space
+        around it; white space that JSON does not allow makes an object invalid."""
         if char.isspace():
             self._odd = at if self._odd < 0 else self._odd
             return None
@@ -620,7 +621,7 @@ class IncrementalReader:
         return place + 1, None
 
     def _in_string(self, text: str, place: int) -> tuple[int, Problem | None]:
-        """On with a string: a run of characters, one of a cut or wrong escape, or its end."""
+        """Continues a string: a run of characters, a cut or invalid escape, or its end."""
         char, at = text[place], self._base + place
         if self._escape:
             return place + 1, self._in_escape(char, at)

@@ -1,7 +1,7 @@
-"""Validates values against schemas, and tools in our own form against the rules for tools.
+"""Validates values against schemas, and tools in our own format against the rules for tools.
 
-Answers in bounded time whatever the schema: see `schema_checks`. Fetches nothing, opens no
-file. The form of a tool is in docs/contract.md, "Data".
+Answers in bounded time whatever the schema: see `schema_checks`. Fetches nothing, opens no file.
+docs/contract.md, "Data", documents the format of a tool.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from app.schema.schema_checks import Place, is_local, is_number, pointer, resolv
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments
 from app.secrets.names import may_name_secret
 
-# The `config` of a tool, by who answers its calls.
+# The `config` of a tool, by executor.
 
 TIMEOUT_S = (0.1, 3600.0)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 WITH_BODY = ("POST", "PUT", "PATCH")
-"""Of an HTTP tool that says nothing of a body, what is left of the arguments is one as JSON."""
+"""For an HTTP tool without a configured body, the remaining arguments are sent as a JSON body."""
 
 WORKSPACE = (
     *("read_file", "write_file", "edit_file", "list_files", "search_files"),
     *("run_shell", "read_task", "stop_task", "fetch_url"),
 )
-"""What a workspace tool may be, by `config.tool`."""
+"""The kinds of workspace tools, by `config.tool`."""
 
 _ABSOLUTE = ("/", "~/")
-"""How paths begin that mean the same wherever the program is started."""
+"""Prefixes of paths that do not depend on the working directory."""
 
 _SERVER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def bad(sentence: str, where: str) -> NoReturn:
-    """Raise BadTool."""
+    """Raises BadTool."""
     raise BadTool(sentence, where)
 
 
@@ -57,7 +57,7 @@ def _only(config: Mapping[str, Any], kind: str, *known: str) -> None:
 
 
 MOCKED = ("result", "sequence", "cases", "sample")
-"""What a mock can answer with; it has at least one of them."""
+"""A mock's ways to answer; it has at least one of them."""
 
 
 def _check_mock(config: Mapping[str, Any]) -> None:
@@ -108,7 +108,7 @@ def _check_when(when: Any, where: tuple[str | int, ...]) -> None:
         here = pointer((*where, place))
         if place and not place.startswith("/"):
             bad(f"{place!r} is not a JSON pointer; write it like /city.", here)
-        # An object that has one of our words alone is a test; any other is a value to equal.
+        # An object whose only key is one of our words is a test; any other is a value to equal.
         if not isinstance(test, Mapping) or len(test) != 1 or next(iter(test)) not in TESTS:
             continue
         [(word, operand)] = test.items()
@@ -220,7 +220,7 @@ def _check_header(name: str, value: Any) -> None:
 
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(?=[/?]|$)")
 URL_PLACE = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
-"""An argument in the path or the query of an HTTP tool's URL."""
+"""A placeholder for an argument in the path or the query of an HTTP tool's URL."""
 
 MOST_URL = 8000
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
@@ -275,7 +275,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 
 
 Naming = Callable[[Place], str]
-"""What a problem calls the value at a place."""
+"""The name of the value at a place, for problems."""
 
 
 def name_in_arguments(place: Place) -> str:
@@ -288,8 +288,8 @@ def schema_problems(
     naming: Naming = name_in_arguments,
     but_missing: Collection[str] = (),
 ) -> tuple[Problem, ...]:
-    """All that keeps `value` from satisfying `schema`, at most MAX_PROBLEMS; () if nothing. That
-    the values at the pointers `but_missing` are missing is not said.
+    """All reasons why `value` does not satisfy `schema`, at most MAX_PROBLEMS; () if it does.
+    Missing values at the pointers `but_missing` are not reported.
 
     Bounded in time and memory; never raises. A schema that cannot be used is one problem.
     """
@@ -317,7 +317,7 @@ def schema_problems(
 
 
 def _missing(error: Any) -> str:
-    """The pointer of the value that is missing by this error, "" where none is."""
+    """The pointer of the missing value in this error, "" if none is missing."""
     is_missing = error.kind.name == "required"
     return pointer((*error.instance_path, error.kind.property)) if is_missing else ""
 
@@ -329,7 +329,7 @@ def _problems(
     fixer: schema_checks.Validator | None,
     naming: Naming,
 ) -> tuple[Problem, ...]:
-    problems: dict[Problem, None] = {}  # an ordered set: branches of a schema say the same twice
+    problems: dict[Problem, None] = {}  # an ordered set: branches of a schema repeat problems
     for number, error in enumerate(errors):
         group = list(problems_of(error, schema, naming=naming))
         if fixer is not None and number < _FIXED_PROBLEMS and error.kind.name in _FIXABLE:
@@ -343,8 +343,8 @@ def _problems(
 
 
 def _fix(root: Any, error: Any, validator: schema_checks.Validator) -> str:
-    """The same value in another JSON type, or an option that differs in capital letters alone,
-    if that satisfies the schema there; or ""."""
+    """The same value in another JSON type, or an option that differs only in case, if that
+    satisfies the schema there; or ""."""
     place, value = list(error.instance_path), error.instance
     other = _option(value, error.kind.options) if error.kind.name == "enum" else ""
     text = _other_form(value) or other
@@ -353,14 +353,14 @@ def _fix(root: Any, error: Any, validator: schema_checks.Validator) -> str:
     try:
         candidate = _replace_at(root, place, json.loads(text))
     except (KeyError, IndexError, TypeError, AttributeError):
-        return ""  # jsonschema-rs leaves keys that are empty out of the place it tells
+        return ""  # jsonschema-rs omits empty keys from the place
     errors = validator.iter_errors(candidate)
     hit = any(list(error.instance_path)[: len(place)] == place for error in errors)
     return "" if hit else text
 
 
 def _option(value: Any, options: Any) -> str:
-    """The one option that is the text `value` but for small and capital letters, as JSON text."""
+    """The one option equal to the text `value` except for case, as JSON text."""
     if not isinstance(value, str):
         return ""
     texts = [option for option in options if isinstance(option, str)]
@@ -369,9 +369,9 @@ def _option(value: Any, options: Any) -> str:
 
 
 def _other_form(value: Any) -> str:
-    """The one lossless reading of a value in another type, as JSON text; nothing is guessed.
+    """The one lossless conversion of a value to another type, as JSON text; nothing is guessed.
 
-    A float is not made a string: how its digits were written is no longer known here.
+    A float is not converted to a string: its original digits are no longer known here.
     """
     match value:
         case bool() | None:
@@ -392,7 +392,7 @@ def _other_form(value: Any) -> str:
 
 
 def _replace_at(root: Any, place: list[str | int], value: Any) -> Any:
-    """A copy of `root` with `value` at `place`; what lies beside the way is shared."""
+    """A copy of `root` with `value` at `place`; unaffected parts are shared."""
     if not place:
         return value
     copy = root.copy()
@@ -401,8 +401,8 @@ def _replace_at(root: Any, place: list[str | int], value: Any) -> Any:
 
 
 def parse_tool_json(text: str, what: str = "A tool") -> dict[str, Any]:
-    """The JSON object of a tool as typed; BadTool with line and column where it is none. `what`
-    is what must be an object, for the sentence."""
+    """The JSON object of a tool as typed; BadTool with line and column otherwise. `what` names the
+    object in the sentence."""
     try:
         value = parse(text)
     except InvalidJSON as error:
@@ -413,7 +413,7 @@ def parse_tool_json(text: str, what: str = "A tool") -> dict[str, Any]:
 
 
 def check_tool(tool_data: Mapping[str, Any]) -> Tool:
-    """The tool that `tool_data` describes in our own form.
+    """The tool that `tool_data` describes in our own format.
 
     BadTool otherwise: a sentence that says what to do, and the pointer of the place.
     """
@@ -479,7 +479,7 @@ def _check_parameters(parameters: Any) -> None:
 
 
 def _check_format(form: Any, parameters: Any) -> None:
-    """OpenAI's own forms, flat as its Responses API has them."""
+    """OpenAI's own formats, flat as in its Responses API."""
     match form:
         case {"type": "text", **rest} if not rest:
             pass
@@ -502,7 +502,7 @@ def _check_kind(kind: Any) -> None:
         bad(f"answered_by {json_text(kind)} is not known; use one of {known}.", "/answered_by")
 
 
-# One error of the validator as a sentence for a reader, with its place in the arguments.
+# Converts an error of the validator to a sentence, with its place in the arguments.
 
 
 _MOST_SHOWN = 60
@@ -537,13 +537,13 @@ _LENGTHS = (
 def problems_of(
     error: Any, root: Mapping[str, Any], at: Place = (), naming: Naming = name_in_arguments
 ) -> Iterator[Problem]:
-    """The problems one validation error stands for: one, or one for each key too many.
+    """The problems that one validation error represents: one, or one for each unexpected key.
 
-    `at` is where the value that was validated stands in the arguments.
+    `at` is the place of the validated value in the arguments.
     """
     place: Place = (*at, *error.instance_path)
     where = naming(place)
-    # An error of a schema that is `false` has the schema itself as its place.
+    # For an error of a schema that is `false`, the place is the schema itself.
     steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
     expected = _at(root, steps)
     if isinstance(error.kind, _GAVE_UP):
@@ -574,7 +574,7 @@ def problems_of(
 
 
 def shown(value: Any) -> str:
-    """`"30", a string`: the value, cut, and its type where the value does not say it."""
+    """`"30", a string`: the value, cut, and its type if the value does not show it."""
     text = cut(json_text(value), _MOST_SHOWN)
     return text if value is None or isinstance(value, bool) else f"{text}, {kind_of(value)}"
 
@@ -584,7 +584,7 @@ def cut(text: str, most: int) -> str:
 
 
 def form(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """What a schema wants, in words: `an integer of at least 5`. Not every keyword is named."""
+    """The requirements of a schema, in words: `an integer of at least 5`. Omits some keywords."""
     if not isinstance(schema, Mapping) or depth > 3:
         return "something else"
     if is_local(schema.get("$ref")):
@@ -627,7 +627,7 @@ def _word_list(words: list[str]) -> str:
 
 
 def unexpected(place: Place, expected: Any, naming: Naming = name_in_arguments) -> Problem:
-    """The key at `place` is not one that the schema `expected` allows."""
+    """The key at `place` is not allowed by the schema `expected`."""
     properties = expected.get("properties") if isinstance(expected, Mapping) else None
     only = ""
     if isinstance(properties, Mapping) and properties:
@@ -649,7 +649,7 @@ def _problem(sentence: str, place: Place) -> Problem:
     return Problem("schema", sentence, pointer(place))
 
 
-# What is wrong with a call, all of it: its arguments, its tool, its schema. Decides nothing.
+# All problems of a call: its arguments, its tool, its schema. Decides nothing.
 
 
 def check_call(tool: Tool | None, name: str, raw: str) -> tuple[Problem, ...]:
