@@ -1,1 +1,1 @@
-"""What answers a call: one module or package a kind of tool, one line in `run_with_limits`."""
+"""Executors of calls: one module or package per kind of tool, one line in `run_with_limits`."""

@@ -21,8 +21,8 @@ def _config(function: str) -> dict[str, Any]:
     return {"file": f"{SHIPPED}example_tools.py", "function": function}
 
 
-# The first two could run side by side; one after the other, a demo tells the same story each
-# time, and a script sees the calls end in their order.
+# The first two could run in parallel; run one after the other, a demo is the same each time, and a
+# script sees the calls end in their order.
 EXAMPLES: tuple[Tool, ...] = (
     Tool(
         name="calculator",

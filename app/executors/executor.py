@@ -1,7 +1,7 @@
-"""What an executor is, and what all of them share: a call's deadline, progress, images, scripts,
+"""The interface of executors, and their shared code: a call's deadline, progress, images, scripts,
 and templates with a call's arguments.
 
-An executor never raises but for cancellation: a failure is a result.
+An executor never raises except for cancellation: a failure is a result.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from app.core.late import dataclass
 from app.core.tools import Content, Tool, ToolResult
 
 LONGEST_S = 24 * 3600.0
-"""How long a call may run, whatever a user grants it. Limits below the deadline's are no
-shorter, so that the one that can be put off is the one that decides."""
+"""The maximum duration of a call in seconds, including all extensions. Limits other than the
+deadline are not shorter, so that the deadline, which can be extended, is the one that decides."""
 
 
 class Report(Protocol):
-    """Progress: what the tool says of itself, how far it is (0..1) or None, and what was printed
+    """Progress: the tool's own message, its fraction done (0..1) or None, and what was printed
     since the last report."""
 
     def __call__(self, text: str, fraction: float | None, output: str = "", /) -> None: ...
 
 
 class Deadline:
-    """How much longer than its limits a call may run: a user grants it while it runs, and all
-    limits that are set by `within` follow. `extended_s` is in seconds; `begun` says that its time
-    has begun, for it has its place."""
+    """The extension of a call's limits: a user grants it while the call runs, and all limits set by
+    `within` follow. `extended_s` is in seconds; `begun`: the call has a slot, and its time is
+    running."""
 
     def __init__(self) -> None:
         self.extended_s = 0.0
@@ -44,7 +44,7 @@ class Deadline:
         self._limits: list[asyncio.Timeout] = []
 
     def extend(self, by_s: float) -> bool:
-        """Grant `by_s` more seconds; False where a limit was reached already."""
+        """Grants `by_s` more seconds; False if a limit was reached already."""
         if any(limit.expired() for limit in self._limits):
             return False
         self.extended_s += by_s
@@ -54,7 +54,7 @@ class Deadline:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """As asyncio.timeout, for `seconds` and what is granted."""
+        """Like asyncio.timeout, for `seconds` and extensions."""
         async with asyncio.timeout(seconds + self.extended_s) as limit:
             self._limits.append(limit)
             try:
@@ -65,13 +65,12 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Invocation:
-    """One run of one call. `arguments` is sound JSON text of an object, exactly as shown.
+    """One run of one call. `arguments` is valid JSON text of an object, exactly as shown.
 
-    `code` is the SHA-256 of the tool's file as it was decided on, or "": nothing else may run.
+    `code` is the SHA-256 of the tool's file at the decision, or "": no other version may run.
     `folder` is a scratch folder of the session (created when needed). `timeout_s` is in seconds,
-    `max_output` in bytes. `idempotency_key` is the same for every attempt at the same. `lift`
-    says that the user lifted the tool's sandbox for this call. `deadline` is by how much a
-    user puts off its end.
+    `max_output` in bytes. `idempotency_key` is the same for every attempt at the same call. `lift`:
+    the user removed the tool's sandbox for this call. `deadline` is the user's extension.
     """
 
     session: str
@@ -90,10 +89,10 @@ class Invocation:
 
 @dataclass(frozen=True)
 class CallCheck:
-    """What an executor says of a call before it runs.
+    """An executor's check of a call before it runs.
 
-    `code` stands for what would answer beyond the tool itself (a file, a server's command): where
-    it is another when the call is to run, the card is stale. `problems` are of kind `caution` or
+    `code` identifies what would run besides the tool itself (a file, a server's command): if it
+    differs when the call is to run, the card is out of date. `problems` are of kind `caution` or
     `note`. `parallel_safe` may depend on the arguments.
     """
 
@@ -108,31 +107,31 @@ class Executor(Protocol):
 
 
 class Lasting(Protocol):
-    """An executor that keeps something between calls: connections, tasks, what was read."""
+    """An executor with state between calls: connections, tasks, caches."""
 
     async def forget(self, session: str) -> None:
-        """The session was stopped or deleted: end what still runs for it."""
+        """The session was stopped or deleted: ends what still runs for it."""
 
     async def close(self) -> None:
         """The program ends."""
 
 
-# -- progress at a pace a log can hold: the first at once, then less and less often
+# -- progress at a rate that a log can hold: the first at once, then less and less often
 
 PACES = ((200, 0.1), (400, 0.5), (700, 2.0), (1_000, 30.0))
-"""(up to which report, how long after each nothing is reported, in seconds). After the last one
-nothing is reported but the end."""
+"""(up to which report, the minimum interval after each, in seconds). After the last one only the
+end is reported."""
 
 MAX_TEXT = 2_000
 MAX_PIECE = 16_000
 MAX_WHOLE = 256_000
-"""Characters of words, of one piece of output, and of all pieces before they get small."""
+"""Characters of messages, of one piece of output, and of all pieces before they get small."""
 
 SMALL_PIECE = 2_000
 
 
 class ThrottledProgress:
-    """Prints add up until they are sent; of several words in one interval the last are sent."""
+    """Collects printed text until it is sent; of the messages in one interval the last is sent."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -147,12 +146,12 @@ class ThrottledProgress:
         self._closed = False
 
     def tell(self, text: str, fraction: float | None) -> None:
-        """What the tool reports of itself. The fraction is 0..1 or None."""
+        """The tool's own report. The fraction is 0..1 or None."""
         self._text, self._fraction, self._news = text[-MAX_TEXT:], fraction, True
         self._soon()
 
     def printed(self, text: str) -> None:
-        """What the tool printed, as it came."""
+        """The tool's output, as it is printed."""
         if text:
             whole = self._output + text
             self._output = whole[-MAX_PIECE:]
@@ -160,7 +159,7 @@ class ThrottledProgress:
             self._soon()
 
     def close(self) -> None:
-        """Tell what is left; nothing is reported after this."""
+        """Sends what is left; nothing is reported after this."""
         if self._timer is not None:
             self._timer.cancel()
         self._flush(last=True)
@@ -183,7 +182,7 @@ class ThrottledProgress:
         self._report(self._text, self._fraction, piece)
 
     def _piece(self, *, whole: bool) -> str:
-        """What was printed, up to its last line's end, and what of it is left out."""
+        """The output up to the end of its last line, with a note on omitted text."""
         end = len(self._output) if whole else self._output.rfind("\n") + 1 or len(self._output)
         piece, self._output = self._output[:end], self._output[end:]
         most = MAX_PIECE if self._printed < MAX_WHOLE else SMALL_PIECE
@@ -197,7 +196,7 @@ class ThrottledProgress:
 
 
 def image_content(data: bytes) -> Content | None:
-    """`data` as the image that its first bytes say it is: PNG, JPEG, GIF, WebP; else None."""
+    """`data` as an image of the type of its first bytes: PNG, JPEG, GIF, WebP; else None."""
     match data[:12]:
         case head if head.startswith(b"\x89PNG\r\n\x1a\n"):
             kind = "image/png"
@@ -212,9 +211,9 @@ def image_content(data: bytes) -> Content | None:
     return Content("image", media_type=kind, data=base64.b64encode(data).decode("ascii"))
 
 
-# -- scripts of ours, started by their path
+# -- our own scripts, started by their path
 
-# Nothing is imported from the folder that the interpreter is started in.
+# Nothing is imported from the interpreter's working directory.
 _START = """\
 import sys
 first = sys.path.pop(0)
@@ -227,11 +226,11 @@ exec(SourceFileLoader("__main__", __file__).get_code("__main__"))
 
 
 def by_path(script: Path, *arguments: str) -> tuple[str, ...]:
-    """What follows the interpreter and its options on the command line, to start a script of ours
-    in an interpreter that may not be ours.
+    """The command line after the interpreter and its options, to start one of our scripts in an
+    interpreter that may not be ours.
 
-    As the script of its command line Python would compile it at each start; so its compiled file,
-    if there is one for that Python, is looked for as for an import. To the script it makes no
+    Python would compile the script of its command line at each start; so its compiled file, if
+    there is one for that Python, is looked up as for an import. The script does not notice the
     difference.
     """
     return ("-c", _START, str(script), *arguments)
@@ -239,28 +238,28 @@ def by_path(script: Path, *arguments: str) -> tuple[str, ...]:
 
 # -- templates with a call's arguments: `{{ args.city }}`, `{{ args.places.0.name }}`, `{{ args }}`
 
-# A string that is one placeholder and nothing else becomes the argument itself, number or object.
-# Numbers keep their digits. Nothing else is evaluated.
+# A string that is only one placeholder becomes the argument itself, number or object. Numbers keep
+# their digits. Nothing else is evaluated.
 
 PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
 
 ANY_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
-"""What was meant as one, perhaps."""
+"""Also matches text that may only have been meant as a placeholder."""
 
 
 class Digits(str):
-    """A number exactly as the model wrote it."""
+    """A number in the model's notation."""
 
 
 def parse_arguments(arguments: str) -> dict[str, Any]:
-    """Sound arguments, with each number as Digits."""
+    """Valid arguments, with each number as Digits."""
     value: dict[str, Any] = json.loads(arguments, parse_int=Digits, parse_float=Digits)
     return value
 
 
 def fill_template(template: Any, arguments: dict[str, Any], known: Collection[str] = ()) -> Any:
-    """`template` with its places filled. One that the call leaves out is an empty text where its
-    argument is one of `known`, which a call may have, and stays as it is written elsewhere."""
+    """`template` with its placeholders filled. One whose argument is missing becomes an empty text
+    if the argument is one of `known`, which a call may have, and otherwise stays as written."""
 
     def value_at(place: re.Match[str]) -> Any:
         steps = steps_of(place)
@@ -273,7 +272,7 @@ def fill_template(template: Any, arguments: dict[str, Any], known: Collection[st
 
 
 def left_empty(template: Any, arguments: dict[str, Any], known: Collection[str]) -> list[str]:
-    """The places that `filled` makes an empty text of, each once, as they are written."""
+    """The distinct placeholders that `fill_template` replaces by an empty text, as written."""
     match template:
         case str():
             places = [(place[0], steps_of(place)) for place in PLACE.finditer(template)]
@@ -292,8 +291,9 @@ def left_empty(template: Any, arguments: dict[str, Any], known: Collection[str])
 
 
 def filled_or_absent(template: Any, arguments: dict[str, Any]) -> Any:
-    """As `filled`, but members and items that are one place without its argument are left out,
-    and a place within a longer text becomes nothing. ABSENT where nothing is left."""
+    """Like `fill_template`, but members and items that are a single placeholder without its
+    argument are left out, and a placeholder in a longer text becomes empty. ABSENT if nothing
+    remains."""
 
     def value_at(place: re.Match[str]) -> Any:
         return at(arguments, steps_of(place))
@@ -302,8 +302,8 @@ def filled_or_absent(template: Any, arguments: dict[str, Any]) -> Any:
 
 
 def unfilled(template: Any, known: Collection[str]) -> list[tuple[str, str]]:
-    """The places that stay as they are written where a call has the arguments `known`: each as its
-    text and the name in it."""
+    """The placeholders that stay as written if a call has the arguments `known`: each as its text
+    and the name in it."""
     match template:
         case str():
             names = []
@@ -341,7 +341,7 @@ def _filled(template: Any, replace_place: Callable[[re.Match[str]], Any]) -> Any
 
 
 def as_text(value: Any) -> str:
-    """Text as it is, everything else as JSON; nothing for ABSENT."""
+    """Text unchanged, everything else as JSON; empty for ABSENT."""
     if value is ABSENT:
         return ""
     return str(value) if isinstance(value, str) else as_json(value)

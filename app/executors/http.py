@@ -1,17 +1,17 @@
-"""HTTP tools: a call as an HTTP request to a public host, and the answer as its result.
+"""HTTP tools: a call as an HTTP request to a public host, and the response as its result.
 
-An argument can change neither scheme, host nor port, which have no placeholders, nor the structure
-of path and query: every value is percent-encoded, and what would still be read as a step in the
-path (`..`, also behind an encoded slash) is refused. Where a request may go is decided in
-`net/addresses` (threat 20 of docs/safety.md).
-config: {"method", "url", "headers", "body", "private", "hosts"}. In the URL `{name}` stands for an
-argument; a pair of the query without its argument is left out. In headers and body
-`{{ args.name }}` does (`executor.py`); a header without its argument is left out. `body` is "none",
-"form" or "json" (all arguments that are used nowhere else), an object or array as a template of
-JSON, or other text, in which arguments are put as they are. Without `body` it is "json" for POST,
-PUT and PATCH; for the others the remaining arguments go into the query. `private` allows this
-machine and private networks, `hosts` allows only these. `${NAME}` in a header is a key of the
-environment, sent to the host of the tool's own URL alone and masked in everything that comes back.
+Arguments cannot change scheme, host or port, which have no placeholders, nor the structure of path
+and query: every value is percent-encoded, and values that may be read as a path step (`..`, also
+after an encoded slash) are refused. `net/addresses` decides where a request may go (threat 20 of
+docs/safety.md).
+config: {"method", "url", "headers", "body", "private", "hosts"}. In the URL `{name}` is replaced by
+an argument; a query pair without its argument is left out. In headers and body `{{ args.name }}` is
+(`executor.py`); a header without its argument is left out. `body` is "none", "form" or "json" (all
+arguments that are not used elsewhere), an object or array as a template of JSON, or other text, in
+which arguments are inserted unchanged. Without `body` it is "json" for POST, PUT and PATCH; for the
+others the remaining arguments go into the query. `private` allows this machine and private
+networks, `hosts` allows only these. `${NAME}` in a header is a key of the environment, sent only to
+the host of the tool's own URL and redacted in the response.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ _JSON = re.compile(r"application/(?:.*\+)?json", re.I)
 
 
 class Http:
-    """`resolve` looks names up; the tests have their own."""
+    """`resolve` looks names up; tests pass their own."""
 
     def __init__(self, keys: Keys, resolve: Resolve = resolve_host) -> None:
         self._keys, self._resolve = keys, resolve
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
-        """One request. An answer of 300 and above is an error, with what the server said."""
+        """One request. A response status of 300 and above is an error, with the server's body."""
         config = invocation.tool.config
         progress = ThrottledProgress(report)
         secrets: list[str] = []
@@ -86,7 +86,7 @@ class Http:
                 private=bool(config.get("private", False)),
                 hosts=tuple(config.get("hosts", ())),
                 max_bytes=invocation.max_output,
-                timeout_s=None,  # the limit of all executors can be put off, and it decides
+                timeout_s=None,  # the limit of all executors can be extended, and decides
                 report=lambda came, whole: progress.tell(*_so_far(came, whole)),
                 resolve=self._resolve,
             )
@@ -103,7 +103,7 @@ class Http:
         return CallCheck(parallel_safe=tool.parallel_safe)
 
     def _header(self, pieces: tuple[str, ...], url: str, secrets: list[str]) -> str:
-        """The value to send; its keys are added to `secrets`. BadInput where one is missing."""
+        """The value to send; its keys are added to `secrets`. BadInput if one is missing."""
         words = list(pieces)
         for place in range(1, len(words), 2):
             words[place] = self._keys.for_tool(words[place], url)
@@ -140,7 +140,7 @@ def _status(request: Request, fetched: net_fetch.FetchResponse) -> str:
 
 
 def _piece(fetched: net_fetch.FetchResponse, redactor: Redactor) -> Content:
-    """The body as text, as JSON where it says so and is, as an image, or its size."""
+    """The body as text, as JSON if it is declared and valid, as an image, or its size."""
     kind = fetched.headers.get("content-type", "").split(";")[0].strip()
     picture = image_content(fetched.body)
     if picture is not None:
@@ -176,8 +176,8 @@ _END = re.compile(r"[/?]|$")
 
 @dataclass(frozen=True)
 class Request:
-    """A header's value is in pieces: every second one, from the second on, is the name of a key,
-    which the tool wrote as `${NAME}`; the others are text. An argument can name no key."""
+    """A header's value is a list of pieces: every second one, from the second on, is the name of a
+    key, which the tool wrote as `${NAME}`; the others are text. Arguments cannot name a key."""
 
     method: str
     url: str
@@ -186,7 +186,7 @@ class Request:
 
 
 def request_of(config: Mapping[str, Any], arguments: str, idempotency_key: str = "") -> Request:
-    """BadInput, with a sentence, where the arguments fit no request."""
+    """BadInput, with a sentence, if the request cannot be built with the arguments."""
     method = str(config.get("method", "GET"))
     values = parse_arguments(arguments)
     template = str(config["url"])
@@ -206,18 +206,18 @@ def request_of(config: Mapping[str, Any], arguments: str, idempotency_key: str =
 
 
 def _argument(name: str, values: Mapping[str, Any]) -> str:
-    """The argument that a place of the URL takes: `user.id` may be one, or a part of `user`."""
+    """The argument of a placeholder in the URL: `user.id` may be one, or a part of `user`."""
     return name if name in values else name.split(".")[0]
 
 
 def _value(name: str, values: dict[str, Any]) -> Any:
-    """ABSENT where there is none, or it is null."""
+    """ABSENT if there is none, or it is null."""
     value = values[name] if name in values else at(values, name.split("."))
     return ABSENT if value is None else value
 
 
 def _named_in(template: Any) -> set[str]:
-    """The arguments that `template` names anywhere in its strings."""
+    """The arguments that `template` names in any of its strings."""
     match template:
         case str():
             return {steps[0] for place in PLACE.finditer(template) if (steps := steps_of(place))}
@@ -234,7 +234,7 @@ def _named_in(template: Any) -> set[str]:
 def _url(template: str, values: dict[str, Any], rest: Mapping[str, Any]) -> str:
     begin = template.index("://") + 3
     end = _END.search(template, begin)
-    assert end is not None  # it finds the end of the text, if nothing else
+    assert end is not None  # it always matches at the end of the text
     path, _, query = template[end.start() :].partition("?")
     steps = [_step(step, values) for step in path.split("/")]
     pairs = [_pair(pair, values) for pair in query.split("&") if pair]
@@ -260,7 +260,7 @@ def _step(step: str, values: dict[str, Any]) -> str:
 
 
 def _leads_away(step: str) -> bool:
-    """Whether somebody on the way may read `step` as more than one, however often it decodes."""
+    """Whether a proxy or server may read `step` as several steps after any number of decodings."""
     for _ in range(4):
         if any(part in (".", "..") for part in re.split(r"[/\\]", step.partition(";")[0])):
             return True
@@ -269,7 +269,7 @@ def _leads_away(step: str) -> bool:
 
 
 def _pair(pair: str, values: dict[str, Any]) -> str:
-    """One `name=value` of the query, or "" where an argument of it is absent."""
+    """One `name=value` of the query, or "" if an argument of it is absent."""
     filled = {name: _value(name, values) for name in URL_PLACE.findall(pair)}
     if any(value is ABSENT for value in filled.values()):
         return ""
@@ -281,7 +281,7 @@ def _pair(pair: str, values: dict[str, Any]) -> str:
 
 
 def _joined(name: str, value: Any) -> str:
-    """`name=value`; of an array one pair each item. The name is encoded already."""
+    """`name=value`; for an array one pair per item. The name is encoded already."""
     items = value if isinstance(value, list) else [] if value is None else [value]
     return "&".join(f"{name}={_encoded(as_text(item))}" for item in items)
 
@@ -294,7 +294,7 @@ def _encoded(text: str) -> str:
 
 
 def keys_of(tool: Tool) -> list[tuple[str, str]]:
-    """(name, origin) of each key that an HTTP tool sends, and where; none for other kinds."""
+    """(name, origin) of each key that an HTTP tool sends; empty for other kinds."""
     if tool.answered_by != "http":
         return []
     headers = tool.config.get("headers", {})

@@ -1,13 +1,13 @@
-"""An answer written beforehand, with the call's arguments put in (`executor.py`). Runs nothing.
+"""A predefined result, with the call's arguments inserted (`executor.py`). Runs nothing.
 
-config has at least one of, and of several the first that applies is taken:
-`cases`: [{"when": {POINTER: test}, "result", "is_error"}], the first whose tests all hold; a test
+config has at least one of these; if several, the first that applies is used:
+`cases`: [{"when": {POINTER: test}, "result", "is_error"}], the first whose tests all pass; a test
 is a value, or {"equals" | "prefix" | "glob" | "one_of": ...};
 `sequence`: [{"result", "is_error"}], one after the other in a session; at its end the last is
-repeated, or with `cycle` it starts again. The same call gets the same one when it runs again;
+repeated, or with `cycle` it starts again. A call that runs again gets the same result;
 `sample`: true, a value made from `output_schema`, the same for the same arguments;
-`result` with `is_error`. Beside these `delay_s`, and `failure_rate` from 0 to 1: of so many calls
-the result is the error `failure`; which calls is settled by their idempotency keys.
+`result` with `is_error`. In addition `delay_s`, and `failure_rate` from 0 to 1: for this share of
+calls the result is the error `failure`; idempotency keys determine which calls.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ NO_CASE = "No case of this mock fits these arguments, and it has no other result
 
 
 class Mock:
-    """Remembers nothing but how far each session is in its sequences."""
+    """Its only state is each session's position in its sequences."""
 
     def __init__(self) -> None:
         self._places: dict[str, dict[tuple[str, str], int]] = {}
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
-        """The result as configured, marked `staged`, after `delay_s` seconds of progress."""
+        """The configured result, marked `staged`, after `delay_s` seconds of progress."""
         config = invocation.tool.config
         await _delay(float(config.get("delay_s", 0)), report)
         if fails(float(config.get("failure_rate", 0)), invocation.idempotency_key):
@@ -60,10 +60,10 @@ class Mock:
         return _staged(result, failed=bool(chosen.get("is_error", False)))
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
-        """With a note on the places of its result that the call leaves empty."""
+        """Adds a note on placeholders of the result that the call leaves empty."""
         try:
             empty = _left_empty(tool, arguments)
-        except (ValueError, RecursionError):  # no sound arguments, of which the verdict tells
+        except (ValueError, RecursionError):  # invalid arguments, which the check reports
             empty = []
         verb = "is" if len(empty) == 1 else "are"
         named = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
@@ -72,7 +72,7 @@ class Mock:
         return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 
     def _chosen(self, config: Mapping[str, Any], invocation: Invocation) -> Any:
-        """What to answer: {"result", "is_error"}, or None."""
+        """The result to return: {"result", "is_error"}, or None."""
         if (case := _case(config, invocation.arguments)) is not None:
             return case
         if sequence := config.get("sequence"):
@@ -84,7 +84,7 @@ class Mock:
 
     def _next(self, sequence: Sequence[Any], cycle: bool, invocation: Invocation) -> Any:
         places = self._places.setdefault(invocation.session, {})
-        self._places[invocation.session] = self._places.pop(invocation.session)  # now the youngest
+        self._places[invocation.session] = self._places.pop(invocation.session)  # now the latest
         if len(self._places) > _MOST_SESSIONS:
             del self._places[next(iter(self._places))]
         name = invocation.tool.name
@@ -94,12 +94,12 @@ class Mock:
 
 
 def _case(config: Mapping[str, Any], arguments: str) -> Any:
-    """The first case that fits, or None."""
+    """The first case that matches, or None."""
     return next((case for case in config.get("cases", ()) if fits(case["when"], arguments)), None)
 
 
 def _left_empty(tool: Tool, arguments: str) -> list[str]:
-    """What would be empty in the result of a call; of a sequence, in any of its results."""
+    """The placeholders that are empty in a call's result; for a sequence, in any of its results."""
     given, known = parse_arguments(arguments), _known(tool)
     if not known or not isinstance(given, dict):
         return []
@@ -116,7 +116,7 @@ def _known(tool: Tool) -> Collection[str]:
 
 
 def fails(rate: float, key: str) -> bool:
-    """Whether the call of this idempotency key is among the share `rate` that fails."""
+    """Whether the call of this idempotency key belongs to the share `rate` that fails."""
     dice = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) / 2**32
     return dice < rate
 

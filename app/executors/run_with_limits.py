@@ -1,5 +1,5 @@
-"""The table of executors by the kind of tool they run, and the time, size and number limits that
-hold for every call."""
+"""The table of executors by kind of tool, and the time, size and concurrency limits of every
+call."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from app.executors.workspace.executor import Workspace
 from app.net.keys import Keys
 
 AT_ONCE = 8
-"""Calls that run side by side over all sessions; mocks, which run nothing, do not count."""
+"""Concurrent calls over all sessions; mocks, which run nothing, do not count."""
 
 
 class Executors:
-    """`by_kind` has one for each `answered_by` but `person`, for whom nothing is run; `lasting`
-    are those of them that keep something between calls."""
+    """`by_kind` has one for each `answered_by` except `person`, for which nothing is run; `lasting`
+    are those with state between calls."""
 
     def __init__(self, by_kind: Mapping[str, Executor], lasting: Sequence[Lasting] = ()) -> None:
         self.by_kind = by_kind
@@ -30,30 +30,30 @@ class Executors:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def checked(self, session: str, tool: Tool | None, arguments: str) -> CallCheck:
-        """What is to be said of a call of `tool` before it is decided. Never raises."""
+        """The check of a call of `tool` before it is decided. Never raises."""
         executor = self.by_kind.get(tool.answered_by) if tool is not None else None
         if tool is None or executor is None:
             return CallCheck()
         return await executor.checked(session, tool, arguments)
 
     async def known(self, session: str, tool: Tool, arguments: str) -> CallCheck | None:
-        """The same without starting or asking a server; None where that is not to be had."""
+        """The same without starting or querying a server; None if that is not possible."""
         executor = self.by_kind.get(tool.answered_by)
         if isinstance(executor, Mcp):
             return await executor.known(tool, arguments)
         return await self.checked(session, tool, arguments)
 
     async def accepted_code(self, tool: Tool) -> str | None:
-        """The `code` of `tool` as the user has accepted it: no server is started or asked. None
-        where it was not accepted."""
+        """The `code` of `tool` as the user has accepted it: no server is started or queried. None
+        if it was not accepted."""
         executor = self.by_kind.get(tool.answered_by)
         if isinstance(executor, Mcp):
             return await executor.accepted_code(tool)
         return (await self.checked("", tool, "{}")).code
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
-        """Run the call within its time and size; trouble is a result, only cancellation is
-        raised. Where AT_ONCE others run it waits, and its time begins when it has its place."""
+        """Runs the call within its time and size limits; errors are results, only cancellation is
+        raised. If AT_ONCE others run it waits for a slot, and then its time begins."""
         kind = invocation.tool.answered_by
         executor = self.by_kind.get(kind)
         if executor is None:
@@ -86,20 +86,19 @@ class Executors:
         return _within(result, invocation.max_output)
 
     async def forget(self, session: str) -> None:
-        """End what still runs for a session that was stopped or deleted."""
+        """Ends what still runs for a session that was stopped or deleted."""
         await asyncio.gather(*(executor.forget(session) for executor in self._lasting))
 
     async def close(self) -> None:
-        """End everything that lasts."""
+        """Ends everything with state between calls."""
         await asyncio.gather(*(executor.close() for executor in self._lasting))
 
 
 def executors(
     keys: Keys | None = None, mcp: Mcp | None = None, workspace: Workspace | None = None
 ) -> Executors:
-    """All of them, written out. `keys` are those that HTTP tools may name; `mcp` knows the
-    user's servers, where there is none no server has tools; workspace tools run where there is
-    a `workspace`."""
+    """All executors. `keys` are those that HTTP tools may name; `mcp` has the user's servers,
+    without it no MCP tool works; workspace tools run only with a `workspace`."""
     mcp = mcp or Mcp(_no_servers)
     http = Http(keys or Keys())
     python = Python()
@@ -114,7 +113,7 @@ async def _no_servers() -> Sequence[tuple[Server, Accepted]]:
 
 
 def _out_of_time(invocation: Invocation) -> str:
-    """Which limit it was, and what a user had added to it."""
+    """The limit that was reached, and its extension by the user."""
     more = invocation.deadline.extended_s
     if not more:
         return f"The tool was stopped after {invocation.timeout_s:g} s, its limit."
@@ -125,7 +124,7 @@ def _out_of_time(invocation: Invocation) -> str:
 
 
 def _within(result: ToolResult, most: int) -> ToolResult:
-    """`result`, or an error in its place where it has more than `most` bytes."""
+    """`result`, or an error in its place if it has more than `most` bytes."""
     size = sum(
         len(piece.text.encode("utf-8", "replace")) + len(piece.data) for piece in result.content
     )

@@ -1,1 +1,1 @@
-"""Tools of MCP servers: connections, the processes of servers, what they list and answer."""
+"""Tools of MCP servers: connections, server processes, tool lists and results."""

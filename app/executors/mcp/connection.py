@@ -1,7 +1,7 @@
-"""A connection to one MCP server: opened, asked, closed; its tools and results in our own terms.
+"""A connection to one MCP server: opened, used, closed; its tools and results in our own format.
 
-The SDK's client lives in a task of its own, for it has to be left where it was entered; calls
-come from other tasks. A connection that has ended is never opened again, another is made.
+The SDK's client runs in its own task, because it has to be exited in the task that entered it;
+calls come from other tasks. A connection that has ended is never reopened, a new one is made.
 https://modelcontextprotocol.io/specification/2025-11-25/server/tools
 """
 
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Gone(Exception):
-    """The server does not answer; the sentence tells why."""
+    """The server does not answer; the sentence gives the reason."""
 
 
 class Refusal(Exception):
@@ -55,8 +55,8 @@ class Refusal(Exception):
 
 
 class Connection:
-    """`listed` are the tools as they were listed last, at `listed_at` (the loop's clock); `stale`
-    says that the server has announced a change since. `calls` are under way."""
+    """`listed` are the tools of the last listing, at `listed_at` (the loop's clock); `stale`: the
+    server has announced a change since. `calls` are in progress."""
 
     def __init__(self, transport: Transport, idle_s: float | None = None) -> None:
         self.words = Words()
@@ -83,7 +83,7 @@ class Connection:
         return len(self._calls)
 
     async def connect(self, limit_s: float) -> None:
-        """Gone where that does not succeed within `limit_s`, or it was closed before."""
+        """Gone if it does not succeed within `limit_s`, or it was closed before."""
         if self._closing.is_set():
             raise Gone("The connection was closed.")
         self._task = asyncio.create_task(self._live())
@@ -102,26 +102,26 @@ class Connection:
             raise
 
     async def close(self) -> None:
-        """End it, and the server with it where that is a process of ours."""
+        """Ends it, and the server if that is a process of ours."""
         self._closing.set()
         task = self._task
         if task is None:
             return
         if not self._ready.is_set() and not self._given_up:
-            self._given_up = True  # once: a second one would cut short how it ends
+            self._given_up = True  # once: a second cancel would interrupt its shutdown
             task.cancel()
         # Shielded: a cancelled caller must not leave a server behind.
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
 
     async def relist(self, limit_s: float) -> tuple[ListedTool, ...]:
-        """Ask for the tools again. Gone where it does not tell."""
+        """Requests the tools again. Gone if the server does not answer."""
         self._use()
         self.stale = False
         try:
             async with asyncio.timeout(limit_s):
                 tools = await self._first(self._tools())
-        except BaseException as error:  # cancelled, too: the list is not known
+        except BaseException as error:  # cancelled, too: the list is unknown
             self.stale = True
             if isinstance(error, TimeoutError):
                 sentence = f"The server did not list its tools within {limit_s:g} s."
@@ -135,7 +135,7 @@ class Connection:
     async def call(
         self, name: str, arguments: Mapping[str, Any], teller: ThrottledProgress
     ) -> ToolResult:
-        """Call a tool once. Cancelled, it tells the server so, and raises on."""
+        """Calls a tool once. On cancellation it notifies the server, and re-raises."""
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -145,8 +145,8 @@ class Connection:
             teller.tell(message or words, fraction)
 
         async def asked() -> CallToolResult:
-            # Not `call_tool`: that judges the result by a schema of the server's, in our own
-            # process, where a hostile pattern would hold up everything.
+            # Not `call_tool`: that validates the result by a schema of the server in our own
+            # process, where a hostile pattern would block everything.
             params = CallToolRequestParams(name=name, arguments=dict(arguments))
             return await self._live_client().session.send_request(
                 CallToolRequest(params=params), CallToolResult, progress_callback=on_progress
@@ -191,7 +191,7 @@ class Connection:
         raise Gone(f"The list of tools has more than {MAX_PAGES} pages; that is too many.")
 
     async def _first(self, work: Awaitable[T]) -> T:
-        """What `work` gives; Gone where the server refuses, or the connection ends before."""
+        """The result of `work`; Gone if the server refuses, or the connection ends before."""
         from mcp.shared.exceptions import MCPError
         from mcp.types import CONNECTION_CLOSED
 
@@ -204,7 +204,7 @@ class Connection:
             return asked.result()
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or error.message == "Session terminated":
-                self._closing.set()  # another one is made for the next call
+                self._closing.set()  # a new one is made for the next call
             if self._closing.is_set() or self._task.done():
                 raise Gone(self.words.fault or f"The connection ended ({error}).") from None
             sentence = f"The server answered with an error: {error} (code {error.code})."
@@ -219,7 +219,7 @@ class Connection:
                 await asyncio.wait((asked,))
 
     async def _live(self) -> None:
-        """The connection's own task, from the start to the end."""
+        """The connection's own task, from start to end."""
         try:
             client = await self._make_client()
             async with client:
@@ -238,12 +238,12 @@ class Connection:
             self._closing.set()
 
     async def _make_client(self) -> Client:
-        # A second's work at the first time; the page is not to wait for it.
+        # Takes a second the first time; the page must not wait for it.
         await asyncio.to_thread(_import_sdk)
         from mcp import Client
         from mcp.types import Implementation
 
-        # Nothing is offered that a server might ask us for: sampling, elicitation, roots.
+        # No capabilities that a server might use are offered: sampling, elicitation, roots.
         return Client(
             self._transport(self.words, self._closing.set),
             cache=None,
@@ -253,12 +253,12 @@ class Connection:
         )
 
     async def _on_message(self, message: object) -> None:
-        """What the server tells without being asked."""
+        """Handles the server's notifications."""
         match getattr(message, "method", ""):
             case "notifications/tools/list_changed":
                 self.stale = True
             case "notifications/message" if len(self._calls) == 1:
-                # A line of a log does not say which call it is about; of several it is unknown.
+                # A log message does not name its call; with several calls it is unknown.
                 self._calls[0].printed(logged_line(getattr(message, "params", None)))
 
     async def _until_idle(self) -> None:
@@ -280,7 +280,7 @@ def _import_sdk() -> None:
 
 
 def logged_line(params: object) -> str:
-    """`level logger: text` of a message of the server's log, as a line."""
+    """A message of the server's log as a line: `level logger: text`."""
     level, logger = getattr(params, "level", ""), getattr(params, "logger", None)
     data = getattr(params, "data", "")
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
@@ -288,7 +288,7 @@ def logged_line(params: object) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """A sentence for what ended a connection, by the first plain error in it."""
+    """A sentence on why a connection ended, from the first plain error in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, PlaygroundError | Gone):
@@ -299,19 +299,19 @@ def reason_of(error: BaseException) -> str:
     return f"The connection failed ({type(error).__name__}{': ' + words if words else ''})."
 
 
-# -- tools and results of a server, as ours
+# -- tools and results of a server, in our format
 
 JSON = "application/json"
 MAX_DESCRIPTION = 20_000
 MAX_SCHEMA = 512 * 1024
 _LEGAL = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST = 64
-"""Characters of a name that every provider takes."""
+"""The maximum length of a name that every provider accepts, in characters."""
 
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool as its server lists it. `fault` is a sentence where it cannot be taken, else ""."""
+    """A tool as its server lists it. `fault` is a sentence if it cannot be imported, else ""."""
 
     name: str
     title: str = ""
@@ -327,7 +327,7 @@ class ListedTool:
 
 
 def listed_tools(tools: Sequence[types.Tool]) -> tuple[ListedTool, ...]:
-    """The tools of one listing; of two with one name the second cannot be taken."""
+    """The tools of one listing; if two have the same name, the second cannot be imported."""
     listed: list[ListedTool] = []
     names: set[str] = set()
     for tool in tools:
@@ -362,7 +362,7 @@ def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
 
 
 def legal_name(name: str, server: str, names: set[str]) -> str:
-    """A name for the library that every provider takes and that nothing in `names` has."""
+    """A name for the library that every provider accepts and that is not in `names`."""
     plain = _LEGAL.sub("_", name).strip("_")[:_LONGEST] or "tool"
     if plain not in names:
         return plain
@@ -376,14 +376,14 @@ def legal_name(name: str, server: str, names: set[str]) -> str:
 
 
 def result_of(result: types.CallToolResult) -> ToolResult:
-    """What the model reads: all content in its order, then what is structured if it is not the
-    same once more."""
+    """What the model reads: all content in order, then the structured content unless it repeats
+    that."""
     pieces = tuple(_piece(block) for block in result.content)
     structured = result.structured_content
     if structured is not None:
         texts = [block.text for block in result.content if block.type == "text"]
         if any(same_json(_value(text), structured) for text in texts):
-            # Of JSON that stands alone it is known that it is JSON.
+            # A single JSON text is marked as JSON.
             pieces = (
                 (_json(json.dumps(structured, ensure_ascii=False)),) if len(pieces) == 1 else pieces
             )
@@ -395,8 +395,8 @@ def result_of(result: types.CallToolResult) -> ToolResult:
 
 
 def _wraps(structured: Any, blocks: Sequence[types.ContentBlock], texts: Sequence[str]) -> bool:
-    """Whether the blocks say all of `structured`, which only wraps them: as {"result": value} or
-    {"content": text}, or {"content": the blocks}."""
+    """Whether the blocks contain all of `structured`, which only wraps them: as {"result": value}
+    or {"content": text}, or {"content": the blocks}."""
     match structured:
         case {**members} if len(members) == 1:
             inner = next(iter(members.values()))
@@ -442,7 +442,7 @@ _MOST_SAID = 4_000
 
 
 def asked_for(text: str) -> str:
-    """A sentence where `text` tells, in words of the protocol, that a server's request to us was
+    """A sentence if `text` says, in words of the protocol, that a server's request to us was
     refused; "" otherwise."""
     match = _REFUSED.search(text[:_MOST_SAID])
     word = match[0].lower() if match is not None else ""
@@ -452,7 +452,7 @@ def asked_for(text: str) -> str:
 
 
 def input_wanted(error: ValueError) -> str:
-    """The same of an answer that is no result but asks by itself; `error` says that it is none."""
+    """The same for a response that is a request, not a result; `error` is its validation error."""
     inputs = [detail.get("input") for detail in error.errors()] if hasattr(error, "errors") else []
     requests = next(
         (given.get("inputRequests") for given in inputs if isinstance(given, Mapping)), None
@@ -468,7 +468,7 @@ def input_wanted(error: ValueError) -> str:
 
 
 def _value(text: str) -> Any:
-    """The JSON value that a text is, or the text."""
+    """The JSON value of a text, or the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

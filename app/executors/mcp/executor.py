@@ -1,8 +1,8 @@
-"""Tools of MCP servers, by the official SDK. What was not accepted is neither started nor asked.
+"""Tools of MCP servers, by the official SDK. Only accepted servers are started or called.
 
-A server has one connection, made when it is first needed, kept for the next call, closed when it
-rested for a while; what died is made again for the next call, and no call is sent twice. config:
-{"server", "tool", "annotations", "output_schema"}, of which only the first two are looked at.
+A server has one connection, made on first use, kept open for the next call, and closed when idle
+for a while; a dead one is replaced for the next call, and no call is sent twice. config: {"server",
+"tool", "annotations", "output_schema"}, of which only the first two are used.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from app.executors.mcp.process import Lookup, references, transport_of
 CONNECT_S = 10.0
 LIST_S = 10.0
 CHECK_S = 10.0
-"""How long a check may take in all, connecting and listing."""
+"""The maximum duration of a check, including connecting and listing, in seconds."""
 AGAIN_S = 5.0
-"""A server that failed is not asked again for a check before this time is over."""
+"""After a failure a server is not queried for a check again before this many seconds."""
 FRESH_S = 1.0
-"""A listing so old is taken as it is: the calls of one turn are checked together."""
+"""A listing up to this many seconds old is reused: the calls of one turn are checked together."""
 
 Known = Callable[[], Awaitable[Sequence[tuple[Server, Accepted]]]]
-"""The user's servers, and what of each was accepted."""
+"""The user's servers, each with its accepted state."""
 
 
 @dataclass
 class Peer:
-    """What is kept of one server, as long as it is the same. `listed` is the newest listing,
-    which outlives the connection; `fault` why there is none. `connecting` is the attempt that all
-    who need the server wait for, and which goes on without them; `listing` is held to ask for its
-    tools. `failed` says why they could not be had at `failed_at` (the loop's clock)."""
+    """The state of one server, until its definition changes. `listed` is the newest listing, which
+    outlives the connection; `fault` is why there is none. `connecting` is the attempt that all
+    users of the server wait for, and which continues without them; `listing` is a lock for listing
+    its tools. `failed` says why that failed at `failed_at` (the loop's clock)."""
 
     print: str
     connection: Connection | None = None
@@ -61,7 +61,7 @@ class Peer:
 
 
 class Mcp:
-    """`environment` is our own; `lookup` finds what a server's `${NAME}` stands for."""
+    """`environment` is our own; `lookup` resolves a server's `${NAME}`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Mcp:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
-        """With the server as it was accepted and the tool as it lists it now."""
+        """Checks the server against its accepted state, the tool against the current listing."""
         server, accepted, why = await self._accepted(tool)
         if server is None:
             return CallCheck("none", (Problem("caution", why),))
@@ -84,8 +84,8 @@ class Mcp:
         return _judged(server, accepted, self.peer(server), tool, arguments, fault)
 
     async def known(self, tool: Tool, arguments: str) -> CallCheck | None:
-        """The same by what an open connection knows; None where there is none: nothing is
-        started, and nobody asked."""
+        """The same from an open connection's state; None if there is none: nothing is started or
+        queried."""
         server, accepted, why = await self._accepted(tool)
         if server is None:
             return CallCheck("none", (Problem("caution", why),))
@@ -95,13 +95,13 @@ class Mcp:
         return _judged(server, accepted, peer, tool, arguments, "")
 
     async def accepted_code(self, tool: Tool) -> str | None:
-        """The code of a tool that its server lists as it was accepted; None where it was not."""
+        """The code of a tool that its server lists as accepted; None if it was not accepted."""
         server, accepted, _ = await self._accepted(tool)
         listed = accepted.tools.get(str(tool.config.get("tool", "")))
         return _code_of(server, listed) if server is not None and listed is not None else None
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
-        """Call the tool, once. The tool must be the one that the call was decided on."""
+        """Calls the tool, once. The tool must be the one that the call was decided on."""
         tool = invocation.tool
         server, _, why = await self._accepted(tool)
         if server is None:
@@ -132,8 +132,8 @@ class Mcp:
             self._remember(peer)
 
     async def list_tools(self, server: Server, limit_s: float = CONNECT_S) -> Peer:
-        """Ask an accepted server for its tools now. BadInput with a sentence where it does not
-        tell; it has to be accepted, as everywhere."""
+        """Lists the tools of an accepted server now. BadInput with a sentence if that fails; it has
+        to be accepted, as everywhere."""
         why = _refusal(server, await self._acceptance(server.name))
         if why:
             raise BadInput(why)
@@ -146,7 +146,7 @@ class Mcp:
         return peer
 
     def peer(self, server: Server) -> Peer:
-        """What is known of it now; empty where it was never asked."""
+        """Its current state; empty if it was never queried."""
         peer = self._peers.get(server.name)
         if peer is None or peer.print != fingerprint(server):
             return Peer(fingerprint(server))
@@ -154,24 +154,24 @@ class Mcp:
         return peer
 
     def missing(self, server: Server) -> tuple[str, ...]:
-        """The names of the variables that are to be filled in and are not there."""
+        """The names of its variables that are not set."""
         return tuple(name for name in references(server) if self._lookup(name, "") is None)
 
     async def stop(self, name: str) -> None:
-        """End the connection to a server; the next call makes another."""
+        """Ends the connection to a server; the next call makes another."""
         peer = self._peers.get(name)
         if peer is not None:
             await self._end(peer)
 
     async def forget(self, session: str) -> None:
-        """Nothing is kept for a session; its calls are cancelled by who runs them."""
+        """There is no state per session; its calls are cancelled by their runner."""
 
     async def close(self) -> None:
-        """End all connections, and all servers that are processes of ours."""
+        """Ends all connections, and all servers that are processes of ours."""
         await asyncio.gather(*(self.stop(name) for name in tuple(self._peers)), *self._leaving)
 
     async def _accepted(self, tool: Tool) -> tuple[Server | None, Accepted, str]:
-        """(the tool's server, what was accepted of it, "") or (None, ..., why it is not used)."""
+        """(the tool's server, its accepted state, "") or (None, ..., why it is not used)."""
         name = str(tool.config.get("server", ""))
         for server, accepted in await self._known():
             if server.name == name:
@@ -184,8 +184,8 @@ class Mcp:
         return next(matching, Accepted())
 
     async def _asked(self, server: Server) -> str:
-        """Ask for its tools; why they are not to be had, or "". What failed a moment ago is not
-        tried again, so that many calls do not each wait for it."""
+        """Lists its tools; returns why that failed, or "". A recent failure is not retried, so that
+        not every one of many calls waits for it."""
         peer, now = self._peer(server), asyncio.get_running_loop().time
         if now() - peer.failed_at < AGAIN_S:
             return peer.failed
@@ -201,8 +201,8 @@ class Mcp:
         return ""
 
     async def _fresh(self, server: Server) -> None:
-        """Connected, with a listing of this very moment; while a call runs there, which many
-        servers do alone, with the newest there is."""
+        """Ensures a connection with a current listing; while a call runs there, which many servers
+        process alone, the newest listing is used."""
         peer, connection = await self._connected(server, CONNECT_S)
         async with peer.listing:
             age = asyncio.get_running_loop().time() - connection.listed_at
@@ -210,7 +210,7 @@ class Mcp:
                 await self._relist(peer, connection)
 
     def _peer(self, server: Server) -> Peer:
-        """The one that is kept; a new one where the server is another now."""
+        """The stored state; a new one if the server's definition has changed."""
         peer, print_ = self._peers.get(server.name), fingerprint(server)
         if peer is None or peer.print != print_:
             if peer is not None:
@@ -220,14 +220,14 @@ class Mcp:
         return peer
 
     async def _connected(self, server: Server, limit_s: float) -> tuple[Peer, Connection]:
-        """With an open connection. Gone where there is none to be had.
+        """Returns an open connection. Gone if there is none.
 
-        One attempt serves all who need the server; who is cancelled leaves it to the others.
+        One attempt serves all users of the server, and continues if one of them is cancelled.
         """
         peer = self._peer(server)
         if not peer.open and peer.connecting is None:
             connection = Connection(transport_of(server, self._environment, self._lookup))
-            # Before it is there, so that who ends the server ends this, too.
+            # Set before it is open, so that stopping the server ends it, too.
             peer.connection = connection
             connecting = self._connect(server, peer, connection, limit_s)
             peer.connecting = asyncio.create_task(connecting)
@@ -242,7 +242,7 @@ class Mcp:
     ) -> None:
         try:
             await connection.connect(limit_s)
-            # It may have been withdrawn while the server started.
+            # Consent may have been withdrawn while the server started.
             if why := _refusal(server, await self._acceptance(server.name)):
                 await connection.close()
                 connection.words.fault = why
@@ -261,7 +261,7 @@ class Mcp:
             await connection.close()
         if connection is not None and connecting is not None:
             await asyncio.wait([connecting])
-            connection.words.fault = ""  # no fault of the server's
+            connection.words.fault = ""  # no failure of the server
         self._remember(peer)
         peer.failed_at = -math.inf
 
@@ -273,7 +273,7 @@ class Mcp:
             self._remember(peer)
 
     def _remember(self, peer: Peer) -> None:
-        """Keep what a connection has said, beyond its end."""
+        """Stores the last listing and failure of a connection, beyond its end."""
         if peer.connection is not None:
             peer.tail = peer.connection.words.tail
             peer.fault = "" if peer.open else peer.connection.words.fault
@@ -282,7 +282,7 @@ class Mcp:
 def _judged(
     server: Server, accepted: Accepted, peer: Peer, tool: Tool, arguments: str, fault: str
 ) -> CallCheck:
-    """By the newest listing; `fault` says why there may be none."""
+    """Checks against the newest listing; `fault` says why there may be none."""
     if peer.listed is None:
         sentence = f"The server {server.name} cannot be asked for its tools. {fault}"
         return CallCheck(_code(server, None), (Problem("caution", sentence),))
@@ -294,7 +294,7 @@ def _judged(
 
 
 def doubt(tool: Tool, listed: ListedTool | None, accepted: Accepted) -> str:
-    """Why no rule may run the tool as its server lists it, or ""."""
+    """Why no rule may run the tool in its listed form, or ""."""
     name, server = str(tool.config.get("tool", "")), str(tool.config.get("server", ""))
     if listed is None:
         return f"The server {server} no longer lists a tool {name}."
@@ -324,7 +324,7 @@ def _listed_tool(peer: Peer, tool: Tool) -> ListedTool | None:
 
 
 def _code(server: Server, listed: ListedTool | None) -> str:
-    """What would answer: the server, and its tool as it is listed."""
+    """The fingerprint of what would run: the server, and its tool as listed."""
     return _code_of(server, listed.fingerprint if listed is not None else "unlisted")
 
 
@@ -333,7 +333,7 @@ def _code_of(server: Server, tool: str) -> str:
 
 
 def _inexact(arguments: str) -> list[str]:
-    """Sentences for numbers that cannot be passed digit by digit: the SDK knows only doubles."""
+    """Sentences on numbers that lose digits: the SDK supports only doubles."""
     lost: list[str] = []
 
     def heard(word: str) -> float:
@@ -350,7 +350,7 @@ def _inexact(arguments: str) -> list[str]:
 
 
 def _endless(arguments: str) -> bool:
-    """Whether a number is beyond all doubles."""
+    """Whether a number is outside the range of doubles."""
     numbers: list[float] = []
 
     def heard(word: str) -> float:

@@ -1,8 +1,8 @@
-"""Starts an MCP server by stdio and ends it with all it started. No sandbox: it runs as the user.
+"""Starts an MCP server by stdio, ends it with its descendants. No sandbox: it runs as the user.
 
-Started by path: `guard.py LIFELINE COMMAND [ARGUMENT...]`. The server has our stdin, stdout
-and stderr; the guard keeps none of them. LIFELINE is a descriptor whose other end our program
-holds: when that closes, even because the program was killed, all ends. See `runner.py`.
+Started by path: `guard.py LIFELINE COMMAND [ARGUMENT...]`. The server has our stdin, stdout and
+stderr; the guard does not use them. LIFELINE is a descriptor whose other end our program holds:
+when that closes, even because the program was killed, all processes are ended. See `runner.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import NoReturn
 
-# Python looks nowhere but in its own library: `-I`.
+# Python imports only its own library: `-I`.
 sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 3)))
 
 from app.executors.python import runner
@@ -20,7 +20,7 @@ from app.executors.python import runner
 sys.path.pop(0)
 
 NOT_STARTED = 127
-"""The exit code where the command could not be started, as a shell has it."""
+"""The exit code if the command could not be started, as in a shell."""
 
 
 def main() -> NoReturn:
@@ -35,7 +35,7 @@ def main() -> NoReturn:
     server = os.fork()
     if server == 0:
         become(command, lifeline, guard)
-    # `runner.wait` has its lifeline as stdin; and a server's pipes close with the server.
+    # `runner.wait` expects its lifeline as stdin; and a server's pipes close with the server.
     os.dup2(lifeline, 0)
     os.close(lifeline)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -49,7 +49,7 @@ def main() -> NoReturn:
 
 
 def become(command: list[str], lifeline: int, guard: int) -> NoReturn:
-    """Be the server, in a group of its own; with the signals as a program expects them."""
+    """Becomes the server, in its own process group; with default signal handling."""
     signal.set_wakeup_fd(-1)
     os.setsid()
     runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)

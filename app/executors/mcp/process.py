@@ -1,8 +1,8 @@
-"""An MCP server as a child process: its command with `${NAME}` filled in, its lines, its end.
+"""An MCP server as a child process: its command with `${NAME}` filled in, its messages, its end.
 
-Not the SDK's own transport, because that reads a line of any length, leaves stderr to a file and
-lets the server live on when we are killed. The child is `guard.py`. Parses no message. No value of
-the environment is put into an error.
+Not the SDK's own transport, because that reads lines of any length, redirects stderr to a file and
+leaves the server running when we are killed. The child is `guard.py`. Parses no message. Values of
+the environment never appear in an error.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
 
@@ -36,16 +36,16 @@ from app.net.mcp_http import streams
 MAX_LINE = 16 * 1024 * 1024
 MAX_UNASKED = 64 * 1024 * 1024
 MAX_LINES = 20_000
-"""Bytes and lines a server may write since it was last asked for something."""
+"""Bytes and lines that a server may write between two requests to it."""
 
 TAIL = 16 * 1024
-"""Bytes of last words that are kept: twice what is shown, so that no half of a key is."""
+"""Bytes stored of its last output: twice what is shown, so that no key is cut in half."""
 
 EXIT_S = 1.0
-"""How long a server may take to end by itself when its stdin has closed."""
+"""How long a server may take to exit after its stdin was closed, in seconds."""
 END_S = 5.0
 SLOW_LINE = 256 * 1024
-"""Bytes from which a line is parsed in a thread, so that nothing else waits for it."""
+"""The length in bytes from which a line is parsed in a thread, so that nothing else is blocked."""
 
 _GUARD = Path(__file__).with_name("guard.py")
 _CHUNK = 64 * 1024
@@ -53,7 +53,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True)
 class Launch:
-    """What is started. `environment` is all that the server has of it; `cwd` may be ""."""
+    """The command of a process. `environment` is all that the server gets; `cwd` may be ""."""
 
     command: tuple[str, ...]
     cwd: str
@@ -61,7 +61,7 @@ class Launch:
 
 
 class Words:
-    """What a server said beside the protocol, and why it is gone ("" while it is not)."""
+    """A server's output outside the protocol, and why it ended ("" while it runs)."""
 
     def __init__(self) -> None:
         self.tail = b""
@@ -69,11 +69,11 @@ class Words:
         self._unasked = self._lines = 0
 
     def asked(self) -> None:
-        """The server was asked for something: it may write again."""
+        """A request was sent to the server: it may write again."""
         self._unasked = self._lines = 0
 
     def heard(self, size: int, lines: int = 0) -> None:
-        """Count what came in; Flood where that is too much."""
+        """Counts received data; Flood if it is too much."""
         self._unasked += size
         self._lines += lines
         if self._unasked > MAX_UNASKED or self._lines > MAX_LINES:
@@ -86,20 +86,20 @@ class Words:
             )
 
     def add(self, data: bytes) -> None:
-        """To stderr, or to stdout where it is no message."""
+        """From stderr, or from stdout if it is not a message."""
         self.tail = (self.tail + data)[-TAIL:]
 
 
 Transport = Callable[[Words, Callable[[], None]], AbstractAsyncContextManager[Any]]
-"""(where last words go, what to call at the end): the streams of a connection, as a context."""
+"""(collector of last output, callback at the end): the streams of a connection, as a context."""
 
 
 class Flood(Exception):
-    """More than may be kept; the sentence tells of what."""
+    """More data than the limit; the sentence says which."""
 
 
 def check_launch(launch: Launch) -> None:
-    """BadInput where it cannot be started, with what to do about it."""
+    """BadInput if it cannot be started, with what to do about it."""
     name = launch.command[0]
     if launch.cwd and not Path(launch.cwd).is_dir():
         raise BadInput(f"There is no folder {launch.cwd}; correct the server's working directory.")
@@ -118,15 +118,15 @@ Streams = tuple[
 
 @asynccontextmanager
 async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> AsyncIterator[Streams]:
-    """The server's messages in, and ours out, for as long as the block lasts.
+    """The server's messages in, and ours out, for the duration of the block.
 
-    `ended` is called when the server says no more; `words.fault` then tells why.
+    `ended` is called when the server's stdout ends; `words.fault` then gives the reason.
     """
     read, write_end = os.pipe()
     lifeline = os.fdopen(write_end, "wb", 0)
     try:
         process = await _start(launch, read)
-    except BaseException as error:  # given up while it started, too
+    except BaseException as error:  # cancelled during the start, too
         lifeline.close()
         if not isinstance(error, OSError):
             raise
@@ -163,26 +163,26 @@ async def _start(launch: Launch, lifeline: int) -> asyncio.subprocess.Process:
 
 
 class _Pipe:
-    """What passes between one server and us, line by line."""
+    """The messages between one server and us, line by line."""
 
     def __init__(self, process: asyncio.subprocess.Process, words: Words) -> None:
         self._process = process
         self._words = words
         self._closed = False
-        # No room in between: a server that is not read from has to wait.
+        # No buffer in between: a server has to wait until its output is read.
         self._came, self.incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](
             0
         )
         self.outgoing, self._goes = anyio.create_memory_object_stream["SessionMessage"](0)
 
     def close(self) -> None:
-        """We end it: what follows is no fault of the server."""
+        """We end it: what follows is not a failure of the server."""
         self._closed = True
         for stream in (self.incoming, self.outgoing, self._came, self._goes):
             stream.close()
 
     async def listen(self, ended: Callable[[], None]) -> None:
-        """Every message the server sends; then tell that it has ended."""
+        """Reads every message the server sends; then reports that it has ended."""
         assert self._process.stdout is not None
         try:
             async for line in self._lines(self._process.stdout):
@@ -200,7 +200,7 @@ class _Pipe:
             await self._obituary()
         self._came.close()
         ended()
-        # It is read to its end: until then asyncio does not tell that a child has gone.
+        # Reads to the end: until then asyncio does not report that a child has exited.
         await _drain(self._process.stdout)
 
     async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -209,7 +209,7 @@ class _Pipe:
         while data := await stdout.read(_CHUNK):
             *lines, rest = data.split(b"\n")
             self._words.heard(len(data), len(lines))
-            await anyio.lowlevel.checkpoint()  # a flood is not to hold up everything else
+            await anyio.lowlevel.checkpoint()  # a flood must not block everything else
             for line in lines:
                 whole = b"".join((*pieces, line))
                 pieces, size = [], 0
@@ -224,7 +224,7 @@ class _Pipe:
                 )
 
     async def _obituary(self) -> None:
-        """Why stdout ended, if that is not known."""
+        """The reason why stdout ended, if not known yet."""
         if self._words.fault or self._closed:
             return
         with anyio.move_on_after(EXIT_S):
@@ -239,7 +239,7 @@ class _Pipe:
             self._words.fault = f"The server ended by itself (exit code {code})."
 
     async def overhear(self) -> None:
-        """What it writes to stderr, of which the end is kept."""
+        """Reads its stderr, of which the end is stored."""
         assert self._process.stderr is not None
         try:
             while data := await self._process.stderr.read(_CHUNK):
@@ -251,7 +251,7 @@ class _Pipe:
             await _drain(self._process.stderr)
 
     async def talk(self) -> None:
-        """What we send; where the server is gone `listen` tells of it."""
+        """Sends our messages; if the server is gone, `listen` reports it."""
         assert self._process.stdin is not None
         stdin = self._process.stdin
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -262,7 +262,7 @@ class _Pipe:
 
 
 async def _message(line: bytes) -> SessionMessage | None:
-    """The message that a line is; None where it is none, such as a print."""
+    """The message in a line; None for other output, such as a print."""
     if not line.lstrip().startswith(b"{"):
         return None
     from mcp.shared.message import SessionMessage
@@ -278,7 +278,7 @@ async def _message(line: bytes) -> SessionMessage | None:
 
 
 async def _end(process: asyncio.subprocess.Process, lifeline: BinaryIO) -> None:
-    """Close its stdin, then its lifeline, and at last kill the guard."""
+    """Closes its stdin, then its lifeline, and finally kills the guard."""
     assert process.stdin is not None
     process.stdin.close()
     with anyio.move_on_after(EXIT_S):
@@ -300,18 +300,18 @@ async def _drain(stream: asyncio.StreamReader) -> None:
         pass
 
 
-# -- what is started for an accepted server
+# -- the command of an accepted server
 
 REFERENCE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
-"""What every server has of our environment, beside LC_...; no key is among it."""
+"""The variables of our environment that every server gets, besides LC_...; none is a key."""
 
 Lookup = Callable[[str, str], str | None]
-"""The value of a variable, by its name and the URL it is to be sent to ("": to a process)."""
+"""The value of a variable, by its name and the URL it will be sent to ("": to a process)."""
 
 
 def fill_references(text: str, lookup: Lookup, url: str = "") -> str:
-    """`text` with its `${NAME}` filled in, and `${NAME:-default}` by its default where the variable
+    """`text` with each `${NAME}` filled in, and `${NAME:-default}` by its default if the variable
     is not set. BadInput names what is missing, never a value."""
 
     def value(match: re.Match[str]) -> str:
@@ -335,15 +335,15 @@ def fill_references(text: str, lookup: Lookup, url: str = "") -> str:
 
 
 def references(server: Server) -> tuple[str, ...]:
-    """The names in all its `${NAME}`, each once; not those that have a default."""
+    """The distinct names in all its `${NAME}` without a default."""
     texts = (server.command, *server.args, server.url)
     whole = " ".join((*texts, *server.env.values(), *server.headers.values()))
     return tuple(dict.fromkeys(name for name in REFERENCE.findall(whole) if ":-" not in name))
 
 
 def launch_of(server: Server, environment: Mapping[str, str], lookup: Lookup) -> Launch:
-    """What is started for a server by stdio: its own variables, and the few that any program
-    needs to find its way."""
+    """The command of a server by stdio, with its own variables and the few that any program
+    needs."""
     passed = {k: v for k, v in environment.items() if k in PASSED or k.startswith("LC_")}
     own = {name: fill_references(value, lookup) for name, value in server.env.items()}
     command = tuple(fill_references(word, lookup) for word in (server.command, *server.args))
@@ -352,7 +352,7 @@ def launch_of(server: Server, environment: Mapping[str, str], lookup: Lookup) ->
 
 
 def transport_of(server: Server, environment: Mapping[str, str], lookup: Lookup) -> Transport:
-    """How a connection to `server` is made; everything is filled in only then."""
+    """Makes connections to `server`; references are resolved at that time."""
 
     @asynccontextmanager
     async def opened(words: Words, ended: Callable[[], None]) -> AsyncIterator[Any]:

@@ -1,1 +1,1 @@
-"""Tools that are Python functions: of a file, in a child process, or typed in the page."""
+"""Tools that are Python functions: from a file, in a child process, or typed in the page."""

@@ -1,9 +1,9 @@
-"""Between JSON and the types of a user's function: its arguments as its hints say, its result as
-JSON data.
+"""Conversion between JSON and the types of a user's function: its arguments by its type hints, its
+result to JSON data.
 
-Arguments are converted by pydantic where the interpreter has it, else here; both refuse what does
-not fit rather than make it fit ("5" is no int). A hint that says nothing, or that cannot be read,
-leaves its argument as it is. Loaded by `runner.py`, by any Python from 3.8 on.
+Arguments are converted by pydantic if the interpreter has it, else here; both refuse values of
+another type instead of coercing them ("5" is not an int). An argument without a readable hint is
+not converted. Loaded by `runner.py`, by any Python from 3.8 on.
 https://docs.pydantic.dev/latest/concepts/conversion_table/
 """
 
@@ -34,11 +34,11 @@ MOST_SHOWN = 200
 EMPTY = inspect.Parameter.empty
 
 GIVEN = ("RunContextWrapper", "ToolContext", "RunnableConfig")
-"""Types of arguments that a framework gives and that can be made without one."""
+"""Types of arguments that a framework provides and that can be created without one."""
 
 
 class Wrong(ValueError):
-    """Values that do not fit their hints; each of `faults` says which and why."""
+    """Values that do not match their hints; each of `faults` says which and why."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__("\n".join(faults))
@@ -46,17 +46,17 @@ class Wrong(ValueError):
 
 
 class TooMuch(Exception):
-    """The result has more items than its text may have bytes."""
+    """The result has more items than the maximum size of its text in bytes."""
 
 
 # -- arguments
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """Its signature, also where a hint names what is only there for a type checker."""
+    """Its signature, even if a hint uses a name that exists only for a type checker."""
     try:
         return inspect.signature(function)
-    except NameError:  # since Python 3.14 hints are evaluated when they are asked for
+    except NameError:  # since Python 3.14 hints are evaluated lazily
         lib: Any = importlib.import_module("annotationlib")
         signature: Any = inspect.signature
         read: inspect.Signature = signature(function, annotation_format=lib.Format.FORWARDREF)
@@ -70,9 +70,9 @@ def arguments_for(
     model: Any = None,
     report: Any = None,
 ) -> dict[str, Any]:
-    """`given` as the function's hints say, `ours` as it is, and what a framework would fill in.
-    `model` is the class of the arguments where the tool names one; `report` tells of progress.
-    Wrong, with a sentence, where it does not fit."""
+    """`given` converted by the function's hints, `ours` unchanged, and arguments that a framework
+    would provide. `model` is the class of the arguments if the tool names one; `report` takes
+    progress. Wrong, with a sentence, if a value does not match."""
     signature = signature_of(function)
     if model is not None:
         given = members_of(model, given, signature)
@@ -113,7 +113,7 @@ def one_argument(hint: Any, parameter: inspect.Parameter | None, value: Any, nam
 
 
 def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) -> dict[str, Any]:
-    """The arguments as the members of the tool's own class for them, defaults included."""
+    """The arguments as members of the tool's own argument class, including defaults."""
     model_object = fit(model, given, "arguments")
     fields = getattr(model, "model_fields", None) or getattr(model, "__fields__", {})
     takes_all = any(
@@ -126,8 +126,8 @@ def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) 
 def filled(
     signature: inspect.Signature, hints: dict[str, Any], given: dict[str, Any], report: Any
 ) -> dict[str, Any]:
-    """What was not given and is no default of Python's own: a pydantic Field's default, and the
-    context that a framework gives when its agent runs without one."""
+    """Missing arguments without a Python default: a pydantic Field's default, and the context that
+    a framework provides when its agent runs without one."""
     values: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
         if name in given:
@@ -145,8 +145,8 @@ def filled(
 
 
 def context_of(hint: Any, report: Any, needed: bool) -> Any:
-    """What an MCP server gives, and what openai-agents and LangChain give where nobody gave
-    anything, if that is `needed`; None for other types."""
+    """The context of an MCP server, and, if `needed`, those that openai-agents and LangChain pass
+    when the caller provides none; None for other types."""
     hint = bare(hint)
     if is_union(typing_origin(hint)):
         hint = next((argument for argument in hint.__args__ if argument is not type(None)), hint)
@@ -162,13 +162,13 @@ def context_of(hint: Any, report: Any, needed: bool) -> Any:
     try:
         wanted = inspect.signature(kind).parameters
         return kind(**{word: value for word, value in words.items() if word in wanted})
-    except Exception:  # another version of it: the sentence of `unfilled` is true
+    except Exception:  # another version of it: the sentence of `unfilled` applies
         return None
 
 
 class McpContext:
-    """The context of a function of an MCP server, where no server runs: what it logs is printed,
-    what it reports is progress, and it has nothing else."""
+    """The context of an MCP server's function without a server: its logs are printed, its reports
+    are progress, and it has nothing else."""
 
     def __init__(self, report: Any) -> None:
         self._report = report
@@ -198,7 +198,7 @@ class McpContext:
 
 
 def unfilled(signature: inspect.Signature, given: dict[str, Any]) -> str:
-    """What is said beside Python's own words where an argument of a framework is missing."""
+    """The sentence added to Python's own error if an argument of a framework is missing."""
     for name, parameter in signature.parameters.items():
         if name in given or parameter.default is not EMPTY or parameter.annotation is EMPTY:
             continue
@@ -209,7 +209,7 @@ def unfilled(signature: inspect.Signature, given: dict[str, Any]) -> str:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The hints of a function's arguments, by name; those that cannot be read are left out."""
+    """The hints of a function's arguments, by name; unreadable ones are left out."""
     inner = inspect.unwrap(function)
     while hasattr(inner, "func") and not isinstance(inner, types.FunctionType):
         inner = inspect.unwrap(inner.func)  # functools.partial
@@ -221,7 +221,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def read_hints(owner: Any) -> dict[str, Any]:
-    """typing.get_type_hints, hint by hint where one of them names what is not there."""
+    """typing.get_type_hints, hint by hint if one of them uses an undefined name."""
     more: Any = {"include_extras": True} if sys.version_info >= (3, 9) else {}
     try:
         return typing.get_type_hints(owner, **more)
@@ -241,7 +241,7 @@ def read_hints(owner: Any) -> dict[str, Any]:
 
 
 def hint_of_rest(hints: dict[str, Any], rest: Any, name: str) -> Any:
-    """The hint of one of `**rest`: its own of a TypedDict, or that of them all."""
+    """The hint of one of `**rest`: its own in a TypedDict, or the common one."""
     hint: Any = EMPTY if rest is None else hints.get(rest.name, EMPTY)
     if named(typing_origin(hint)) == "Unpack":
         return read_hints(hint.__args__[0]).get(name, EMPTY)
@@ -263,13 +263,13 @@ def annotated(hint: Any, note: Any) -> Any:
 
 
 def fit(hint: Any, value: Any, where: str) -> Any:
-    """`value`, as JSON has it, as `hint` says. Wrong where it does not fit."""
+    """`value`, from JSON, converted by `hint`. Wrong if it does not match."""
     if is_plain(hint):
         return by_hand(hint, value, where)
     try:
         pydantic = importlib.import_module("pydantic")
         adapter = pydantic.TypeAdapter(hint)
-    except Exception:  # none here, an old one, or a class that it does not know
+    except Exception:  # not installed, too old, or an unknown class
         return by_hand(hint, value, where)
     return by_pydantic(adapter, value, where)
 
@@ -278,7 +278,7 @@ PLAIN = (str, int, float, bool, dict, list, object, type(None))
 
 
 def is_plain(hint: Any) -> bool:
-    """Whether JSON has the very values of `hint`, so that nothing is needed to convert them."""
+    """Whether JSON values are already valid for `hint`, so that no conversion is needed."""
     if hint is None or hint is Any or hint is EMPTY or any(hint is simple for simple in PLAIN):
         return True
     origin, inside = typing_origin(hint), getattr(hint, "__args__", ())
@@ -287,14 +287,14 @@ def is_plain(hint: Any) -> bool:
             hint.__origin__
         )
     if origin is typing.Literal:
-        return True  # also of enums, whose values pydantic takes for none of them
-    # Of an Iterable pydantic makes an iterator, which has no length and is gone through once.
+        return True  # also for enums, whose values pydantic does not accept as such
+    # For an Iterable pydantic makes an iterator, which has no length and can be read only once.
     arrays = (list, dict, collections.abc.Iterable)
     return (is_union(origin) or origin in arrays) and all(map(is_plain, inside))
 
 
 def by_pydantic(adapter: Any, value: Any, where: str) -> Any:
-    """Strictly, as JSON: what JSON has no word for comes from its text, nothing else is made up."""
+    """Strict, as JSON: types that JSON does not have are read from text, nothing is coerced."""
     pydantic: Any = importlib.import_module("pydantic")
     try:
         try:
@@ -303,7 +303,7 @@ def by_pydantic(adapter: Any, value: Any, where: str) -> Any:
             first = error
             whole = json_text(value, whole=True)  # 1.0 is an integer in JSON Schema
             validated_value = validated(adapter.validate_json, whole, strict=True)
-        # It fits. Of a number with more digits than a float has, JSON as it is read there loses
+        # It is valid. For a number with more digits than a float has, parsing it as JSON loses
         # some.
         return (
             validated(adapter.validate_python, value) if has_long_number(value) else validated_value
@@ -316,7 +316,7 @@ def by_pydantic(adapter: Any, value: Any, where: str) -> Any:
 
 def validated(validate: Any, value: Any, **words: Any) -> Any:
     try:
-        # A schema may have been written by the names of the members, or by their aliases.
+        # A schema may use the names of the members, or their aliases.
         return validate(value, by_alias=True, by_name=True, **words)
     except TypeError as error:  # pydantic before 2.11
         if "by_alias" not in str(error) and "by_name" not in str(error):
@@ -382,7 +382,7 @@ def by_hand(hint: Any, value: Any, where: str) -> Any:
 
 
 def bare(hint: Any) -> Any:
-    """`hint` without what only tells more of it: Annotated, Required, NewType, an alias."""
+    """`hint` without wrappers: Annotated, Required, NewType, an alias."""
     while True:
         origin = typing_origin(hint)
         if origin is not None and origin is typing_annotated():
@@ -398,7 +398,7 @@ def bare(hint: Any) -> Any:
 
 
 def one_of(inside: tuple[Any, ...], value: Any, where: str) -> Any:
-    """A union: a text or a number as it is where that is allowed, else the first that fits."""
+    """A union: a text or a number unchanged if allowed, else the first that matches."""
     fitting: list[Any] = []
     faults: list[str] = []
     for choice in inside:
@@ -465,7 +465,7 @@ def text(kind: Any, inside: Any, value: Any, where: str) -> Any:
 
 
 def from_text(what: str, read: Callable[[Any, str], Any]) -> Callable[..., Any]:
-    """The conversion of a type that JSON writes as a text."""
+    """The conversion of a type that JSON represents as text."""
 
     def convert(kind: Any, inside: Any, value: Any, where: str) -> Any:
         if not isinstance(value, str):
@@ -479,7 +479,7 @@ def from_text(what: str, read: Callable[[Any, str], Any]) -> Callable[..., Any]:
 
 
 def moment(kind: Any, text: str) -> Any:
-    # Before Python 3.11 a Z is not read, nor a fraction of another length than 3 or 6.
+    # Before Python 3.11 a Z is not parsed, nor a fraction of a length other than 3 or 6.
     text = re.sub(r"[zZ]$", "+00:00", text.strip())
     text = re.sub(r"\.(\d{1,9})", lambda match: "." + (match[1] + "00000")[:6], text)
     return kind.fromisoformat(text)
@@ -507,7 +507,7 @@ def duration(kind: Any, text: str) -> Any:
 
 
 def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
-    """Lists, sets and the like, of the class that is named where it is one."""
+    """Lists, sets and the like, of the named class if it is concrete."""
     if not isinstance(value, list):
         return refuse(where, "an array", value)
     hint = inside[0] if inside else EMPTY
@@ -524,7 +524,7 @@ def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
 
 
 def row(kind: Any, inside: Any, value: Any, where: str) -> Any:
-    """A tuple: of one kind, or of a kind for each place. A NamedTuple is a record."""
+    """A tuple: of one type, or of one type per position. A NamedTuple is a record."""
     if hasattr(kind, "_fields"):
         if isinstance(value, list) and len(value) <= len(kind._fields):
             value = dict(zip(kind._fields, value))  # noqa: B905
@@ -566,7 +566,7 @@ def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
 
 def typed_dict(kind: Any, value: Any, where: str) -> Any:
     hints = read_hints(kind)
-    # What the class says of itself is wrong where its hints were written as texts.
+    # The class's own attributes are wrong if its hints were written as strings.
     free = [name for name, hint in hints.items() if named(typing_origin(hint)) == "NotRequired"]
     total = hints if kind.__total__ else ()
     required = getattr(kind, "__required_keys__", total)  # since Python 3.9
@@ -591,8 +591,8 @@ def is_record(kind: Any) -> bool:
 
 
 def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> Any:
-    """An object of a class of typed members: a dataclass, a NamedTuple, an older pydantic model.
-    `inside` are the types of a generic one."""
+    """An object of a class with typed members: a dataclass, a NamedTuple, an older pydantic model.
+    `inside` are the type arguments of a generic one."""
     if not isinstance(value, dict):
         return refuse(where, "an object", value)
     try:
@@ -618,12 +618,12 @@ def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> A
         return kind(**members)
     except Wrong:
         raise
-    except Exception as error:  # of the class itself, which judges its members
+    except Exception as error:  # of the class itself, which validates its members
         raise Wrong(f"{where}: {error}") from None
 
 
 def with_types(hint: Any, kind: Any, inside: tuple[Any, ...]) -> Any:
-    """`hint` of a member of `kind[inside]`, with these types where it has variables."""
+    """`hint` of a member of `kind[inside]`, with its type variables replaced."""
     types_of = dict(zip(getattr(kind, "__parameters__", ()), inside))  # noqa: B905
     if isinstance(hint, typing.TypeVar):
         return types_of.get(hint, hint)
@@ -673,8 +673,8 @@ def shown(value: Any) -> str:
 
 
 def data_of(value: Any, most: int) -> Any:
-    """`value` as JSON data, by what it is: models, dataclasses, enums, dates, sets, generators.
-    TooMuch where it has more than `most` items; what nobody knows is its text."""
+    """`value` as JSON data, by its type: models, dataclasses, enums, dates, sets, generators.
+    TooMuch if it has more than `most` items; unknown types become their text."""
     left = [most]
     return plain(value, left)
 
@@ -716,11 +716,11 @@ ITERATED = (
     *(collections.abc.Iterator, collections.abc.Sequence, collections.abc.Set),
     collections.abc.MappingView,
 )
-"""What becomes an array. A table of pandas can be gone through as well, but gives only names."""
+"""Types converted to arrays. A pandas table is iterable, too, but yields only column names."""
 
 
 def ordered(value: Any) -> list[Any]:
-    """A set in an order that is the same each time."""
+    """A set in a deterministic order."""
     try:
         return sorted(value)
     except TypeError:
@@ -728,12 +728,12 @@ def ordered(value: Any) -> list[Any]:
 
 
 def members(value: Any) -> Any:
-    """What an object of typed members holds, or EMPTY."""
+    """The members of an object with typed members, or EMPTY."""
     kind = type(value)
     if hasattr(kind, "__pydantic_serializer__"):
         try:
             return kind.__pydantic_serializer__.to_python(value, mode="json", fallback=str)
-        except ValueError:  # bytes that are no text
+        except ValueError:  # bytes that are not text
             return kind.__pydantic_serializer__.to_python(value)
     if hasattr(kind, "__fields__") and hasattr(kind, "parse_obj"):
         return value.dict()
@@ -748,7 +748,7 @@ def members(value: Any) -> Any:
 
 
 def key_of(key: Any) -> str:
-    """A member's name as json.dumps writes it, and of what it does not take the text."""
+    """A member's name as json.dumps writes it; for unsupported types their text."""
     key = key.value if isinstance(key, enum.Enum) else key
     if isinstance(key, str):
         return key
@@ -766,18 +766,18 @@ def text_of(data: bytes) -> str:
 
 
 def spelled(value: datetime.timedelta) -> str:
-    """A duration as ISO 8601 writes it, and `duration` reads it."""
+    """A duration in ISO 8601 format, as parsed by `duration`."""
     sign, value = ("-", -value) if value < datetime.timedelta() else ("", value)
     seconds = f"{value.seconds}.{value.microseconds:06}".rstrip("0").rstrip(".")
     days = f"{value.days}D" if value.days else ""
     return f"{sign}P{days}" + (f"T{seconds}S" if seconds != "0" or not days else "")
 
 
-# -- of `typing`, which differs from version to version
+# -- `typing`, which differs between versions
 
 
 def typing_origin(hint: Any) -> Any:
-    """`list` of `list[int]`; Annotated itself of an annotated hint."""
+    """`list` for `list[int]`; Annotated itself for an annotated hint."""
     if typing_annotated() is not None and hasattr(hint, "__metadata__"):
         return typing_annotated()
     return getattr(hint, "__origin__", None) or (

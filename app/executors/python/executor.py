@@ -1,23 +1,24 @@
 """Python tools: a function of the user's own file, or code typed in the page.
 
 A function of a file runs in a child process (`runner.py`), which ends everything the function
-started as soon as its stdin closes. No sandbox: it runs as the user. It gets its arguments as its
-type hints say (`conversion.py`); what it prints is shown while it runs, what it passes to `report`
-is progress. Its result is a text as it is, the bytes of a PNG, JPEG, WebP or GIF as an image,
-everything else as JSON. One child is kept for each session, file and interpreter, for importing
-may take its time: what the file holds in memory stays between calls. A call that finds it at work
-has a child of its own. Where Linux offers namespaces it sees and can signal only its own processes.
+started as soon as its stdin closes. No sandbox: it runs as the user. Its arguments are converted by
+its type hints (`conversion.py`); printed output is shown while it runs, calls of `report` are
+progress. A text result is returned unchanged, the bytes of a PNG, JPEG, WebP or GIF as an image,
+everything else as JSON. One child is kept running for each session, file and interpreter, because
+importing may take long: the file's state in memory persists between calls. If it is busy, a call
+gets a child of its own. If Linux offers namespaces, the child sees and can signal only its own
+processes.
 config: {"file", "function", "interpreter", "keep"}; `file` may be `shipped:NAME` for one of our
-examples; `keep` false gives every call a child of its own.
-In its environment a function finds which call it answers: PLAYGROUND_SESSION, PLAYGROUND_CALL,
+examples; with `keep` false every call has a child of its own.
+The environment of a function identifies its call: PLAYGROUND_SESSION, PLAYGROUND_CALL,
 PLAYGROUND_ATTEMPT, and PLAYGROUND_IDEMPOTENCY_KEY, the same for all attempts at a call with the
 same arguments.
 
-Typed code runs in pydantic-monty (the extra `sandbox`), an interpreter in a process of its own: a
-subset of Python, with limits on time, memory, recursion and output. No files, no network, no
-environment, no packages, of the standard library only what it brings (json, re, math, datetime,
-...). Numbers are its own: a number with more digits than a float has is rounded. A child of ours
-(`typed_code.py`) talks to it, for what it returns may be far larger than its limit.
+Typed code runs in pydantic-monty (the extra `sandbox`), an interpreter in its own process: a subset
+of Python, with limits on time, memory, recursion and output. No files, no network, no environment,
+no packages, only its own part of the standard library (json, re, math, datetime, ...). It has its
+own number type: a number with more digits than a float has is rounded. A child of ours
+(`typed_code.py`) communicates with it, because its results may be far larger than the limit.
 config: {"code", "function"}. The function is called with the arguments by name; without `function`
 it is the one named like the tool, or the only one.
 """
@@ -59,9 +60,9 @@ from app.executors.executor import (
 # A child process that runs functions of one Python file, one call at a time.
 #
 # The child is `runner.py`, which ends everything the functions started as soon as its stdin closes.
-# Jobs go over a socket and answers come back on it; what is printed comes on pipes of its own, so
-# that no print can look like an answer. A job is sent once: a child that ends without an answer has
-# perhaps run it, and nobody runs it again.
+# Jobs and answers use a socket; printed output has its own pipes, so that it cannot be mistaken for
+# an answer. A job is sent once: a child that ends without an answer may have run it, so it is not
+# repeated.
 
 _RUNNER = Path(__file__).with_name("runner.py")
 _END_S = 6.0
@@ -69,13 +70,13 @@ _LAST_WORDS_S = 1.0
 _CHUNK = 64 * 1024
 _MOST_TAIL = 2000
 _MOST_BETWEEN = 1024 * 1024
-"""Bytes that may be printed while there is no call; a child that prints more is ended."""
+"""Bytes that may be printed between calls; a child that prints more is ended."""
 
 
 @dataclass(frozen=True)
 class WorkerAnswer:
-    """What came of one job: the child's own `message`, or None where it ended without one, with
-    its exit `code` and the `tail` of its stderr. `flooded`: it said more than it may."""
+    """The result of one job: the child's own `message`, or None if it ended without one, with its
+    exit `code` and the `tail` of its stderr. `flooded`: its output exceeded the limit."""
 
     message: Mapping[str, Any] | None
     code: int | None
@@ -84,8 +85,8 @@ class WorkerAnswer:
 
 
 class _Call:
-    """The call under way: the `number` of its job, where its progress goes, and how much it has
-    printed."""
+    """The call in progress: the `number` of its job, the receiver of its progress, and how much it
+    has printed."""
 
     def __init__(self, number: int, most: int, report: Report) -> None:
         self.number, self.most = number, most
@@ -97,8 +98,8 @@ class _Call:
         self.flooded = asyncio.Event()
 
     def printed(self, stream: int, data: bytes, *, counts: bool = True) -> None:
-        """What is printed is shown as it comes; all of it counts against the cap on output, but
-        for what had been printed before the call."""
+        """Shows printed output at once; all of it counts against the output limit, except what was
+        printed before the call."""
         self.size += len(data) if counts else 0
         if self.size > self.most:
             self.flooded.set()
@@ -111,7 +112,7 @@ class _Call:
         except (ValueError, RecursionError):
             return
         if not isinstance(message, dict) or message.get("job") != self.number:
-            return  # what an earlier call has left behind still reports
+            return  # reports of a thread left by an earlier call
         match message:
             case {"progress": str(text), "fraction": None | int() | float() as fraction}:
                 self.progress.tell(text, fraction)
@@ -121,7 +122,7 @@ class _Call:
 
 
 class Worker:
-    """One child. `ended` is done when it and all that it started have ended."""
+    """One child. `ended` is done when it and all its descendants have ended."""
 
     def __init__(self, process: asyncio.subprocess.Process, lifeline: int) -> None:
         self._process = process
@@ -141,7 +142,7 @@ class Worker:
     async def start(
         cls, command: Sequence[str], folder: Path, environment: Mapping[str, str]
     ) -> Worker:
-        """OSError where the interpreter cannot be started."""
+        """OSError if the interpreter cannot be started."""
         ours, theirs = socket.socketpair()
         lifeline_end, lifeline = os.pipe()
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
@@ -181,12 +182,12 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take another job."""
+        """Whether it can accept another job."""
         return self._lifeline >= 0 and not self.ended.done() and not self._listening.done()
 
     async def call(self, job: bytes, most: int, report: Report, *, last: bool) -> WorkerAnswer:
-        """What comes of `job`; at most `most` bytes of output. After the `last` one the child
-        ends, with all that it started. Cancelled, it leaves the child to `end`."""
+        """The result of `job`; at most `most` bytes of output. After the `last` one the child ends,
+        with all its descendants. On cancellation the caller must `end` the child."""
         self._jobs += 1
         call = self._call = _Call(self._jobs, most, report)
         between, self._between, self._between_size, self._tail = self._between, [], 0, b""
@@ -199,7 +200,7 @@ class Worker:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if self.ended.done():
-                # A process that got away (no subreaper) may hold the socket: do not wait for it.
+                # An escaped process (no subreaper) may hold the socket: do not wait for it.
                 await asyncio.wait([self._listening], timeout=_LAST_WORDS_S)
             self._read_prints(call)
         finally:
@@ -212,7 +213,7 @@ class Worker:
         return WorkerAnswer(call.message, code, tail, call.flooded.is_set())
 
     async def end(self) -> None:
-        """Close the lifeline and wait until the guard has ended everything; at last kill it."""
+        """Closes the lifeline and waits until the guard has ended everything; finally kills it."""
         self._let_go()
         if not self.ended.done():
             self._signal(signal.SIGCONT)  # a tool may have stopped its guard
@@ -242,14 +243,14 @@ class Worker:
             self._process.send_signal(number)
 
     async def _send(self, job: bytes, *, last: bool) -> None:
-        with contextlib.suppress(OSError):  # the child is gone, and its end tells why
+        with contextlib.suppress(OSError):  # the child is gone, and its exit gives the reason
             self._writer.write(job)
             if last:
                 self._writer.write_eof()
             await self._writer.drain()
 
     async def _listen(self) -> None:
-        """Read the child's JSON lines, each at most as long as a result may be."""
+        """Reads the child's JSON lines, each at most as long as a result may be."""
         pieces: list[bytes] = []
         size = 0
         with contextlib.suppress(OSError):
@@ -275,18 +276,18 @@ class Worker:
             asyncio.get_running_loop().add_reader(descriptor, read)
 
     def _read_prints(self, call: _Call) -> None:
-        """All that has been printed by now: it was written before the answer was."""
+        """Reads all output printed so far: it was written before the answer."""
         for stream, descriptor in enumerate(self._prints):
             while not call.flooded.is_set() and self._read_print(stream, descriptor):
                 pass
 
     def _read_print(self, stream: int, descriptor: int) -> bool:
-        """One piece of what was printed; False where there is none now."""
+        """Reads one piece of output; False if there is none now."""
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
             return False
-        if not data:  # all who could print have ended
+        if not data:  # all processes that could print have ended
             asyncio.get_running_loop().remove_reader(descriptor)
             return False
         if stream:
@@ -312,13 +313,13 @@ def _reader_of(
 
 
 MISSING = "missing"
-"""Stands for a file that is not there: one that appears later is not what was seen."""
+"""The digest of a missing file: one that appears later is not what was seen."""
 
 REST_S = 300.0
-"""How long a child is kept without a call."""
+"""How long an idle child is kept running, in seconds."""
 
 MOST_KEPT = 8
-"""Children that are kept without a call, over all sessions; the longest unused ends first."""
+"""The maximum number of idle children over all sessions; the least recently used ends first."""
 
 _SHIPPED = Path(__file__).parent.parent
 _ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR")
@@ -329,7 +330,7 @@ Key = tuple[str, str, str]
 
 @dataclass
 class _Kept:
-    """A child that is kept. `busy` while it has a call; `over` where it is not to have another."""
+    """A child that is kept running. `busy`: it has a call; `over`: it must not get another."""
 
     worker: Worker | None = None
     busy: bool = True
@@ -341,7 +342,7 @@ class Python:
     """Code in the tool goes to the sandbox, a function of a file into a child process."""
 
     def __init__(self) -> None:
-        self._kept: dict[Key, _Kept] = {}  # the last used last
+        self._kept: dict[Key, _Kept] = {}  # the most recently used last
         self._ending: set[asyncio.Task[None]] = set()
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
@@ -388,7 +389,7 @@ class Python:
 
     async def close(self) -> None:
         for held in self._kept.values():
-            held.busy = False  # who has a call waits for nothing any more
+            held.busy = False  # a running call does not use it any more
         await self._end_all(list(self._kept))
         if self._ending:
             await asyncio.wait(list(self._ending))
@@ -411,7 +412,7 @@ class Python:
             job = _job(invocation, keep=True)
             answer = await held.worker.call(job, invocation.max_output, report, last=False)
             match answer.message:
-                case {"changed": str(path)} if not fresh:  # it was handed back, and is not run yet
+                case {"changed": str(path)} if not fresh:  # it was handed back, and has not run yet
                     await _end_worker(held.worker)
                     held.worker = None
                     report(f"{Path(path).name} has changed. Its process was restarted.", None)
@@ -452,8 +453,8 @@ class Python:
 
 
 async def run_in_child(invocation: Invocation, report: Report) -> ToolResult:
-    """Run the function in a child of its own; cancelled, it ends the child with all its children
-    and raises on."""
+    """Runs the function in a child of its own; on cancellation it ends the child with all its
+    descendants and re-raises."""
     worker = await _start(invocation)
     if isinstance(worker, ToolResult):
         return worker
@@ -467,13 +468,13 @@ async def run_in_child(invocation: Invocation, report: Report) -> ToolResult:
 
 
 def keeps_process(tool: Tool) -> bool:
-    """Whether its child is kept for the next call. Ours import nothing, and remember nothing."""
+    """Whether its child is kept for the next call. Our examples have no imports and no state."""
     file = str(tool.config.get("file", ""))
     return tool.config.get("keep", True) is True and not file.startswith(SHIPPED)
 
 
 async def check_file(session: str, tool: Tool, arguments: str) -> CallCheck:
-    """With the bytes of the tool's file."""
+    """Includes the digest of the tool's file."""
     code = await asyncio.to_thread(code_of, tool)
     problems = (_state_note(tool),) if keeps_process(tool) else ()
     return CallCheck(code, problems, parallel_safe=tool.parallel_safe)
@@ -489,9 +490,9 @@ def _state_note(tool: Tool) -> Problem:
 
 
 def code_of(tool: Tool) -> str:
-    """SHA-256 of the file that answers, as 64 hex digits; `missing` where it cannot be read.
+    """SHA-256 of the tool's file, as 64 hex digits; `missing` if it cannot be read.
 
-    What that file imports is not in it.
+    Excludes the modules that the file imports.
     """
     file = _file(str(tool.config.get("file", "")))
     if not file.is_file():  # a pipe would never end
@@ -504,13 +505,13 @@ def code_of(tool: Tool) -> str:
 
 
 async def _start(invocation: Invocation) -> Worker | ToolResult:
-    """A child for the call, or why there is none."""
+    """A child for the call, or the reason why there is none."""
     config = invocation.tool.config
     file = _file(str(config.get("file", "")))
     if not file.is_file():
         return _failed(f"There is no file {file}; correct the tool's config.file.")
     interpreter = str(config.get("interpreter", ""))
-    # Our own interpreter comes without its site-packages: nothing that we installed is a tool's.
+    # Our own interpreter runs without site-packages: our dependencies are not available to tools.
     command = [os.path.expanduser(interpreter)] if interpreter else [sys.executable, "-S"]
     environment = _environment(os.environ) | _call_of(invocation)
     try:
@@ -532,7 +533,7 @@ def _file(name: str) -> Path:
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The few variables a program needs to find its way; no key is among them."""
+    """The few variables that any program needs; none of them is a key."""
     return {
         name: value
         for name, value in ours.items()
@@ -541,7 +542,7 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _call_of(invocation: Invocation) -> dict[str, str]:
-    """Which call it is, so that a function that has had its effect before can tell."""
+    """Identifies the call, so that a function can detect that it had its effect before."""
     return {
         "PLAYGROUND_SESSION": invocation.session,
         "PLAYGROUND_CALL": invocation.call,
@@ -551,7 +552,7 @@ def _call_of(invocation: Invocation) -> dict[str, str]:
 
 
 def _job(invocation: Invocation, *, keep: bool) -> bytes:
-    """The line the runner reads first, then the arguments exactly as they were shown."""
+    """The line the runner reads first, then the arguments exactly as shown."""
     arguments = invocation.arguments.encode("utf-8")
     properties = invocation.tool.parameters.get("properties", {})
     head = {
@@ -590,7 +591,7 @@ def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
 
 
 def _result(text: str, form: str) -> ToolResult:
-    """What the function returned: a text, JSON, or the bytes of an image in base64."""
+    """The function's return value: a text, JSON, or the bytes of an image in base64."""
     if form == "bytes":
         data = base64.b64decode(text)
         picture = image_content(data)
@@ -620,7 +621,7 @@ SANDBOX_MISSING = (
 )
 MAX_MEMORY = 256 << 20
 MAX_DEPTH = 400
-# The limit of all executors ends the process before, and can be put off; these are behind it.
+# The limit of all executors, which can be extended, ends the process before; these are a fallback.
 _LIMITS = {
     "max_feed_duration_secs": LONGEST_S,
     "max_total_sleep_secs": LONGEST_S,
@@ -631,11 +632,11 @@ _FUNCTION = re.compile(r"^(async +)?def +(\w+)", re.M)
 _CHILD = Path(__file__).with_name("typed_code.py")
 
 InChild = Callable[[Invocation, Report], Awaitable[ToolResult]]
-"""Runs a function of a file in a child process, as `python.run` does."""
+"""Runs a function of a file in a child process, like `run_in_child`."""
 
 
 async def run_typed_code(invocation: Invocation, report: Report, in_child: InChild) -> ToolResult:
-    """Run the function; cancelled, it ends the child with its interpreter and raises on."""
+    """Runs the function; on cancellation it ends the child with its interpreter and re-raises."""
     try:
         import pydantic_monty as monty
     except ImportError:
@@ -660,12 +661,12 @@ async def run_typed_code(invocation: Invocation, report: Report, in_child: InChi
 
 
 async def check_typed_code(session: str, tool: Tool, arguments: str) -> CallCheck:
-    """The code is in the tool itself, and so in what is decided on."""
+    """The code is part of the tool itself, and so of the decision."""
     return CallCheck(parallel_safe=tool.parallel_safe)
 
 
 def _function(tool: Tool) -> tuple[str, bool]:
-    """The name of the function to call, and whether it is to be awaited. BadInput for none."""
+    """The name of the function to call, and whether to await it. BadInput if there is none."""
     functions = {match[2]: bool(match[1]) for match in _FUNCTION.finditer(str(tool.config["code"]))}
     wanted = str(tool.config.get("function", ""))
     name = wanted or (tool.name if tool.name in functions else next(iter(functions), ""))

@@ -1,12 +1,12 @@
 """Runs functions of a user's file, in a process of its own. No sandbox: it runs as the user.
 
 Started by path, by any Python from 3.8 on, and so imports nothing but the standard library. Two
-processes: the guard (this one) starts the worker, waits, and ends whatever the worker has left.
-The guard's stdin is its lifeline: when it closes, all ends. The worker's socket (the descriptor is
-the first argument) brings one job after the other, each a JSON line and then the raw arguments;
-results and progress leave on it as JSON lines, and its end is the worker's. What a function prints
-goes where prints go. A job for a file that was imported and has changed is handed back, not run.
-The other side is `executor.py`.
+processes: the guard (this one) starts the worker, waits, and ends all remaining descendants of the
+worker. The guard's stdin is its lifeline: when it closes, all processes are ended. Jobs arrive one
+after the other on the worker's socket (the descriptor is the first argument), each a JSON line
+followed by the raw arguments; results and progress are sent on it as JSON lines, and when it closes
+the worker ends. Printed output goes to stdout and stderr. A job for an imported file that has
+changed since is handed back, not run. The other side is `executor.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    # The first entry is this folder: what lies here must not shadow what a tool imports.
+    # The first entry is this folder: its modules must not shadow what a tool imports.
     sys.path[:1] = []
 
 import _thread
@@ -73,7 +73,7 @@ def main() -> NoReturn:
 
 
 def beside(name: str) -> Any:
-    """The module `name` of this folder, by its path: no other Python knows our package."""
+    """The module `name` of this folder, by its path: another Python does not have our package."""
     path = os.path.join(os.path.dirname(os.path.realpath(__file__)), name + ".py")
     module = types.ModuleType(name)
     code: Any = SourceFileLoader(name, path).get_code(name)
@@ -98,7 +98,7 @@ def wait(worker: int, wake: int) -> int | None:
 
 
 def end_politely(worker: int) -> None:
-    """SIGTERM to the worker and all below it, and a moment to follow it."""
+    """Sends SIGTERM to the worker and its descendants, and gives them a moment to exit."""
     signal_group(worker, signal.SIGTERM)
     for _, group in descendants(worker):
         signal_group(group, signal.SIGTERM)
@@ -113,9 +113,9 @@ def end_politely(worker: int) -> None:
 
 
 def end_all() -> None:
-    """SIGKILL to every process that came from here; orphans are ours, for this is a subreaper.
+    """Sends SIGKILL to every descendant; orphans are ours, because this is a subreaper.
 
-    Groups are killed whole, which the kernel does at once: a fork cannot slip through.
+    Whole groups are killed, which the kernel does atomically: a fork cannot escape.
     """
     limit = time.monotonic() + END_S
     while time.monotonic() < limit:
@@ -132,7 +132,7 @@ def end_all() -> None:
 
 
 def descendants(root: int) -> list[tuple[int, int]]:
-    """(pid, process group) of all that descend from `root`, by a walk over /proc."""
+    """(pid, process group) of all descendants of `root`, by a walk over /proc."""
     parents: dict[int, list[tuple[int, int]]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
         if name.isdigit():
@@ -166,12 +166,12 @@ def signal_one(pid: int, number: int) -> None:
 
 
 def code_of(status: int) -> int:
-    """An exit code as a shell gives it: 128 and the signal's number where one ended the worker."""
+    """An exit code as in a shell: 128 and the signal's number if one ended the worker."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def prctl(option: int, value: int) -> None:
-    """Linux's prctl, and elsewhere nothing: the group is then all that is ended."""
+    """Linux's prctl; a no-op elsewhere, where only the process group is ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
@@ -180,7 +180,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def begin(channel: int, guard: int) -> int:
-    """Work in a group of its own, isolated from all other processes where the system allows it."""
+    """Runs in a process group of its own, isolated from other processes if the system allows it."""
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
@@ -194,8 +194,8 @@ def begin(channel: int, guard: int) -> int:
 
 
 def work(channel: int, others: int) -> int:
-    """Run one function after the other; returns the exit code. `others` are the user's threads
-    elsewhere."""
+    """Runs one function after the other; returns the exit code. `others` is the number of the
+    user's threads elsewhere."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.set_inheritable(channel, False)
@@ -218,7 +218,7 @@ def work(channel: int, others: int) -> int:
             send(channel, number, {"changed": changed})
             return 0
         answer = answer_of(job, arguments, file)
-        if os.getpid() != us:  # a process that the tool made returned as well: the call is ours
+        if os.getpid() != us:  # a process forked by the tool returned, too: the call is ours
             os._exit(0)
         send(channel, number, answer)
         if not file.loaded:
@@ -226,7 +226,7 @@ def work(channel: int, others: int) -> int:
 
 
 def read_job(channel: int) -> tuple[Any, bytes]:
-    """The next job and its raw arguments; None where there is none any more."""
+    """The next job and its raw arguments; None if there are no more."""
     data = b""
     while b"\n" not in data:
         more = read_some(channel)
@@ -256,12 +256,12 @@ def answer_of(job: dict[str, Any], arguments: bytes, file: File) -> dict[str, An
     os.environ.update(job["environment"])
     try:
         answer = result_of(job, json.loads(arguments, parse_float=exact), file)
-    except BaseException as error:  # SystemExit and KeyboardInterrupt are the tool's own here
+    except BaseException as error:  # SystemExit and KeyboardInterrupt come from the tool here
         answer = failure_of(error, job["file"])
-    with contextlib.suppress(BaseException):  # the tool may have put anything in their places
+    with contextlib.suppress(BaseException):  # the tool may have replaced them by anything
         sys.stdout.flush()
         sys.stderr.flush()
-    # A half of a surrogate pair is no character and could be neither stored nor shown.
+    # A lone surrogate is not a character and could be neither stored nor shown.
     text = answer["result"].encode("utf-8", "backslashreplace")
     answer["result"] = text.decode("utf-8")
     if len(text) > job["max_output"]:
@@ -270,9 +270,8 @@ def answer_of(job: dict[str, Any], arguments: bytes, file: File) -> dict[str, An
 
 
 def set_limits(longest_s: float, others: int) -> None:
-    """Caps against accidents. The number of processes may count those the user has already; the
-    time is that of the longest call there can be, for who holds the lifeline may put off its end.
-    """
+    """Limits against accidents. The limit of processes includes those the user has already; that of
+    time is the longest possible call, because the parent may extend a call's deadline."""
     cores = os.cpu_count() or 1
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_CPU, int(longest_s * cores))
@@ -294,7 +293,7 @@ def limit(what: int, most: int) -> None:
 
 
 def threads_of(uid: int) -> int:
-    """How many threads run as `uid` now: what the kernel counts for RLIMIT_NPROC."""
+    """The number of threads that run as `uid` now: what the kernel counts for RLIMIT_NPROC."""
     count = 0
     for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
         try:
@@ -306,7 +305,7 @@ def threads_of(uid: int) -> int:
 
 
 def exact(word: str) -> Any:
-    """The very number that was shown: a float where one prints as it, else an int or a Decimal."""
+    """The exact number shown: a float if it prints as that number, else an int or a Decimal."""
     value = float(word)
     number = decimal.Decimal(word)
     if abs(value) < float("inf") and decimal.Decimal(repr(value)) == number:
@@ -315,11 +314,11 @@ def exact(word: str) -> Any:
 
 
 conversion: Any = None
-"""The module of that name, once it is needed."""
+"""The module of that name, loaded on first use."""
 
 
 class NotOurs:
-    """Keeps the playground's own package, which is called `app`, from being found as the tool's."""
+    """Keeps the playground's own package `app` from being imported in place of the tool's."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "app":
@@ -346,7 +345,7 @@ def result_of(job: dict[str, Any], arguments: dict[str, Any], file: File) -> dic
 
 
 def call_function(job: dict[str, Any], function: Any, model: Any, arguments: dict[str, Any]) -> Any:
-    """What the function returns; of one that waits or yields, what comes of that."""
+    """The function's return value; for a coroutine or generator, its result."""
     reports = job["report"] and "report" in conversion.signature_of(function).parameters
     report = reporter(job["channel"], job["number"])
     more = {"report": report} if reports else {}
@@ -363,7 +362,7 @@ def call_function(job: dict[str, Any], function: Any, model: Any, arguments: dic
 
 
 def result_message(job: dict[str, Any], value: Any) -> dict[str, Any]:
-    """The answer that says `value`: a text, bytes, or JSON."""
+    """The answer with `value`: a text, bytes, or JSON."""
     if isinstance(value, (bytes, bytearray)):
         data = base64.b64encode(value).decode("ascii")
         return {"result": data, "is_error": False, "form": "bytes"}
@@ -378,9 +377,9 @@ def result_message(job: dict[str, Any], value: Any) -> dict[str, Any]:
 
 
 def await_value(value: Any, keep: bool) -> Any:
-    """What a coroutine returns. What it connected to stays usable for the next call, which needs
-    the same loop; without a next call all that it began ends with it."""
-    # Half of what it takes to start, for the few functions that need it.
+    """The result of a coroutine. Its connections stay usable for the next call, which needs the
+    same loop; without a next call everything it began ends with it."""
+    # Importing it is half of the start-up time, and few functions need it.
     asyncio: Any = importlib.import_module("asyncio")
     if not keep:
         return asyncio.run(value)
@@ -394,7 +393,7 @@ LOOP: list[Any] = []
 
 
 async def collected(values: Any, most: int) -> list[Any]:
-    """All that an asynchronous generator yields, and one more than the most, which is refused."""
+    """All items of an asynchronous generator, up to one more than the maximum, which is refused."""
     items = []
     async for value in values:
         items.append(value)
@@ -404,7 +403,7 @@ async def collected(values: Any, most: int) -> list[Any]:
 
 
 class CallFailure(Exception):
-    """The file or the function is not as the tool says; the sentence tells how."""
+    """The file or the function does not match the tool; the sentence says how."""
 
 
 async def awaited(value: Any) -> Any:
@@ -412,7 +411,7 @@ async def awaited(value: Any) -> Any:
 
 
 class File:
-    """A user's file, imported once, and what it imported."""
+    """A user's file, imported once, with its imports."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -425,7 +424,7 @@ class File:
         self.looked_at = {path}
 
     def changed(self) -> str:
-        """Which of the files that were imported is another by now, or ""."""
+        """An imported file that has changed since, or ""."""
         try:
             same = not self.loaded or bytes_of(self.path) == self.source
         except CallFailure:
@@ -438,8 +437,8 @@ class File:
         return ""
 
     def note_imports(self, since: int) -> None:
-        """Remember how the imported files are, except those of installed packages. One that
-        changed after `since` (ns) may have done so before or after it was read."""
+        """Records the state of imported files, except those of installed packages. One that changed
+        after `since` (ns) may have done so before or after it was read."""
         for module in list(sys.modules.values()):
             try:
                 path = vars(module).get("__file__")
@@ -453,7 +452,7 @@ class File:
                 self.imported[path] = None if stamp is None or stamp[0] > since else stamp
 
     def function(self, name: str, digest: str) -> tuple[Callable[..., Any], Any]:
-        """The function `name`, and the class of its arguments where its tool names one."""
+        """The function `name`, and the class of its arguments if its tool names one."""
         if not self.loaded:
             self.source = bytes_of(self.path)
         if digest and hashlib.sha256(self.source).hexdigest() != digest:
@@ -466,7 +465,7 @@ class File:
         if value is not None and is_function(value):
             self.describe(name, value)
             return value, None
-        # A framework's tool, which a decorator or a call made of a function.
+        # A framework's tool, made from a function by a decorator or a call.
         model = getattr(value, "args_schema", None) if name in self.modelled else None
         staged = self.staged.get(name, ())
         inner = (getattr(value, holder, None) for holder in HOLDERS)
@@ -483,8 +482,8 @@ class File:
         raise CallFailure(f"{self.path} has no function {name}; it has: {known}.")
 
     def describe(self, name: str, function: Any) -> None:
-        """Let a wrapper that takes anything have the signature of what it wraps, as functools.wraps
-        does: the tool's schema was made of that one."""
+        """Gives a wrapper with generic parameters the signature of the function it wraps, like
+        functools.wraps: the tool's schema was made from that one."""
         original = next(iter(self.staged.get(name, ())), None)
         if (
             original is function
@@ -508,8 +507,8 @@ class File:
         return functions | (self.staged.keys() & there.keys())
 
     def load(self) -> None:
-        """Import it. Compiled again: a cached one may be stale. The bytes that are compiled are
-        those compared: nothing can change in between."""
+        """Imports it. Always compiled: a cached version may be out of date. The bytes that are
+        compiled are those compared: nothing can change in between."""
         code = compile(self.tree(), self.path, "exec", dont_inherit=True)
         lines = self.source.decode("utf-8", "replace").splitlines(True)
         linecache.cache[self.path] = (len(self.source), None, lines, self.path)
@@ -524,8 +523,8 @@ class File:
         self.loaded = True
 
     def tree(self) -> ast.Module:
-        """The file with each decorated function kept as it was before a decorator made something
-        else of it: what `@function_tool` returns is no function."""
+        """The syntax tree, with each decorated function also stored undecorated: the result of
+        `@function_tool` is not a function."""
         tree = ast.parse(self.source, self.path)
         for node in tree.body:
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -552,14 +551,14 @@ class File:
 STAGE = "__playground_stage__"
 
 HOLDERS = ("coroutine", "func", "fn", "_fn", "_func", "function", "_tool_func", "forward")
-"""Where the tools of frameworks keep their function."""
+"""Attributes in which tools of frameworks store their function."""
 
 INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 STANDARD = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 
 
 def is_function(thing: Any) -> bool:
-    """Whether it is called as it is. What can be called and describes itself is a framework's."""
+    """Whether it can be called directly. A callable that describes itself is a framework's tool."""
     kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
     is_tool = hasattr(thing, "description") or hasattr(thing, "metadata")
     return isinstance(thing, kinds) or (callable(thing) and not is_tool)
@@ -574,7 +573,7 @@ def bytes_of(path: str) -> bytes:
 
 
 def stamp_of(path: str) -> Any:
-    """What is another where a file is another, whatever its writer did to its time."""
+    """A value that changes with the file, even if its modification time was reset."""
     try:
         seen = os.stat(path)
     except OSError:
@@ -584,7 +583,7 @@ def stamp_of(path: str) -> Any:
 
 def reporter(channel: int, number: int) -> Callable[..., None]:
     def report(text: str, fraction: float | None = None) -> None:
-        """Tell how far it is: a short text, and a fraction from 0 to 1 if that is known."""
+        """Reports progress: a short text, and a fraction from 0 to 1 if known."""
         known = None if fraction is None else min(1.0, max(0.0, float(fraction)))
         send(channel, number, {"progress": str(text)[:2000], "fraction": known})
 
@@ -597,7 +596,7 @@ def failure_of(error: BaseException, path: str) -> dict[str, Any]:
         return {"result": str(error), "is_error": True}
     try:
         text = str(error)
-    except BaseException:  # its text is the tool's own code too
+    except BaseException:  # its text is the tool's own code, too
         text = "(it has no text)"
     lines = [f"{type(error).__name__}: {text}"]
     if isinstance(error, SyntaxError) and error.filename == path:
@@ -611,7 +610,7 @@ def failure_of(error: BaseException, path: str) -> dict[str, Any]:
 
 
 def send(channel: int, number: int, message: dict[str, Any]) -> None:
-    """A line of the job `number`, whole: threads of a tool report as well, also while it ends."""
+    """Sends a whole line for job `number`: threads of a tool may report, too, even at its end."""
     data = json.dumps({**message, "job": number}).encode("ascii") + b"\n"
     with SENDING[0]:
         while data:
@@ -627,20 +626,20 @@ SENDING = [_thread.RLock()]
 
 
 def forget_senders() -> None:
-    """In a process that the tool made: who sent at that moment is not there to end it."""
+    """Resets the lock in a process forked by the tool: its holder may not exist there."""
     SENDING[0] = _thread.RLock()
 
 
 # -- isolation: new process and mount namespaces of Linux
 #
-# What runs in there sees and can signal nothing outside, neither its guard nor the server (whose
-# `/proc/PID/environ` holds keys), and whatever it leaves is ended by the kernel, however it hid.
+# A process in them sees and can signal nothing outside, neither its guard nor the server (whose
+# `/proc/PID/environ` contains keys), and the kernel ends all of its descendants, however they hide.
 # It still runs as the user, with all the user's files and the network.
 # https://man7.org/linux/man-pages/man7/pid_namespaces.7.html
 
 
 def can_isolate() -> bool:
-    """Whether this system lets us; tried out in a child, for half of it cannot be taken back."""
+    """Whether this system allows it; tried in a child, because it cannot be undone."""
     if sys.platform != "linux":
         return False
     child = os.fork()
@@ -653,16 +652,17 @@ def can_isolate() -> bool:
 
 
 def counts_by_namespace() -> bool:
-    """Whether the kernel counts the processes of a user namespace by themselves: since 5.14."""
+    """Whether the kernel counts the processes of each user namespace separately: since 5.14."""
     numbers = [int(word) for word in os.uname().release.replace("-", ".").split(".")[:2]]
     return os.getuid() != 0 and numbers >= [5, 14]
 
 
 def run_isolated(work: Callable[[], int]) -> int:
-    """The exit code of `work`, run in the new namespaces, once it and all it left have ended.
+    """The exit code of `work`, run in the new namespaces, once it and all its descendants have
+    ended.
 
-    SIGTERM is ignored here: it is for the worker, which is in a group of its own. OSError where
-    the system does not offer it.
+    SIGTERM is ignored here: it is for the worker, which is in a group of its own. OSError without
+    namespaces.
     """
     uid, gid = os.getuid(), os.getgid()
     spaces = CLONE_NEWNS | CLONE_NEWPID
@@ -681,9 +681,9 @@ def run_isolated(work: Callable[[], int]) -> int:
 
 
 def first_process(work: Callable[[], int]) -> int:
-    """Process 1 in there: no signal from inside can end or stop it, and all end with it."""
+    """Process 1 of the namespace: no signal from inside can end or stop it, and all end with it."""
     libc_call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # Root could switch off the kernel's parts through it, also where a container shut them.
+    # Root could change kernel settings through it, even if a container made them read-only.
     flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | (0 if os.getuid() else MS_RDONLY)
     libc_call("mount", b"proc", b"/proc", b"proc", flags, None)
     worker = os.fork()
@@ -692,7 +692,7 @@ def first_process(work: Callable[[], int]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os._exit(work())
     while True:
-        pid, status = os.waitpid(-1, 0)  # orphans are ours as well
+        pid, status = os.waitpid(-1, 0)  # includes orphans
         if pid == worker:
             return code_of(status)
 

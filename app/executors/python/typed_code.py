@@ -1,7 +1,7 @@
-"""Python typed in the page, run: the side of `executor.py` that is in a process of its own.
+"""Runs Python typed in the page: the part of `executor.py` that is in a process of its own.
 
-Loaded by `runner.py` as if it was a user's file, so it may import nothing of this program. The
-interpreter brings values of any size; here, where memory has a limit, they become text.
+Loaded by `runner.py` like a user's file, so it must not import anything of this program. The
+interpreter returns values of any size; here, where memory is limited, they become text.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, cast
 
 from __main__ import CallFailure
 
-# The runner put this file's folder first; what lies here has names of the standard library.
+# The runner put this file's folder first; some modules in it have names of the standard library.
 sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
 
 MAX_ADDRESSES = 1536 << 20
-"""Of this process, and of the interpreter's; its own limit on memory is far below."""
+"""Of this process, and of the interpreter's; its own memory limit is far lower."""
 ODDLY_LONG = 400  # digits; more are no number that anybody meant
 ARGUMENTS = "_arguments_of_the_call"
 
@@ -33,7 +33,7 @@ def call(
     site: str,
     binary: str,
 ) -> Any:
-    """What the function `name` of `code` returns: a text, bytes, or JSON data.
+    """The result of the function `name` of `code`: a text, bytes, or JSON data.
 
     `site` is the folder of the interpreter's package, `binary` its program. CallFailure, with a
     sentence, for any failure.
@@ -44,7 +44,7 @@ def call(
 
     expression = f"{name}(**{ARGUMENTS})"
     try:
-        # The interpreter is started with an empty environment: no key can be read through it.
+        # The interpreter has an empty environment: it cannot read keys.
         pool = monty.Monty(max_processes=1, binary_path=binary)
         with pool, pool.checkout(limits=cast("Any", limits)) as session:
             session.feed_run(code, print_callback=printed)
@@ -65,7 +65,7 @@ def call(
 
 
 def printed(stream: str, text: str) -> None:
-    """All of it goes where prints go, which is where they are counted."""
+    """All of it goes to stdout, where it is counted."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -83,7 +83,7 @@ def data(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Instances as objects, sets as arrays; nothing is made of anything else."""
+    """Instances as objects, sets as arrays; nothing else is converted."""
     attributes = getattr(value, "attributes", None)
     if isinstance(attributes, Mapping):
         return dict(attributes)
@@ -93,7 +93,7 @@ def plain(value: Any) -> Any:
 
 
 def lines(error: Any) -> str:
-    """The lines of the code on the way to `error`, innermost last; none of ours."""
+    """The lines of the code that lead to `error`, innermost last; none of ours."""
     traceback = getattr(error, "traceback", None)
     if traceback is None:
         return ""

@@ -1,11 +1,11 @@
-"""The scratch folder of a session, in which the built-in tools of this package work, opened so that
-nothing outside it can be reached.
+"""The scratch folder of a session, for the built-in tools of this package, opened so that nothing
+outside it can be reached.
 
-A path is never given to the system whole: it is opened component by component, each from the
-descriptor of the one before and never through a link (openat with O_NOFOLLOW). Anyone who swaps a
-folder for a link between two steps gets a refusal, not another file. What is no plain file (a
-pipe, a device, a second name of a file from elsewhere) is refused before it is read. Also the
-numbered errors of the workspace tools.
+A path is never passed to the system as a whole: it is opened component by component, each from the
+descriptor of the one before and never through a link (openat with O_NOFOLLOW). If another process
+replaces a folder by a link between two steps, the result is an error, not another file. Anything
+but a plain file (a pipe, a device, a hard link to a file elsewhere) is refused before it is read.
+Also the numbered errors of the workspace tools.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ CODES: Mapping[str, str] = {
     "E13": "the system refused",
     "E14": "cannot be fetched",
 }
-"""Numbered, so that a model and a test know one from the other, however the sentence is put."""
+"""Numbered, so that models and tests can distinguish them, however the sentence is worded."""
 
 
 class WorkspaceError(Exception):
     """One of CODES, with a sentence that says what to do; becomes an error result.
 
-    `reason` is why the system refused, where somebody wants it without the sentence around it."""
+    `reason` is the system's own reason.
+    """
 
     def __init__(self, code: str, sentence: str, reason: str = "") -> None:
         super().__init__(f"{code} {CODES[code]}: {sentence}")
@@ -53,7 +54,7 @@ class WorkspaceError(Exception):
 
 MAX_DEPTH = 40
 MAX_ENTRIES = 20_000
-"""How deep a walk goes and how much it looks at; what is beyond is reported."""
+"""Limits of the depth and the size of a walk; entries beyond them are reported."""
 
 _LINK = (errno.ELOOP, errno.EMLINK)
 _ABSENT = (errno.ENOENT, errno.ENAMETOOLONG)
@@ -64,7 +65,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class FolderEntry:
-    """What a walk found: `path` is relative, with `/`; `kind` is file, folder, link or other."""
+    """An entry of a walk: `path` is relative, with `/`; `kind` is file, folder, link or other."""
 
     path: str
     kind: str
@@ -72,7 +73,7 @@ class FolderEntry:
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The components of a relative path; () is the folder itself. WorkspaceError E5 beyond it."""
+    """The components of a relative path; () is the folder itself. WorkspaceError E5 outside it."""
     if "\0" in path or path.startswith("~") or not _spelled(path):
         raise WorkspaceError(
             "E5", f"{path!r} is not a path in the scratch folder; name one like notes.txt."
@@ -92,7 +93,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def _spelled(path: str) -> bool:
-    """Whether the system can be asked for it: half a surrogate pair is no character."""
+    """Whether the system accepts it: lone surrogates are not characters."""
     try:
         return bool(path.encode("utf-8")) or not path
     except UnicodeEncodeError:
@@ -100,22 +101,22 @@ def _spelled(path: str) -> bool:
 
 
 class Folder:
-    """`root` is made, for this user alone, when it is first written to."""
+    """`root` is created, for this user alone, on the first write."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def make(self) -> None:
-        """Make the folder and those above it, each for this user alone."""
+        """Creates the folder and its parents, each for this user alone."""
         self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.mkdir(mode=0o700, exist_ok=True)
         status = self.root.lstat()
         if stat.S_ISDIR(status.st_mode) and status.st_mode & 0o700 != 0o700:
-            self.root.chmod(0o700)  # a command shut it, which would shut out all that follow
+            self.root.chmod(0o700)  # a command removed permissions that later ones need
 
     @contextmanager
     def folder(self, parts: tuple[str, ...], *, create: bool = False) -> Iterator[int]:
-        """The descriptor of a folder in it; `create` makes what is missing on the way."""
+        """The descriptor of a subfolder; `create` creates missing ones on the way."""
         try:
             if create:
                 self.make()
@@ -137,7 +138,7 @@ class Folder:
 
     @contextmanager
     def file(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        """A plain file, open for reading; E5 to E7 where it is none of this folder."""
+        """A plain file, open for reading; E5 to E7 if it is not one of this folder."""
         parts = parts_of(path)
         if not parts:
             raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")
@@ -145,12 +146,12 @@ class Folder:
             yield opened
 
     def read(self, path: str, most: int) -> tuple[bytes, os.stat_result]:
-        """All of a file; WorkspaceError E8 where it has more than `most` bytes."""
+        """The content of a file; WorkspaceError E8 if it has more than `most` bytes."""
         with self.file(path) as (descriptor, status):
             return _all(descriptor, status, path, most), os.fstat(descriptor)
 
     def write(self, path: str, data: bytes) -> os.stat_result:
-        """Put `data` in place of the file at once: a reader sees the old or the new whole."""
+        """Replaces the file by `data` atomically: a reader sees the complete old or new content."""
         parts = parts_of(path)
         if not parts:
             raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")
@@ -164,7 +165,7 @@ class Folder:
                 descriptor = os.open(fresh, _NEW, mode, dir_fd=parent)
                 try:
                     with os.fdopen(descriptor, "wb") as file:
-                        os.fchmod(descriptor, mode)  # the umask of the server took some of it
+                        os.fchmod(descriptor, mode)  # the server's umask removed some of it
                         file.write(data)
                         file.flush()
                         status = os.fstat(file.fileno())
@@ -178,7 +179,7 @@ class Folder:
             return status
 
     def remove(self, path: str) -> None:
-        """Take a plain file away."""
+        """Deletes a plain file."""
         parts = parts_of(path)
         with self.folder(parts[:-1]) as parent, _plain(parent, parts[-1], path):
             try:
@@ -187,7 +188,7 @@ class Folder:
                 raise _trouble_of(error, path) from error
 
     def exists(self, path: str) -> bool:
-        """Whether something has that name, a broken link too."""
+        """Whether an entry has that name, including a broken link."""
         parts = parts_of(path)
         try:
             with self.folder(parts[:-1]) as parent:
@@ -198,8 +199,8 @@ class Folder:
             raise
 
     def walk(self, path: str = "") -> Iterator[FolderEntry]:
-        """All that lies under `path`, in the order of names; at most MAX_ENTRIES. Links are told
-        and not followed; a folder that vanishes meanwhile is left out."""
+        """All entries under `path`, in order of name; at most MAX_ENTRIES. Links are listed and not
+        followed; a folder that disappears meanwhile is left out."""
         parts = parts_of(path)
         with self.folder(parts) as here:
             left = [MAX_ENTRIES]
@@ -227,7 +228,7 @@ def _enter(here: int, part: str, create: bool) -> int:
 
 @contextmanager
 def _plain(parent: int, name: str, path: str) -> Iterator[tuple[int, os.stat_result]]:
-    """The file `name` of a folder, open; what it is, is looked at before and after."""
+    """The file `name` of a folder, open; its type is checked before and after opening."""
     try:
         seen = os.stat(name, dir_fd=parent, follow_symlinks=False)
         _check_plain(seen, path)

@@ -1,11 +1,11 @@
 """Runs one shell command, in a process of its own: the guard. The other side is `shell.py`.
 
-Its stdin brings one JSON line, the job, and is its lifeline: when it closes, all ends. With
-`confine` the command gets new user, mount, network, process and IPC namespaces: no network, the
-system read-only, its folder writable, nothing else to be seen. Started by root it is a user that
-owns nothing here, where its folder can be lent to one (an idmapped mount). Where no namespaces
-can be made nothing is run, and the reason leaves on the channel. Linux 5.12 or newer; standard
-library only.
+Its stdin brings one JSON line, the job, and is its lifeline: when it closes, all processes are
+ended. With `confine` the command gets new user, mount, network, process and IPC namespaces: no
+network, the system read-only, its folder writable, nothing else visible. If started by root it runs
+as a user that owns nothing here, if its folder can be mapped to one (an idmapped mount). If no
+namespaces can be made nothing is run, and the reason is sent on the channel. Linux 5.12 or newer;
+standard library only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # By path: what lies beside this file must not shadow anything, and `app` is to be found.
+    # By path: modules in this folder must not shadow others, and `app` must be found.
     sys.path[:1] = [os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 3))]
 
 import ctypes
@@ -42,7 +42,7 @@ MOVE_MOUNT_F_EMPTY_PATH = 4
 SYS_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "armv7l": 311, "s390x": 280}
 KEYCTL_JOIN_SESSION_KEYRING = 1
 NO_OWNER = 65533
-"""The user that a command of root is outside of its sandbox; not `nobody`, who may own files."""
+"""The user outside of the sandbox for a command of root; not `nobody`, who may own files."""
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "armv7l": 218, "s390x": 217}
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
 CAPSET_VERSION = 0x20080522
@@ -65,7 +65,7 @@ ETC = (
     *("profile", "python3", "perl", "ssl/openssl.cnf", "fonts"),
 )
 DEVICES = ("null", "zero", "full", "random", "urandom")
-"""All of the system that a command sees, and it can write to none of it but the devices."""
+"""All of the system that a command sees; it cannot write to any of it except the devices."""
 
 
 def main() -> NoReturn:
@@ -88,7 +88,7 @@ def main() -> NoReturn:
 
 
 def woken_by_children() -> int:
-    """A descriptor that can be read when a child has ended or SIGTERM came."""
+    """A descriptor that becomes readable when a child has ended or SIGTERM came."""
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken)
@@ -98,7 +98,7 @@ def woken_by_children() -> int:
 
 
 def work(job: dict[str, Any], guard: int) -> NoReturn:
-    """The command in a session of its own, confined or not; never returns."""
+    """Runs the command in a session of its own, confined or not; never returns."""
     os.setsid()
     runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
@@ -120,13 +120,13 @@ def work(job: dict[str, Any], guard: int) -> NoReturn:
 
 
 def broken(channel: int, reason: str) -> NoReturn:
-    """Nothing was run, and this is why."""
+    """Reports why nothing was run."""
     os.write(channel, json.dumps({"broken": reason}).encode("ascii"))
     os._exit(1)
 
 
 def limits(cpu_s: float, threads: int) -> None:
-    """Caps against accidents; the number of processes counts those the user has already."""
+    """Limits against accidents; the number of processes includes those the user has already."""
     runner.limit(resource.RLIMIT_CORE, 0)
     runner.limit(resource.RLIMIT_CPU, int(cpu_s))
     runner.limit(resource.RLIMIT_FSIZE, 256 << 20)
@@ -141,9 +141,9 @@ def limits(cpu_s: float, threads: int) -> None:
 
 def confined(folder: str, guard: int, threads: int) -> int:
     """Returns in a process that sees only its folder and a read-only system, without a network,
-    without any capability; its parent, process 1 in there, ends everything when it ends.
+    without any capability; its parent, process 1 of the namespace, ends everything when it ends.
 
-    `threads` are those of the user who runs us; given back are those of the user it is now.
+    `threads` are those of the user who runs us; returns the number for the user it is now.
     """
     if sys.platform != "linux":
         raise OSError(0, "only Linux has namespaces")
@@ -162,10 +162,10 @@ def confined(folder: str, guard: int, threads: int) -> int:
         called("setns", space, CLONE_NEWUSER)
         os.close(space)
         called("unshare", spaces)
-        os.setresgid(0, 0, 0)  # 0 in there, NO_OWNER outside
+        os.setresgid(0, 0, 0)  # 0 inside, NO_OWNER outside
         os.setresuid(0, 0, 0)
         threads = 0
-        runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)  # lost with the user
+        runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)  # was reset by the change of user
         if os.getppid() != guard:
             os._exit(1)
     inner = os.fork()
@@ -183,10 +183,9 @@ def confined(folder: str, guard: int, threads: int) -> int:
 
 
 def lent(folder: str) -> tuple[int, int] | None:
-    """A user namespace whose root is NO_OWNER outside, and `folder` as a mount that is not
-    mounted yet, on which files of root are of that user; both as descriptors. None where the
-    system or the file system does not offer it: then the command is root outside as well.
-    """
+    """A user namespace whose root is NO_OWNER outside, and `folder` as a detached mount on which
+    files of root belong to that user; both as descriptors. None if the system or the file system
+    does not support it: then the command is root outside as well."""
     try:
         if os.stat(folder).st_uid != 0:
             return None
@@ -226,15 +225,15 @@ def namespace_of(outside: int) -> int:
 
 
 def close_in() -> None:
-    """No further namespaces from in here: they would give capabilities back, if only inside."""
+    """Prevents further namespaces inside: they would give capabilities back, if only there."""
     try:
         written("/proc/sys/user/max_user_namespaces", "0")
     except OSError:
-        pass  # /proc/sys may be read-only here; what is mounted is locked for them all the same
+        pass  # /proc/sys may be read-only here; mounts are locked for them anyway
 
 
 def relay(inner: int) -> NoReturn:
-    """Wait for process 1 of the namespace, which dies with us, and end as it did."""
+    """Waits for process 1 of the namespace, which dies with us, and exits like it."""
     _, status = os.waitpid(inner, 0)
     os._exit(runner.code_of(status))
 
@@ -248,11 +247,11 @@ def first(shell: int) -> NoReturn:
 
 
 def arrange(folder: str, tree: int | None) -> None:
-    """A root of our own, with the few things of the system bound into it; `tree` is the folder
-    where it is lent."""
+    """A root of our own, with the few parts of the system mounted into it; `tree` is the folder if
+    it is idmapped."""
     root = "/tmp"  # noqa: S108 - any folder that is there; it is hidden, and only in here
     called("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
-    # Opened now: `root` covers what it is mounted on, and may so hide the folder.
+    # Opened now: mounting `root` may hide the folder.
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if tree is None else tree
     called("mount", b"tmpfs", root.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=1m,mode=755")
     for path in SYSTEM:
@@ -261,7 +260,7 @@ def arrange(folder: str, tree: int | None) -> None:
     for name in ETC:
         system("/etc/" + name, f"{root}/etc/{name}")
     for name in DEVICES:
-        # Read-only, it can still be written to, but neither its mode nor its owner changed.
+        # Read-only, it can still be written to, but its mode and owner cannot be changed.
         bound("/dev/" + name, f"{root}/dev/{name}", ATTR_RDONLY | ATTR_NOSUID)
     for path, most in (("/tmp", b"256m"), ("/dev/shm", b"64m")):  # noqa: S108 - made here
         os.makedirs(root + path, exist_ok=True)
@@ -269,7 +268,7 @@ def arrange(folder: str, tree: int | None) -> None:
         called("mount", b"tmpfs", (root + path).encode(), b"tmpfs", MS_NOSUID | MS_NODEV, words)
     os.mkdir(root + "/proc", 0o555)
     flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-    # Of processes alone: root may write to all the rest of it. Without /proc it goes, too.
+    # Processes only: root may write to all the rest of /proc. If that fails, there is no /proc.
     libc().mount(b"proc", f"{root}/proc".encode(), b"proc", flags, b"subset=pid")
     os.makedirs(root + folder, exist_ok=True)
     if tree is None:
@@ -282,7 +281,7 @@ def arrange(folder: str, tree: int | None) -> None:
 
 
 def pivot(root: str) -> None:
-    """`root` is `/` from here on, and what was before cannot be reached any more."""
+    """Makes `root` the new `/`; the old one becomes unreachable."""
     number = SYS_PIVOT_ROOT.get(platform.machine())
     if number is None:
         raise OSError(0, f"pivot_root is not known on {platform.machine()}")
@@ -293,7 +292,7 @@ def pivot(root: str) -> None:
 
 
 def system(source: str, target: str) -> None:
-    """Show a part of the system read-only, a link as a link."""
+    """Mounts a part of the system read-only; recreates a link as a link."""
     if os.path.islink(source) and not source.startswith("/etc/"):
         os.symlink(os.readlink(source), target)
     elif os.path.exists(source):
@@ -315,7 +314,7 @@ def bound(source: str, target: str, attribute: int) -> None:
 def attributes(
     path: str, attribute: int, flags: int, start: int = AT_FDCWD, space: int = 0
 ) -> None:
-    """mount_setattr: with AT_RECURSIVE, what is mounted below is read-only, too."""
+    """mount_setattr: with AT_RECURSIVE, submounts become read-only, too."""
     words = (ctypes.c_uint64 * 4)(attribute, 0, 0, space)
     size = ctypes.sizeof(words)
     target = os.fsencode(path)
@@ -324,19 +323,19 @@ def attributes(
 
 
 def moved(tree: int, target: str) -> None:
-    """Mount what `tree` stands for."""
+    """Mounts `tree`."""
     there, flags = os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH
     checked(libc().syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, there, flags), "move_mount")
 
 
 def drop() -> None:
-    """No capability is left, and none can come back; nor is a key of our parent process."""
+    """Drops all capabilities for good, and the keyring of our parent process."""
     runner.prctl(PR_SET_NO_NEW_PRIVS, 1)
     keyctl = SYS_KEYCTL.get(platform.machine())
     if keyctl is not None:
         libc().syscall(keyctl, KEYCTL_JOIN_SESSION_KEYRING, None)
     for number in range(LAST_CAP + 1):
-        libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # those the kernel has not are refused
+        libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # those unknown to the kernel are refused
     head = (ctypes.c_uint32 * 2)(CAPSET_VERSION, 0)
     none = (ctypes.c_uint32 * 6)()
     checked(libc().capset(ctypes.byref(head), ctypes.byref(none)), "capset")
@@ -347,7 +346,7 @@ def libc() -> ctypes.CDLL:
 
 
 def called(name: str, *arguments: Any) -> None:
-    """A function of libc; OSError where it fails."""
+    """A function of libc; OSError if it fails."""
     checked(getattr(libc(), name)(*arguments), name)
 
 

@@ -1,7 +1,7 @@
-"""The executor of workspace tools: which tool, with which arguments, in which folder; and
-the group `workspace`, its tools as a model sees them.
+"""The executor of workspace tools: selects the tool, its arguments and its folder; and the group
+`workspace`, its tools as a model sees them.
 
-Files are touched in threads, one at a time in each session; trouble is an error result that
+Files are accessed in threads, one at a time in each session; a failure is an error result that
 begins with its number.
 """
 
@@ -36,7 +36,7 @@ from app.executors.workspace.shell import ShellCommand, Tasks, reads_only
 T = TypeVar("T")
 
 OPEN = "no sandbox"
-"""Stands in a check's `code` for a command that would run without one: that is what is decided."""
+"""The `code` of a check for a command without a sandbox, so that the decision covers it."""
 
 SHELL_S = 60.0
 FETCH_S = 30.0
@@ -49,11 +49,11 @@ _CONFINED = Problem(
 
 
 class InvalidArgument(Exception):
-    """An argument is not what the tool takes; the sentence says which."""
+    """An argument is not valid for the tool; the sentence says which."""
 
 
 class CallArguments:
-    """The arguments of a call, each of the type asked for. InvalidArgument where it is another."""
+    """The arguments of a call, with type checks. InvalidArgument if one has another type."""
 
     def __init__(self, arguments: str) -> None:
         self._values: Mapping[str, Any] = json.loads(arguments)
@@ -110,7 +110,7 @@ class Workspace:
         }
 
     async def run(self, invocation: Invocation, report: Report) -> ToolResult:
-        """Run the tool; trouble is a result."""
+        """Runs the tool; failures are results."""
         does = self._does.get(str(invocation.tool.config.get("tool")))
         if does is None:
             sentence = "There is no such workspace tool; correct the tool's config.tool."
@@ -123,7 +123,7 @@ class Workspace:
             return text_result(str(trouble), is_error=True, kind="failed")
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
-        """Whether it only reads; for a command, whether there is a sandbox for it."""
+        """Whether it only reads; for a command, whether a sandbox is available."""
         name = tool.config.get("tool")
         if name != "run_shell":
             return CallCheck(parallel_safe=name in _PLAIN)
@@ -142,7 +142,7 @@ class Workspace:
         return CallCheck(OPEN, (Problem("caution", sentence),), safe)
 
     async def sandbox(self) -> str:
-        """ "" where commands can be confined here, or why not; tried once."""
+        """ "" if commands can be confined here, or why not; tried once."""
         async with self._probing:
             if self._sandbox is None:
                 with tempfile.TemporaryDirectory() as folder:
@@ -150,16 +150,16 @@ class Workspace:
             return self._sandbox
 
     async def forget(self, session: str) -> None:
-        """End the session's tasks, and forget what was fetched for it."""
+        """Ends the session's tasks, and deletes the pages fetched for it."""
         self._pages.forget(session)
         await self.tasks.forget(session)
 
     async def close(self) -> None:
-        """End all tasks."""
+        """Ends all tasks."""
         await self.tasks.close()
 
     def history(self, session: str, folder: Path, work: Callable[[History], T]) -> T:
-        """Do `work` while nobody else changes the session's files. Blocks: for a thread."""
+        """Runs `work` with exclusive access to the session's files. Blocks: for a thread."""
         with self._locks[session]:
             return work(History(folder))
 
@@ -239,7 +239,7 @@ class Workspace:
         try:
             hits = await asyncio.to_thread(files.search_files, folder, wanted, stop.is_set)
         finally:
-            stop.set()  # cancelled, the thread goes no further than its file
+            stop.set()  # when cancelled, the thread stops after its current file
         return text_result(_sound(hits))
 
     async def _shell(
@@ -255,7 +255,7 @@ class Workspace:
         command = ShellCommand(text, invocation.folder.resolve(), not lifted, LONGEST_S)
         if background:
             return await self._begin(invocation, command)
-        # The table's own limit would lose what was printed by then.
+        # The table's own limit would lose the output printed by then.
         limit_s = min(seconds, max(invocation.timeout_s - 5, 0.5 * invocation.timeout_s))
         return await _run_shell_command(command, limit_s, invocation.deadline, report)
 
@@ -304,7 +304,7 @@ class Workspace:
 async def _run_shell_command(
     command: ShellCommand, limit_s: float, deadline: Deadline, report: Report
 ) -> ToolResult:
-    """The command run to its end, or for `limit_s` seconds and what a user grants."""
+    """Runs the command to its end, or for `limit_s` seconds and the user's extension."""
     progress = ThrottledProgress(report)
     begun = time.monotonic()
     try:
@@ -328,16 +328,16 @@ async def _run_shell_command(
 
 
 def _path(given: CallArguments) -> str:
-    """One spelling for one file."""
+    """The canonical spelling of a path."""
     return "/".join(parts_of(given.text("path")))
 
 
 def _sound(text: str) -> str:
-    """Names of files may be no UTF-8; those bytes are shown as escapes."""
+    """File names may not be UTF-8; such bytes are shown as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# The group `workspace`: what works in a scratch folder of the session, as a model sees it.
+# The group `workspace`: tools for a scratch folder of the session, as a model sees them.
 
 _PATH = {"type": "string", "description": "A path in the scratch folder, like src/main.py."}
 _SAYS = "Paths are relative to the scratch folder; outside it is E5, no such file E6."

@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def page_text(page: str, url: str) -> str:
-    """The text, a block a line, headings and list items marked, links with where they lead."""
+    """The text, one line per block, with headings and list items marked, and link targets."""
     reader = _PageReader(url)
     reader.feed(page)
     reader.close()
@@ -85,7 +85,7 @@ class _PageReader(HTMLParser):
 
 
 def _target(url: str, href: str) -> str:
-    """Where a link leads, whole; "" for what is no page, and for a place in this one."""
+    """The absolute target of a link; "" if it is not a page, or a place in this one."""
     try:
         target = urljoin(url, href.strip())
     except ValueError:

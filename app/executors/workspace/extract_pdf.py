@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def pdf_text(data: bytes, first: int, last: int, most: int) -> dict[str, str]:
-    """The text of pages `first` to `last`, at most `most` characters, or the trouble."""
+    """The text of pages `first` to `last`, at most `most` characters, or the error."""
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):

@@ -1,6 +1,6 @@
-"""fetch_url: one page, by GET, from a public address; what was fetched is kept for 15 minutes.
+"""fetch_url: one page, by GET, from a public address; pages are cached for 15 minutes.
 
-Follows no redirect: it tells where it leads, and the caller may ask again.
+Follows no redirect: it returns the target, and the caller may fetch that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEPT_S = 15 * 60.0
 MOST_KEPT = 50
 MAX_BYTES = 5 * 1024 * 1024
 MAX_TEXT = 100_000
-"""Characters of a page that a result has."""
+"""Maximum length of a page in a result, in characters."""
 
 PAGE_S = 15.0
 _HEADERS = {"accept": "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"}
@@ -58,8 +58,8 @@ class Pages:
     async def fetched(
         self, session: str, url: str, timeout_s: float | None, most: int
     ) -> ToolResult:
-        """The page as text, from the last 15 minutes of this session or fresh; within
-        `timeout_s` seconds, or until the caller ends it."""
+        """The page as text, from the cache of this session or fresh; within `timeout_s` seconds, or
+        until the caller ends it."""
         pages = self._kept.setdefault(session, {})
         now = self._clock()
         if url in pages and pages[url].until_s > now:
@@ -90,7 +90,7 @@ class Pages:
 
 
 async def result_of_response(answer: net_fetch.FetchResponse, most: int) -> ToolResult:
-    """An answer as a result of at most `most` bytes."""
+    """A response as a result of at most `most` bytes."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if 300 <= answer.status < 400:
         return _redirect(answer)
@@ -131,7 +131,7 @@ def _redirect(answer: net_fetch.FetchResponse) -> ToolResult:
 
 
 def _decoded(answer: net_fetch.FetchResponse) -> str | None:
-    """The body as text in its own coding, or None where it is none."""
+    """The body as text in its declared encoding, or None if it is not text."""
     if b"\0" in answer.body[:4096]:
         return None
     words = answer.headers.get("content-type", "")

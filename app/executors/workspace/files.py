@@ -1,8 +1,8 @@
 """read_file, write_file, edit_file, list_files and search_files in the scratch folder.
 
-What a file is, its first bytes say; only a notebook is known by its name. A PDF is read in a
-process of its own (`extract_pdf.py`). A file that exists must have been read before it is
-changed; a change is answered with a diff. Search patterns run in linear time: none can hang.
+The type of a file is determined by its first bytes; only notebooks by name. A PDF is read in a
+process of its own (`extract_pdf.py`). An existing file must have been read before it is changed;
+the answer to a change is a diff. Search patterns run in linear time: none can hang.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from app.executors.workspace import MAX_ENTRIES, Folder, FolderEntry, WorkspaceE
 LINES = 2_000
 MAX_LINE = 2_000
 MAX_TEXT = 200_000
-"""Characters of a file that one call gives."""
+"""Characters of a file that one call returns."""
 
 PAGES = 20
 PDF_S = 20.0
@@ -46,7 +46,7 @@ _EXTRACTORS = {kind: Path(__file__).with_name(f"extract_{kind}.py") for kind in 
 
 
 def image_type(data: bytes) -> str:
-    """The media type of an image, known by its first bytes, or ""."""
+    """The media type of an image, by its first bytes, or ""."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for mark, kind in _IMAGES if data.startswith(mark)), "")
@@ -57,7 +57,7 @@ def is_pdf(data: bytes) -> bool:
 
 
 def render_file(path: str, data: bytes, offset: int, limit: int, most: int) -> ToolResult:
-    """A file that is no PDF, as a result of at most `most` bytes."""
+    """A file that is not a PDF, as a result of at most `most` bytes."""
     kind = image_type(data)
     if kind:
         return _image(path, data, kind, most)
@@ -67,7 +67,7 @@ def render_file(path: str, data: bytes, offset: int, limit: int, most: int) -> T
 
 
 def text_of(path: str, data: bytes) -> str:
-    """The text of a file; WorkspaceError E9 where it is none."""
+    """The text of a file; WorkspaceError E9 if it is not text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -81,8 +81,8 @@ def text_of(path: str, data: bytes) -> str:
 
 
 def number_lines(text: str, offset: int = 1, limit: int = LINES) -> str:
-    """Lines `offset` (from 1) to `offset + limit - 1`, as `cat -n` numbers them."""
-    # Not `splitlines`: that would also cut at form feeds and other signs inside a line.
+    """Lines `offset` (from 1) to `offset + limit - 1`, numbered like `cat -n`."""
+    # Not `splitlines`: that would also split at form feeds and other characters inside a line.
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -126,7 +126,7 @@ def _image(path: str, data: bytes, kind: str, most: int) -> ToolResult:
 
 
 def render_notebook(path: str, data: bytes, most: int) -> ToolResult:
-    """The cells with their outputs; images as images, as far as there is room."""
+    """The cells with their outputs; images as images, as far as they fit."""
     try:
         cells = json.loads(text_of(path, data))["cells"]
         pieces = [piece for number, cell in enumerate(cells, 1) for piece in _cell(number, cell)]
@@ -215,8 +215,8 @@ async def read_pdf(path: str, data: bytes, pages: str) -> ToolResult:
 
 
 async def run_extractor(kind: str, *arguments: str, data: bytes, limit_s: float) -> dict[str, Any]:
-    """The JSON object that `extract_KIND.py` prints of `data` (pdf, page). TimeoutError after
-    `limit_s` seconds, ValueError where it prints none; its process has ended in any case."""
+    """The JSON object that `extract_KIND.py` prints for `data` (pdf, page). TimeoutError after
+    `limit_s` seconds, ValueError if it prints none; its process has ended in any case."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-B", *by_path(_EXTRACTORS[kind], *arguments)),
         stdin=subprocess.PIPE,
@@ -241,14 +241,14 @@ async def run_extractor(kind: str, *arguments: str, data: bytes, limit_s: float)
 
 AROUND = 3
 MAX_DIFFED = 600
-"""Lines that changed beyond which they are counted and not compared: comparing is quadratic."""
+"""Above this number, changed lines are counted and not compared: comparing is quadratic."""
 
 MAX_DIFF = 6_000
 """Characters of a diff in a result."""
 
 
 def write_file(history: History, path: str, content: str, by: str, at_ms: int) -> str:
-    """Make or replace a file; one that is there must be known."""
+    """Creates or replaces a file; an existing one must have been read."""
     after = _bytes(path, content)
     before: bytes | None = None
     if history.files.exists(path):
@@ -266,7 +266,7 @@ def write_file(history: History, path: str, content: str, by: str, at_ms: int) -
 def edit_file(
     history: History, path: str, old: str, new: str, by: str, at_ms: int, *, every: bool = False
 ) -> str:
-    """Put `new` in place of `old`, which must stand there once, or `every` time."""
+    """Replaces `old` by `new`; `old` must occur exactly once, unless `every` one is replaced."""
     if not history.files.exists(path):
         raise WorkspaceError("E6", f"There is no {path}; make it with write_file.")
     before, status = history.files.read(path, MAX_FILE)
@@ -292,7 +292,7 @@ def edit_file(
 
 
 def diff(before: str, after: str) -> str:
-    """A unified diff without its head; linear where little changed, counted where much did."""
+    """A unified diff without its header; linear if little changed, only counts if much did."""
     old, new = before.split("\n"), after.split("\n")
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
@@ -344,12 +344,12 @@ MAX_LINES = 1_000
 MAX_HIT_LINE = 500
 MAX_SEARCHED = 4 * 1024 * 1024
 MAX_READ = 200 * 1024 * 1024
-"""Bytes of one file, and of all files together, that a search looks at."""
+"""Bytes of one file, and of all files together, that a search reads."""
 
 
 @dataclass(frozen=True)
 class FileSearch:
-    """`output`: lines, files or count. `around` lines are shown before and after a hit."""
+    """`output`: lines, files or count. `around` lines are shown before and after a match."""
 
     pattern: str
     path: str = ""
@@ -360,7 +360,7 @@ class FileSearch:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a text has a match somewhere. WorkspaceError E11 where it is no pattern."""
+    """Tests whether a text contains a match. WorkspaceError E11 if the pattern is invalid."""
     try:
         validator = jsonschema_rs.validator_for(
             {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
@@ -375,7 +375,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def glob_matcher(glob: str) -> Callable[[str], bool]:
-    """`*` and `?` stay within a name, `**` goes on below; without `/` only the name counts."""
+    """`*` and `?` stay within a name, `**` spans folders; without `/` only the name counts."""
     if len(glob) > 500:
         raise WorkspaceError("E11", "A glob has at most 500 characters.")
     pattern = ""
@@ -434,7 +434,7 @@ def _cut_short(looked: int) -> list[str]:
 def search_files(
     folder: Folder, search: FileSearch, stopped: Callable[[], bool] = lambda: False
 ) -> str:
-    """What was found, in the form asked for. `stopped` is asked before each file."""
+    """The matches, in the requested format. `stopped` is called before each file."""
     fits = glob_matcher(search.glob) if search.glob else None
     hits = matcher(search.pattern)
     hit_lines: list[str] = []
@@ -505,10 +505,10 @@ def _hit_lines(search: FileSearch, path: str, lines: list[str], numbers: list[in
     return hit_lines
 
 
-# What files were before each change, and what was read ------------------------------------------
-# Beside the scratch folder, never in it. `ID.history/index.json` has the changes, newest last, and
-# for each file that was read its state then; the bytes lie beside it by their SHA-256. Bounded: the
-# oldest changes are forgotten.
+# Contents of files before each change, and what was read ------------------------------------------
+# Next to the scratch folder, never in it. `ID.history/index.json` has the changes, newest last, and
+# for each file that was read its state then; the bytes are stored next to it by their SHA-256.
+# Bounded: the oldest changes are deleted.
 
 MOST_CHANGES = 200
 MOST_BYTES = 50 * 1024 * 1024
@@ -519,9 +519,9 @@ MAX_FILE = 10 * 1024 * 1024
 
 @dataclass(frozen=True)
 class FileChange:
-    """`before` and `after` are the SHA-256 of the bytes, or "" where there was no file.
+    """`before` and `after` are the SHA-256 of the bytes, or "" if there was no file.
 
-    `by` is the call, or "undo N"; `undone` says that a user took it back.
+    `by` is the call, or "undo N"; `undone`: a user reverted it.
     """
 
     number: int
@@ -538,11 +538,11 @@ class FileChange:
 class Index:
     changes: list[FileChange] = field(default_factory=list)
     read: dict[str, list[object]] = field(default_factory=dict)
-    """By path: modification time in ns, size and SHA-256 as they were when it was read."""
+    """By path: modification time in ns, size and SHA-256 when it was read."""
 
 
 class History:
-    """Of one session; the caller sees to it that nobody else uses it at the same time."""
+    """Of one session; the caller must ensure exclusive access."""
 
     def __init__(self, folder: Path) -> None:
         self.files = Folder(folder)
@@ -554,7 +554,7 @@ class History:
         return self._load().changes
 
     def saw(self, path: str, status: os.stat_result, data: bytes) -> None:
-        """The model knows the file as it is now."""
+        """Records that the model knows the current content of the file."""
         index = self._load()
         index.read.pop(path, None)
         index.read[path] = [status.st_mtime_ns, status.st_size, _digest(data)]
@@ -563,7 +563,7 @@ class History:
         self._save(index)
 
     def check_known(self, path: str, status: os.stat_result, data: bytes) -> None:
-        """WorkspaceError E1 or E2 where the model does not know the file as it is now."""
+        """WorkspaceError E1 or E2 if the model does not know the current content of the file."""
         known = self._load().read.get(path)
         if known is None:
             raise WorkspaceError("E1", f"Read {path} with read_file before it is changed.")
@@ -573,7 +573,7 @@ class History:
     def write(
         self, path: str, before: bytes | None, after: bytes, by: str, at_ms: int
     ) -> FileChange:
-        """Keep `before`, and put `after` in its place."""
+        """Stores `before`, and writes `after` to the file."""
         change = self._keep(path, before, after, by, at_ms)
         status = self.files.write(path, after)
         self._add(change)
@@ -581,9 +581,9 @@ class History:
         return change
 
     def undo(self, number: int, at_ms: int) -> FileChange:
-        """What change `number` replaced is back; that is a change too, and can be undone.
+        """Restores what change `number` replaced; that is a change, too, and can be undone.
 
-        WorkspaceError E2 where the file is not any more as the change left it.
+        WorkspaceError E2 if the file has changed since.
         """
         change = self.change(number)
         now = self._now(change.path)
@@ -606,7 +606,7 @@ class History:
         raise WorkspaceError("E6", f"There is no change {number} any more; reload the page.")
 
     def bytes_of(self, digest: str) -> bytes:
-        """The bytes of that SHA-256; WorkspaceError E6 where they were forgotten."""
+        """The bytes of that SHA-256; WorkspaceError E6 if they were deleted."""
         try:
             return (self._place / digest).read_bytes() if digest else b""
         except OSError:
@@ -637,7 +637,7 @@ class History:
         self._save(index)
 
     def _trim(self, index: Index) -> None:
-        """Forget the oldest changes beyond the bounds, and the bytes that none needs."""
+        """Deletes the oldest changes beyond the limits, and unreferenced bytes."""
         del index.changes[:-MOST_CHANGES]
         sizes = {path.name: path.stat().st_size for path in self._place.iterdir()}
         while len(index.changes) > 1 and _needed(index, sizes) > MOST_BYTES:

@@ -1,9 +1,9 @@
-"""run_shell: a command in the scratch folder, in the sandbox where the system offers one.
+"""run_shell: a command in the scratch folder, in the sandbox if the system offers one.
 
 The child is `confined.py`, which ends everything the command started as soon as its stdin closes.
-Where there is no sandbox the card says so before anybody decides, and no rule runs the call. A
-command may run on in the background: such a task outlives its turn, not its session's Stop or
-deletion and not the program.
+If there is no sandbox the card says so before the decision, and no rule runs the call. A command
+may continue in the background: such a task outlives its turn, but ends with its session's Stop or
+deletion, and with the program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from app.executors.workspace import WorkspaceError
 
 HEAD = 16 * 1024
 TAIL = 16 * 1024
-"""Bytes of the output that are kept from its beginning and its end."""
+"""Bytes of the output that are stored from its beginning and its end."""
 
 MAX_OUTPUT = 64 * 1024 * 1024
 """A command that prints more than this is ended."""
@@ -46,7 +46,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True)
 class ShellCommand:
-    """`cpu_s` is the time it may compute, in seconds; `confine`: in the sandbox or not at all."""
+    """`cpu_s` is the CPU time limit, in seconds; `confine`: run only in the sandbox."""
 
     text: str
     folder: Path
@@ -55,7 +55,7 @@ class ShellCommand:
 
 
 class Output:
-    """The beginning and the end of what was printed, and how much there was between."""
+    """The beginning and the end of the output, and the number of bytes in between."""
 
     def __init__(self) -> None:
         self.head = b""
@@ -69,7 +69,7 @@ class Output:
         self.tail = (self.tail + data[room:])[-TAIL:] if len(data) > room else self.tail
 
     def take(self) -> str:
-        """All that is kept, as text; from here on it is empty."""
+        """All stored output, as text; it is empty afterwards."""
         left_out = self.size - len(self.head) - len(self.tail)
         words = f"\n[… {left_out:,} bytes are left out here …]\n".encode() if left_out else b""
         data = self.head + words + self.tail
@@ -78,7 +78,7 @@ class Output:
 
 
 class RunningCommand:
-    """A command under way; made by `started`. `output` fills while `follow` runs."""
+    """A running command; made by `run_command`. `output` is filled while `follow` runs."""
 
     def __init__(self, process: asyncio.subprocess.Process, channel: asyncio.StreamReader) -> None:
         self._process = process
@@ -88,14 +88,14 @@ class RunningCommand:
         self.flooded = False
 
     async def follow(self, printed: Callable[[str], None]) -> int:
-        """Until it has ended; its exit code. WorkspaceError E13 where nothing was run."""
+        """Waits for its end; returns its exit code. WorkspaceError E13 if nothing was run."""
         stdout = self._process.stdout
         assert stdout is not None
         reader = asyncio.create_task(self._read(stdout, printed))
         reason = asyncio.create_task(self._channel.read(_CHUNK))
         try:
             code = await self._process.wait()
-            # Where a process got away it may hold the pipes open: do not wait for it.
+            # An escaped process may hold the pipes open: do not wait for it.
             await asyncio.wait((reader, reason), timeout=_LAST_WORDS_S)
             if reason.done() and reason.result():
                 reason_text = json.loads(reason.result())["broken"]
@@ -108,7 +108,7 @@ class RunningCommand:
             await asyncio.wait((reader, reason))
 
     async def end(self) -> None:
-        """End it with all it started; at last by force. Cancelled, it goes on all the same."""
+        """Ends it with all its descendants; finally by force. Continues even if cancelled."""
         await asyncio.shield(asyncio.ensure_future(self._end()))
 
     async def _end(self) -> None:
@@ -125,14 +125,14 @@ class RunningCommand:
             self._signal(signal.SIGKILL)
 
     async def _drained(self) -> None:
-        """Until its pipe is read to the end asyncio does not tell that a child has gone."""
+        """Until its pipe is read to the end asyncio does not report that a child has exited."""
         stdout = self._process.stdout
         assert stdout is not None
         try:
             while await stdout.read(_CHUNK):
                 pass
         except RuntimeError:
-            pass  # `follow` reads it still
+            pass  # `follow` still reads it
 
     async def _read(self, stdout: asyncio.StreamReader, printed: Callable[[str], None]) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -155,7 +155,7 @@ class RunningCommand:
 
 @asynccontextmanager
 async def run_command(command: ShellCommand) -> AsyncIterator[RunningCommand]:
-    """The command, under way; on leaving it is ended with all it started."""
+    """The running command; on exit of the context it is ended with all its descendants."""
     ours, theirs = socket.socketpair()
     try:
         channel, end = await asyncio.open_connection(sock=ours)
@@ -174,7 +174,7 @@ async def run_command(command: ShellCommand) -> AsyncIterator[RunningCommand]:
                 process.stdin.write(_job(command, number))
                 await process.stdin.drain()
             except (BrokenPipeError, ConnectionResetError):
-                pass  # it has gone, and `follow` tells how
+                pass  # it has exited, and `follow` gives the reason
             yield running
         finally:
             await running.end()
@@ -212,7 +212,7 @@ def _job(command: ShellCommand, channel: int) -> bytes:
 
 
 async def sandbox(folder: Path) -> str:
-    """ "" where commands can be confined here, or else why not. Tried, for only that tells."""
+    """ "" if commands can be confined here, or else why not. Only a trial shows it."""
     if sys.platform != "linux":
         return "only Linux has namespaces"
     try:
@@ -229,7 +229,7 @@ async def sandbox(folder: Path) -> str:
 
 
 def result(output: str, code: int, seconds: float, *, lifted: bool) -> ToolResult:
-    """What was printed, then how it ended."""
+    """The output, then the exit status."""
     words = f"exit code {code}"
     if code > 128:
         try:
@@ -241,7 +241,7 @@ def result(output: str, code: int, seconds: float, *, lifted: bool) -> ToolResul
     return text_result(f"{body}[{words}, {seconds:.1f} s{where}]", is_error=code != 0)
 
 
-# -- commands that only read; what the parser does not understand may write
+# -- commands that only read; what the parser does not understand counts as writing
 
 READS = frozenset({"ls", "cat", "head", "tail", "wc", "grep", "find", "pwd", "echo"})
 
@@ -250,7 +250,7 @@ _ACTS = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
 
 
 def reads_only(command: str) -> bool:
-    """Whether the command can be seen to change nothing."""
+    """Whether the command certainly changes nothing."""
     words = _split(command)
     if not words or words[0] not in READS:
         return False
@@ -258,7 +258,7 @@ def reads_only(command: str) -> bool:
 
 
 def _split(command: str) -> list[str]:
-    """The words of a command of plain and quoted words alone, or [] where it has anything else."""
+    """The words of a command that consists of plain and quoted words only, or [] otherwise."""
     words: list[str] = []
     place = 0
     text = command.strip(" ")
@@ -284,17 +284,17 @@ def _bare(word: str) -> str:
 
 MOST_RUNNING = 8
 MOST_KEPT = 20
-"""Tasks of one session that run at once, and that are kept to be read."""
+"""Maximum number of running tasks of one session, and of finished ones that can still be read."""
 
 TITLE = 200
 Tell = Callable[[str, Event], Awaitable[None]]
-"""(session, event): write it down."""
+"""(session, event): logs it."""
 
 
 @dataclass
 class BackgroundTask:
     """`output` is what was not read yet; `how` it ended, "" while it runs; `asked` is why it was
-    ended, `announced` that its beginning was."""
+    ended, `announced`: its start was logged."""
 
     id: str
     call: str
@@ -315,7 +315,7 @@ class Tasks:
     async def start(
         self, session: str, call: str, attempt: int, command: ShellCommand
     ) -> BackgroundTask:
-        """Begin `command`; back when it is under way and written down."""
+        """Starts `command`; returns when it is running and logged."""
         tasks = self._tasks.setdefault(session, {})
         if sum(not task.how for task in tasks.values()) >= MOST_RUNNING:
             raise WorkspaceError(
@@ -337,20 +337,20 @@ class Tasks:
         return task
 
     def read(self, session: str, task_id: str) -> str:
-        """What it printed since the last time, and how it stands."""
+        """Its output since the last read, and its state."""
         task = self._task(session, task_id)
         text = task.output.take()
         state = task.how or "running"
         return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}[{state}]"
 
     async def stop(self, session: str, task_id: str, how: str) -> str:
-        """End it, where it still runs; how it ended."""
+        """Ends it, if it still runs; returns how it ended."""
         task = self._task(session, task_id)
         await self._end(task, how)
         return task.how
 
     async def forget(self, session: str, how: str = STOPPED_WITH_RUN) -> None:
-        """End all tasks of a session; what they printed can still be read."""
+        """Ends all tasks of a session; their output can still be read."""
         await asyncio.gather(*(self._end(task, how) for task in self._of(session)))
 
     async def close(self) -> None:
@@ -371,7 +371,7 @@ class Tasks:
     @staticmethod
     async def _end(task: BackgroundTask, how: str) -> None:
         if task.work is not None and not task.work.done():
-            if not task.asked and not task.how:  # once: a second one would cut the words
+            if not task.asked and not task.how:  # once: a second one would cut the output
                 task.asked = how
                 task.work.cancel()
             await asyncio.wait((task.work,))
