@@ -1,4 +1,4 @@
-"""A local playground for tool-calling models. The floors are in docs/architecture.md, the laws in
-docs/laws.md."""
+"""A local playground for tool-calling models. docs/architecture.md has the floors, docs/laws.md the
+laws."""
 
 __version__ = "0.1.0"

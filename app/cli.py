@@ -1,4 +1,4 @@
-"""The command line: what can be typed, and what an error becomes. See docs/contract.md.
+"""The command line: its syntax, and the exit code of each error. See docs/contract.md.
 
 Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 the user must decide;
 130 ended by Ctrl-C, 143 by SIGTERM (run).
@@ -38,17 +38,17 @@ COMMANDS = {
 """Each module has `main(arguments) -> exit code`."""
 
 
-REAPED = "Unknown child process pid"  # asyncio's; it gives it no other mark
+REAPED = "Unknown child process pid"  # asyncio's message; it has no other mark
 
 
 def _is_no_race(record: logging.LogRecord) -> bool:
-    """A signal to a child that is just ending makes Popen look whether it has gone, and asyncio
-    then warns that somebody else did: that child was being ended, and its exit code is not used."""
+    """A signal to a child that is just ending makes Popen reap it, and asyncio then warns that its
+    exit status was lost: that child was being ended, and its exit code is not used."""
     return not str(record.msg).startswith(REAPED)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Runs one command; returns its exit code."""
     words = sys.argv[1:] if argv is None else argv
     words, rest = _split(words)
     as_json = "--json" in words
@@ -68,15 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Nobody reads stdout any more; what Python flushes at exit must not fail, either.
+        # Stdout has no reader any more; the flush at exit must not fail, either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         return 1
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
-    """The words of `playground` itself, and those behind `--`, which belong to the command that
-    `tap` starts; None where there is no `--`."""
+    """The words of `playground` itself, and those after `--`, which belong to the command that
+    `tap` starts; None if there is no `--`."""
     if "--" not in words or words[0] != "tap":
         return words, None
     end = list(words).index("--")
@@ -84,8 +84,8 @@ def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
 
 
 def _command(module: str) -> Callable[[argparse.Namespace], int]:
-    """The `main` of `module`. What is imported stays: to look through it for garbage, again and
-    again while it grows, would be a fourth of a start, and later a pause in every page."""
+    """The `main` of `module`. Imported modules stay: collecting garbage among them repeatedly
+    during the import would take a fourth of the start, and later cause a pause in every page."""
     if module in sys.modules:
         return _main_of(sys.modules[module])
     gc.disable()
@@ -102,7 +102,7 @@ def _main_of(module: ModuleType) -> Callable[[argparse.Namespace], int]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one sentence, like every other error; argparse would print a page."""
+    """Reports wrong usage in one sentence, like every other error; argparse would print a page."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")

@@ -1,5 +1,5 @@
-"""Where things are and what may be believed about the surroundings: folders, the database's path,
-templates and static files, .env, the kept token, one-line log records.
+"""Paths and environment: folders, the database's path, templates and static files, .env, the stored
+token, one-line log records.
 
 Knows no HTTP and no database. Threats 4, 17, 28 and 29 of docs/safety.md.
 """
@@ -30,18 +30,18 @@ APP = Path(__file__).resolve().parent
 NAME = "tool-playground"
 
 TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,256}")
-"""What can stand in a link, a cookie and a header alike without being escaped."""
+"""Tokens that need no escaping in a link, a cookie and a header."""
 
 OWN_NAMES = re.compile(r"[A-Za-z0-9_]+_API_KEY|HF_TOKEN|OPENAI_ORG_ID|OPENAI_PROJECT_ID")
-"""What a folder's own .env may set, besides the address of a key that it brings itself. Anything
-else might steer this program or one that it starts."""
+"""The names that a working directory's .env may set, besides the address of a key in the same file.
+Anything else might control this program or one that it starts."""
 
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
 def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's own folder for databases; PLAYGROUND_HOME names another. Not created here."""
+    """The user's own folder for databases; PLAYGROUND_HOME overrides it. Not created here."""
     home = environ.get("PLAYGROUND_HOME", "").strip()
     return Path(home).expanduser().absolute() if home else user_data_path(NAME, appauthor=False)
 
@@ -51,13 +51,13 @@ def default_db(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """`folder`, made with its parents where it is missing, for this user alone."""
+    """Creates `folder`, with its parents if missing, for this user alone; returns it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def resource(folder: Literal["templates", "static"]) -> Path:
-    """The folder of that name: inside the wheel, or beside `app/` in a checkout."""
+    """The folder of that name: inside the wheel, or next to `app/` in a checkout."""
     for place in (APP / "_data" / folder, APP.parent / folder):
         if place.is_dir():
             return place
@@ -65,8 +65,8 @@ def resource(folder: Literal["templates", "static"]) -> Path:
 
 
 def set_umask() -> int:
-    """From here on every file and folder this process makes is for its user alone. Returns the
-    mask as it was, which is that of a program whose files are the user's own affair."""
+    """Makes all further files and folders of this process private to its user. Returns the previous
+    umask, for started programs whose files are the user's own affair."""
     return os.umask(0o077)
 
 
@@ -75,11 +75,11 @@ def load_env(
     env_file: Path | None = None,
     environ: MutableMapping[str, str] = os.environ,
 ) -> list[str]:
-    """Adds the variables of `env_file`, or the keys of `start`/.env, to `environ`; what is set
-    there wins.
+    """Adds the variables of `env_file`, or the keys of `start`/.env, to `environ`, without
+    overriding existing ones.
 
-    Never looks into a parent of `start`. Returns sentences of warning. BadInput where a file that
-    was named cannot be read.
+    Never reads a parent of `start`. Returns sentences of warning. BadInput if a named file cannot
+    be read.
     """
     path = env_file if env_file is not None else start / ".env"
     if env_file is None and not path.is_file():
@@ -99,7 +99,7 @@ def load_env(
         warnings.append(f"Others can read {path}; run: chmod 600 {path}")
     values = {name: value for name, value in variables.items() if value}
     if env_file is None:
-        # The folder may be somebody else's; a file named on the command line is the user's own.
+        # The folder may be untrusted; a file named on the command line is the user's own.
         foreign = [name for name in values if not _fit(name, values, environ)]
         warnings += [
             f"{name} in {path} was ignored; set it in the shell or name the file with --env-file."
@@ -112,8 +112,8 @@ def load_env(
 
 
 def env_values(start: Path, env_file: Path | None = None) -> dict[str, str]:
-    """All variables of the file that `load_env` reads, also those that it does not take over: none
-    of their values leaves. Empty where it cannot be read, which `load_env` has said."""
+    """All variables of the file that `load_env` reads, including those that it does not apply: none
+    of their values may leak. Empty if it cannot be read, which `load_env` has reported."""
     path = env_file if env_file is not None else start / ".env"
     try:
         with path.open(encoding="utf-8") as stream:
@@ -124,8 +124,8 @@ def env_values(start: Path, env_file: Path | None = None) -> dict[str, str]:
 
 
 def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]) -> bool:
-    """A folder's .env brings keys, and an address only for a key that is its own: it may not send
-    a key of the shell elsewhere."""
+    """A folder's .env provides keys, and an address only for a key of its own: it must not redirect
+    a key of the shell."""
     if OWN_NAMES.fullmatch(name):
         return True
     provider = name.removesuffix("_BASE_URL" if name != "AZURE_OPENAI_ENDPOINT" else "_ENDPOINT")
@@ -133,7 +133,7 @@ def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]
     return provider != name and key in values and key not in environ
 
 
-# --- the kept token -------------------------------------------------------------------------
+# --- the stored token -----------------------------------------------------------------------------
 
 
 def token_path(db: Path) -> Path:
@@ -141,7 +141,7 @@ def token_path(db: Path) -> Path:
 
 
 def read_token(db: Path, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The token a server of `db` goes by, or None where none was made; changes nothing."""
+    """The token of a server of `db`, or None if none was made; changes nothing."""
     named = environ.get("PLAYGROUND_TOKEN", "").strip()
     if named:
         if not TOKEN.fullmatch(named):
@@ -158,9 +158,10 @@ def read_token(db: Path, environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def read_or_make_token(db: Path, environ: Mapping[str, str] = os.environ) -> str:
-    """The token of `db`: PLAYGROUND_TOKEN, or the kept one, or a new one of 256 bits, kept 0600.
+    """The token of `db`: PLAYGROUND_TOKEN, or the stored one, or a new one of 256 bits, stored
+    0600.
 
-    A kept token that others could have read is replaced.
+    A stored token that others could have read is replaced.
     """
     path = token_path(db)
     token = read_token(db, environ)
@@ -191,7 +192,7 @@ def _private(path: Path) -> bool:
 
 def one_line(text: str) -> str:
     r"""`text` with every control, format and unpaired character as `\uXXXX`: nothing in it can end
-    a line of the log or speak to a terminal. Applying it twice changes nothing."""
+    a line of the log or control a terminal. Idempotent."""
     return UNPAIRED.sub(_escaped, UNPRINTABLE.sub(_escaped, text))
 
 
@@ -200,7 +201,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def log_filter(mask: Callable[[str], str]) -> Callable[[logging.LogRecord], bool]:
-    """A filter for a logging handler: each record becomes one masked line, traceback and all."""
+    """A filter for a logging handler: each record, with traceback, becomes one redacted line."""
 
     def rewrite(record: logging.LogRecord) -> bool:
         text = record.getMessage()
