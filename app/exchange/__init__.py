@@ -1,1 +1,1 @@
-"""Importers and exporters: tools and servers, sessions and requests, one form a module. Pure."""
+"""Importers and exporters: tools, servers, sessions and requests, one format per module. Pure."""

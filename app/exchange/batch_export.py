@@ -1,8 +1,8 @@
-"""A session as a test: the SPEC of a batch (docs/batch.md) that asks the same again.
+"""A session as a test: the SPEC of a batch (docs/batch.md) that sends the same prompt again.
 
-The calls that the first prompt led to are what is expected, or of a run of a batch what that batch
-expected; their results are the answers of the mocks. JSON, so that no text becomes a number or a
-date when it is read again.
+The expectations are the calls that followed the first prompt, or for a run of a batch the
+expectations of that batch; the results of the calls are the answers of the mocks. JSON, so that no
+text becomes a number or a date when parsed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from app.exchange.tool_entry import sample_result
 from app.schema.strict_json import read_arguments
 
 _NOT_SETTINGS = ("wall_s", "max_event_bytes", "max_stream_bytes")
-"""Limits that no user sets."""
+"""Limits that users cannot set."""
 
 
 def write(bundle: SessionBundle) -> ExportFile:
-    """The SPEC, with notes on what of the session it does not hold."""
+    """The SPEC, with notes on what it omits from the session."""
     notes: list[str] = []
     name = file_name(bundle.title, "batch.json")
     data = spec_data_of(bundle, name.removesuffix(".batch.json"), notes)
@@ -35,14 +35,14 @@ def write(bundle: SessionBundle) -> ExportFile:
 
 
 def spec_data_of(bundle: SessionBundle, case: str, notes: list[str]) -> dict[str, Any]:
-    """The SPEC of a session as JSON data; `case` is the id of its one case. Sentences on what it
-    does not hold are added to `notes`."""
+    """The SPEC of a session as JSON data; `case` is the id of its only case. Sentences on what it
+    omits are added to `notes`."""
     session, expect = bundle.session, bundle.expect
     prompt, turns = _first_run(session, notes)
     settings = turns[0].settings if turns else session.settings
     calls = [call for turn in turns if turn.end is not None for call in turn.calls]
     tools = settings.tools if settings is not None else ()
-    # The mocks of a batch answer the same again; of other sessions the results are what is known.
+    # The mocks of a batch stay as they are; for other sessions the recorded results are used.
     mocks = [tool for tool in tools if expect and tool.answered_by == "mock"]
     recorded = [tool for tool in tools if tool not in mocks]
     answers = {tool.name: _answer(tool.name, calls, notes) for tool in recorded}
@@ -68,7 +68,7 @@ def spec_data_of(bundle: SessionBundle, case: str, notes: list[str]) -> dict[str
 
 
 def _first_run(session: Session, notes: list[str]) -> tuple[str, list[Turn]]:
-    """The first prompt's text, and the turns that it led to."""
+    """The first prompt's text, and the resulting turns."""
     prompts = [item for item in session.items if isinstance(item, Prompt)]
     users = [prompt for prompt in prompts if prompt.role == "user"]
     if len(users) > 1:
@@ -91,7 +91,7 @@ def _model(settings: Settings) -> dict[str, str]:
 
 
 def _defaults(settings: Settings) -> dict[str, Any]:
-    """Settings that are other than usual, in the words of a SPEC."""
+    """Settings that differ from the defaults, in the vocabulary of a SPEC."""
     choice, limits = settings.tool_choice, settings.limits
     usual = with_waits(Limits(), settings.profile)
     data: dict[str, Any] = {"system": settings.system} if settings.system else {}
@@ -112,7 +112,7 @@ def _defaults(settings: Settings) -> dict[str, Any]:
 
 
 def _made_up(tool: Tool) -> dict[str, Any]:
-    """A tool as a mock: what answers it here need not be there, nor be trusted."""
+    """A tool as a mock: its executor may be missing or untrusted elsewhere."""
     result = sample_result(tool.config.get("output_schema"), tool.name)
     return {"answered_by": "mock", "config": {"result": result}}
 
@@ -123,7 +123,7 @@ def _tool_data(tool: Tool, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name == "name" or value != usual[name]}
 
 
-# What is expected ---------------------------------------------------------------------------------
+# Expectations -------------------------------------------------------------------------------------
 
 
 def _expected(
@@ -158,8 +158,8 @@ _MOST_CALLS = 100
 
 
 def _answer(name: str, calls: Sequence[Call], notes: list[str]) -> dict[str, Any]:
-    """The config of a mock that answers the calls of `name` as they were answered; {} where none
-    was. The same arguments get the same result in any order; a result that changed, in turn."""
+    """The config of a mock with the recorded results of the calls of `name`; {} if there are none.
+    Equal arguments get the same result in any order; results that differed, in turn."""
     answered = [call for call in calls if call.name == name and call.result is not None]
     answered = answered[:_MOST_CALLS]
     results = [_result_of(call, notes) for call in answered]
@@ -175,12 +175,12 @@ def _answer(name: str, calls: Sequence[Call], notes: list[str]) -> dict[str, Any
     if not all(whens.values()):
         return {"sequence": results}
     cases = [{"when": whens[text], **result} for text, result in by_arguments.items()]
-    # Tests hold for a call that says more, too: what asks for most is looked at first.
+    # Tests also match calls with more arguments: the most specific case comes first.
     return {"cases": sorted(cases, key=lambda case: -len(case["when"]))}
 
 
 def _when(call: Call) -> Mapping[str, Any]:
-    """Tests that the call's arguments are these; {} where they are none, or cannot be read."""
+    """Tests for the call's arguments; {} if there are none, or they cannot be parsed."""
     arguments = read_arguments(call.arguments).value or {}
     return {f"/{pointer_step(name)}": {"equals": item} for name, item in arguments.items()}
 

@@ -1,8 +1,8 @@
-"""A session with its log and recordings, as exporters read it, and the file they make; and the
-whole of it as JSON Lines, written, and read back with every line checked.
+"""A session with its log and recordings, the input of exporters, and the file they make; and its
+export as JSON Lines, written, and read back with every line checked.
 
-Those are a header, the events of the log, the bytes of the recordings. A file may come from
-anybody: no address in it is asked and no tool is run; what is folded from it is only read.
+The lines are a header, the events of the log, and the bytes of the recordings. A file may be
+untrusted: no address in it is requested and no tool is run; the folded session is only displayed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from app.core.settings import PROTOCOLS
 from app.protocols.base import url_parts
 
 DEFAULT_BASE = "http://127.0.0.1:8765"
-"""Where `playground serve` listens, unless an option says otherwise."""
+"""The default address of `playground serve`."""
 
 
 @dataclass(frozen=True)
 class RecordedChunk:
-    """Bytes of a recording as they arrived, at `at_ms` (Unix ms)."""
+    """Bytes of a recording as received, at `at_ms` (Unix ms)."""
 
     at_ms: int
     data: bytes
@@ -42,8 +42,8 @@ class RecordedChunk:
 
 @dataclass(frozen=True)
 class Recording:
-    """What came back to one request. `masked` are half-open spans of stars of the same length as
-    what they hide; `sha256` is of the bytes as they are kept, "" where the end was never seen."""
+    """The response to one request. `masked` are half-open spans of stars of the same length as the
+    secrets they replace; `sha256` is of the stored bytes, "" if the end was never received."""
 
     number: int
     pieces: Sequence[RecordedChunk] = ()
@@ -58,7 +58,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class PageAssets:
-    """What a page of it is drawn with. `styles` and `script` stand for themselves: they name no
+    """The assets of an exported page. `styles` and `script` are self-contained: they refer to no
     other file. `made_by` is the program with its version."""
 
     env: Environment
@@ -69,14 +69,13 @@ class PageAssets:
 
 @dataclass(frozen=True)
 class SessionBundle:
-    """A session with its whole `log`, deltas and all, and its recordings by number.
+    """A session with its whole `log`, including deltas, and its recordings by number.
 
-    `session` is folded from `log`. `title`, `tags` and `parent` are the library's. `look` is for
-    the forms that are pages, None where none is asked for. `base_url` is where the server listens
-    whose simulator answers again what the simulator answered. `beside` are the sessions that its
-    agent had beside it, sub-agents and requests on the side, the oldest first, where a form has
-    room for them. `expect` is what a batch expected of it, where it is a run of one: expectations
-    as a SPEC has them.
+    `session` is folded from `log`. `title`, `tags` and `parent` come from the library. `look` is
+    for HTML exports, None for others. `base_url` is the address of the server whose simulator
+    repeats the simulator's answers. `beside` are the sub-agents and side requests of its agent, the
+    oldest first, for formats that can contain them. `expect` is what a batch expected of it, if it
+    is a run of one: expectations as in a SPEC.
     """
 
     session: Session
@@ -94,8 +93,8 @@ class SessionBundle:
 
 @dataclass(frozen=True)
 class ExportFile:
-    """A file: its name is made of letters, digits, "-", "_" and dots. `notes` are sentences on what
-    this form cannot say."""
+    """A file: its name consists of letters, digits, "-", "_" and dots. `notes` are sentences on
+    what this format cannot represent."""
 
     file_name: str
     media_type: str
@@ -113,20 +112,20 @@ def file_name(title: str, ending: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` without a line break, a control or a direction mark."""
+    """`text` without line breaks, control characters or direction marks."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def comment_text(text: str) -> str:
     """`text` for a comment or a docstring of a program: one line, with nothing in it that ends
-    either. All that comes from a session and stands outside of a literal goes through here."""
+    either. All text of a session outside of literals must pass through here."""
     return one_line(text).replace("\\", "/").replace('"', "'")
 
 
 # -- As JSON Lines -----------------------------------------------------------------------------
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Of a file that is read; larger ones are refused before any of it is looked at."""
+"""Of an imported file; larger ones are refused before any of it is parsed."""
 
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, in Unix ms."""
@@ -140,7 +139,7 @@ _MOST_TAGS, _LONGEST = 1_000, 10_000
 
 
 def write_session(bundle: SessionBundle) -> ExportFile:
-    """The whole session: the file stands alone, also that of a fork."""
+    """The whole session: the file is complete, even for a fork."""
     lines = [json.dumps(line) for line in _lines(bundle)]
     data = "".join(f"{line}\n" for line in lines).encode("ascii")
     return ExportFile(file_name(bundle.title, "jsonl"), "application/x-ndjson", data)
@@ -172,9 +171,8 @@ def _lines(bundle: SessionBundle) -> Iterator[Mapping[str, Any]]:
 def read_session(
     data: bytes, session_id: str, check: Callable[[Session], None] = lambda session: None
 ) -> SessionBundle:
-    """The session of a file, under `session_id`; BadInput names the line that cannot be read, and
-    nothing of the file is good then. `check` looks at it after each event, and may refuse
-    it by BadInput, too."""
+    """The session of a file, under `session_id`; BadInput names the invalid line, and then nothing
+    of the file is used. `check` is called after each event, and may refuse it by BadInput, too."""
     if len(data) > MAX_BYTES:
         raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB; leave out its images.")
     reading = _SessionReader(Session(session_id), check)
@@ -183,7 +181,7 @@ def read_session(
             reading.take(_object(line))
         except (IllegalEvent, BadInput) as error:
             raise BadInput(f"Line {number} cannot be read: {error} Nothing was saved.") from error
-        # Whatever else a fold stumbles over, it is the file's fault and not the program's.
+        # Any other exception while folding is caused by the file, not by the program.
         except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
             sentence = f"Line {number} cannot follow the lines before it. Nothing was saved."
             raise BadInput(sentence) from error
@@ -194,7 +192,7 @@ def read_session(
 
 @dataclass
 class _SessionReader:
-    """What was read so far."""
+    """The state of reading."""
 
     session: Session
     check: Callable[[Session], None]
@@ -268,7 +266,7 @@ class _SessionReader:
 
 
 def read_event(line: dict[str, Any]) -> Logged:
-    """A line of the log, as `logged_data` made it; BadInput where it is none."""
+    """A line of the log, as written by `logged_data`; BadInput if it is invalid."""
     cls = EVENTS.get(line["kind"]) if isinstance(line.get("kind"), str) else None
     if cls is None:
         raise BadInput(f"this version knows no event {str(line.get('kind'))[:40]!r}.")

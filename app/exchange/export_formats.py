@@ -1,4 +1,4 @@
-"""The formats in which a session is exported. A new one is a module beside this and a row here."""
+"""The export formats of a session. A new one is a module in this folder and a row here."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ EXPORTS: Mapping[str, ExportFormat] = {
     ),
     "otlp": ExportFormat("OTLP/JSON", "One trace, for OpenTelemetry's tools.", otlp.write),
 }
-"""By the name that `playground export --as` takes."""
+"""By the name used by `playground export --as`."""

@@ -1,9 +1,9 @@
-"""One HTML file that opens from disk: the flow, the wire and a time bar that plays, with no server
-behind it. It acts on nothing and asks for nothing; its own CSP says so.
+"""One HTML file that opens from disk: the flow, the wire and a time bar that plays, without a
+server. It changes nothing and loads nothing; its own CSP enforces it.
 
-The page's own blocks are drawn once more; the frames of the replay, the bytes and the images ride
-along compressed, for the same HTML comes again and again (DecompressionStream, Compression
-Standard, https://compression.spec.whatwg.org). The session itself rides along, too, for who imports
+The page's own blocks are drawn again; the frames of the replay, the bytes and the images are
+embedded compressed, because the same HTML is repeated often (DecompressionStream, Compression
+Standard, https://compression.spec.whatwg.org). The session itself is embedded, too, for importing
 the page; no script reads that.
 """
 
@@ -45,19 +45,19 @@ _IMAGE = re.compile(r'(<img [^>]*?)src="(data:[^"]*)"')
 _CODE = re.compile(r'(<div (?:id="[^"]*" )?class="code[^>]*)>((?:(?!</?div)[^\0]){1000,}?)</div>')
 _COPY = re.compile(r'( data-copy)="([^"]{1000,})"')
 _TEXT = re.compile(r">([^<]{1000,})<")
-"""What is long, as our templates write it: what came as data has no "<" of its own in a page, and
-no quotes in an attribute."""
+"""Long texts, as our templates write them: escaped data has no "<" in a page, and no quotes in an
+attribute."""
 
 _PIECE = re.compile(
     r'<hx-partial hx-target="#([^"]*)" hx-swap="([^"]*)">(.*?)</hx-partial>', re.DOTALL
 )
 _ROOT = re.compile(r'<[a-z0-9]+ id="([^"]*)"')
-"""What blocks.frame_html writes; a block's root bears its id first."""
+"""The output of blocks.frame_html; a block's root has its id first."""
 
 
 @dataclass(frozen=True)
 class PackedSession:
-    """One of the sessions of a file: what its script unpacks, and its name among them."""
+    """One of the sessions of a file: the data its script unpacks, and its name in the selection."""
 
     name: str
     data: str
@@ -66,8 +66,8 @@ class PackedSession:
 
 
 def write(bundle: SessionBundle) -> ExportFile:
-    """The file; its name is made from the title. It shows one session at a time: the first is the
-    one that was asked for, then come those `beside` it."""
+    """The file; its name is made from the title. It shows one session at a time: first the exported
+    one, followed by those `beside` it."""
     assert bundle.look is not None
     look, session = bundle.look, bundle.session
     sessions = [_packed(each, look) for each in (bundle, *bundle.beside)]
@@ -132,8 +132,8 @@ def _packed(bundle: SessionBundle, look: PageAssets) -> PackedSession:
 
 
 def lines_of(page: bytes) -> bytes:
-    """The session's JSON Lines that a page of ours bears; nothing else of it is read, and nothing
-    run. BadInput where there are none."""
+    """The session's JSON Lines embedded in an exported page; nothing else of it is read, and
+    nothing is run. BadInput if there are none."""
     _, marker, rest = page.partition(_LINES)
     if not marker:
         old = b'<body class="shared">' in page
@@ -155,20 +155,20 @@ def lines_of(page: bytes) -> bytes:
 
 
 def is_page(data: bytes) -> bool:
-    """Whether somebody imports a web page."""
+    """Whether the imported data is a web page."""
     start = data[:1_000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     return start.startswith((b"<!doctype html", b"<html"))
 
 
 def _compress(lines: bytes) -> str:
-    """For who imports the page again; what would be too large for that is left out."""
+    """For importing the page; lines too large for an import are left out."""
     if len(lines) > MAX_BYTES:
         return ""
     return base64.b64encode(lzma.compress(lines, preset=2)).decode("ascii")
 
 
 def _frames(reel_frames: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[list[Any]]:
-    """The frames as [ms, html, grow], without what changes nothing."""
+    """The frames as [ms, html, grow], without parts that change nothing."""
     stands: dict[str, str] = {}
     frames: list[list[Any]] = []
     for frame in reel_frames:
@@ -179,8 +179,8 @@ def _frames(reel_frames: Sequence[Mapping[str, Any]], long: dict[str, int]) -> l
 
 
 def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
-    """The pieces of a frame that change something. `stands` is what was drawn last, by block: a
-    block that lies in another, or around one, is another one as soon as that is drawn."""
+    """The pieces of a frame that change something. `stands` is the last drawn HTML by block;
+    drawing a block invalidates its ancestors and descendants."""
     for piece in _PIECE.finditer(html):
         target, swap, drawn = piece.groups()
         match = _ROOT.match(drawn)
@@ -196,8 +196,8 @@ def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
 
 
 def _without_repeats(html: str, long: dict[str, int]) -> str:
-    """`html` with what is long named by its place in `long`: each is in the file once, however
-    often its block is drawn, for the compression does not look back that far."""
+    """`html` with long texts replaced by their index in `long`: each is in the file once, however
+    often its block is drawn, because the compression window is too small for that."""
 
     def place(text: str) -> int:
         return long.setdefault(text, len(long))
@@ -209,13 +209,13 @@ def _without_repeats(html: str, long: dict[str, int]) -> str:
 
 
 def _request(sent: RequestSent) -> str:
-    """What left, as a reader sees it."""
+    """The request in readable form."""
     headers = "".join(f"{name}: {value}\n" for name, value in sent.headers.items())
     return f"{sent.method} {sent.url}\n{headers}\n{sent.body}"
 
 
 def _policy(styles: str, script: str) -> str:
-    """Nothing may be loaded, sent or framed; only this script and these styles count."""
+    """Nothing may be loaded, sent or framed; only this script and these styles are allowed."""
     rules: Mapping[str, str] = {
         "default-src": "'none'",
         "script-src": _hash(script),
@@ -233,6 +233,6 @@ def _hash(text: str) -> str:
 
 
 def _json(value: Any) -> bytes:
-    """UTF-8 is shorter than escapes; half a character, which it cannot hold, is shown as one."""
+    """UTF-8 is shorter than escapes; a lone surrogate, which it cannot encode, is escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")

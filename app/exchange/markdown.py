@@ -1,7 +1,7 @@
-"""A session to be read: prompts, answers, calls and who decided them, as Markdown.
+"""A session as a readable document: prompts, answers, calls and who decided them, as Markdown.
 
-What anybody said stands in fences longer than any run of backticks in it, so that it is shown as
-it is and nothing of it is HTML, a link or a heading of this file.
+Its texts are in fences longer than any run of backticks in them, so that they are shown verbatim
+and nothing in them is HTML, a link or a heading of this file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TITLES = {
 
 
 def write(bundle: SessionBundle) -> ExportFile:
-    """The whole session; of images only that they were there."""
+    """The whole session; images are only mentioned."""
     text = "\n\n".join(_blocks(bundle)) + "\n"
     data = text.encode("utf-8", "replace")
     notes = ("Images are named and not shown.",) if _images(bundle.session) else ()
@@ -129,7 +129,7 @@ def _images(session: Session) -> bool:
 
 
 def _json(text: str) -> tuple[str, str]:
-    """Laid out where that changes no digit."""
+    """Laid out if that changes no digit."""
     try:
         value = json.loads(text)
         same = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -163,7 +163,7 @@ def _time(at_ms: int) -> str:
 
 
 def fenced(text: str, kind: str = "") -> str:
-    """`text` as it is, whatever it holds."""
+    """`text` verbatim, whatever it contains."""
     shown = _UNSEEN.sub("\ufffd", text)
     longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -181,5 +181,5 @@ def code(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` as words of a line: no mark in it means anything."""
+    """`text` as words of a line, with all Markdown characters escaped."""
     return _MARKS.sub(r"\\\1", one_line(text))

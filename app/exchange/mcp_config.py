@@ -2,7 +2,8 @@
 
 Known: `mcpServers` (Claude Desktop, Cursor, Windsurf, Cline, Gemini CLI), `servers` with `inputs`
 (VS Code), `mcp_servers` in TOML (Codex), `context_servers` (Zed), `mcp` (opencode), and servers by
-name alone. A literal that may be a key becomes the name of a variable (config_secrets.py).
+name at the top level. A literal that may be a key becomes the name of a variable
+(config_secrets.py).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from app.secrets.config_secrets import Variables, secrets_in, variable
 MOST_REPLACED = 200
 """Values of one server."""
 MOST_LOOKED = 256 * 1024
-"""Characters of all values of one file: each is looked through for keys."""
+"""Characters of all values of one file that are searched for keys."""
 
 _KEYS = ("mcpServers", "mcp_servers", "servers", "context_servers")
 _SURE = ("mcpServers", "mcp_servers")
-"""Words for servers and nothing else, even where none stands there yet."""
+"""Members that only contain servers, even if they are empty."""
 _URLS = ("url", "httpUrl", "serverUrl", "serverURL")
 _TRUST = ("autoApprove", "alwaysAllow", "trust", "autoAllow", "always_allow", "auto_approve")
 _KNOWN = (
@@ -44,12 +45,12 @@ _KNOWN = (
     *("disabled", "enabled"),
 )
 _BESIDE = ("$schema", "inputs", "version", "name", "description")
-"""What may stand beside servers that are in no object of their own."""
+"""Members that may be next to servers at the top level."""
 _OF_TOOLS = (
     *("parameters", "properties", "input_schema", "inputSchema", "function", "answered_by"),
     *("model", "messages"),
 )
-"""What a tool or a request has, and no server."""
+"""Members of tools and requests that servers do not have."""
 _PLACE = re.compile(
     r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<default>:-[^}]*)?\}"
     r"|\{env:(?P<held>[A-Za-z_][A-Za-z0-9_]*)\}"
@@ -59,18 +60,18 @@ _EDITORS = (
     *("workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "userHome", "pathSeparator"),
     *("CLAUDE_PLUGIN_ROOT", "CLAUDE_PROJECT_DIR", "__dirname"),
 )
-"""Variables that an editor fills in."""
+"""Variables that an editor resolves."""
 _SHELLS = ("sh", "bash", "zsh", "dash", "fish", "ash")
 _STARTERS = ("PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV")
 
 
 class _InvalidServer(ValueError):
-    """Why a server cannot be taken, as a sentence."""
+    """Why a server cannot be imported, as a sentence."""
 
 
 @dataclass
 class _ConfigFile:
-    """What the servers of one file share: the variables, and how much may still be read."""
+    """The shared state of one file's servers: the variables, and the remaining reading budget."""
 
     variables: Variables
     left: int = MOST_LOOKED
@@ -78,7 +79,7 @@ class _ConfigFile:
 
 @dataclass
 class _ServerReader:
-    """One server while it is read."""
+    """One server while it is parsed."""
 
     name: str
     file: _ConfigFile
@@ -86,7 +87,7 @@ class _ServerReader:
     replaced: list[Replaced] = field(default_factory=list)
 
     def hidden(self, text: str, name: str, part: str, key: str | int = "") -> str:
-        """`text` with a variable for all that may be a key. `name` is what the text is called."""
+        """`text` with a variable for each value that may be a key. `name` is the text's name."""
         self.file.left -= len(text)
         if self.file.left < 0:
             most = f"{MOST_LOOKED // 1024} kB"
@@ -110,7 +111,7 @@ class _ServerReader:
 
 
 def server_entries(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
-    """The servers that `entry` holds, each with its name, or None where it is no such file."""
+    """The servers in `entry`, each with its name, or None if it is not such a file."""
     inner = entry.get("mcp")
     for holder in (entry, inner if isinstance(inner, Mapping) else {}):
         for key in _KEYS:
@@ -132,7 +133,7 @@ def server_entries(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
 
 
 def _is_server(entry: Any) -> bool:
-    """Whether `entry` says what is started or asked, as a server does."""
+    """Whether `entry` has a command or an address, as a server does."""
     if not isinstance(entry, Mapping) or not entry.keys().isdisjoint(_OF_TOOLS):
         return False
     command = entry.get("command")
@@ -146,7 +147,7 @@ def _is_server(entry: Any) -> bool:
 
 
 def _server_name(entry: Any) -> str:
-    """What a server is called that has no name in its file."""
+    """The name of a server without one in its file."""
     if not isinstance(entry, Mapping):
         return ""
     if isinstance(entry.get("name"), str) and entry["name"].strip():
@@ -158,7 +159,7 @@ def _server_name(entry: Any) -> str:
 
 
 def read_servers(entries: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]:
-    """Each of the servers by name."""
+    """The parsed servers by name."""
     entries = list(entries)
     file = _ConfigFile(Variables(_variables_in(entries)))
     for name, entry in entries:
@@ -177,7 +178,7 @@ def read_servers(entries: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]
 
 
 def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
-    """(what it is called, the value) of each literal in a server that may be a key."""
+    """(its name, the value) of each literal in a server that may be a key."""
     places = [(server.command, ""), (server.cwd, ""), (server.url, "")]
     places += [(word, _flag(server.args, place)) for place, word in enumerate(server.args)]
     places += [(text, name) for held in (server.env, server.headers) for name, text in held.items()]
@@ -187,7 +188,7 @@ def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def with_values(server: Server, back: Iterable[Replaced]) -> Server:
-    """`server` with the values of `back` in their places again."""
+    """`server` with the values of `back` restored."""
     for replaced in back:
         held, var = getattr(server, replaced.part), f"${{{replaced.variable}}}"
         match held:
@@ -204,7 +205,7 @@ def with_values(server: Server, back: Iterable[Replaced]) -> Server:
 
 
 def _variables_in(value: Any) -> set[str]:
-    """All variables that the texts refer to: none of them is given to another value."""
+    """All variables that the texts refer to: their names are not used for other values."""
     return set(re.findall(r"\$\{?(?:env:)?([A-Za-z_]\w*)", json.dumps(value, default=str)))
 
 
@@ -308,7 +309,7 @@ def _normalize_variables(text: str, reading: _ServerReader, name: str = "") -> s
 
 
 def _folder(text: str, reading: _ServerReader) -> str:
-    """The working directory, where it does not count from a project that is not known here."""
+    """The working directory, unless it is relative to a project that is unknown here."""
     if text and not text.startswith(("/", "~/")):
         reading.notes.append(
             f"Its folder {clip(text)!a} was left out: it counts from a project or is of another"
@@ -329,14 +330,14 @@ def _args(value: Any, command: str, reading: _ServerReader) -> tuple[str, ...]:
     arguments: list[str] = []
     for place, word in enumerate(words):
         flag = _flag(words, place)
-        # A script has variables of its own.
+        # A shell script has variables of its own.
         word = word if in_shell and " " in word else _normalize_variables(word, reading, flag)
         arguments.append(reading.hidden(word, flag, "args", place))
     return tuple(arguments)
 
 
 def _flag(words: Sequence[str], place: int) -> str:
-    """The flag whose value the word at `place` is, or ""; a further flag is no value."""
+    """The flag whose value is the word at `place`, or ""; a further flag is not a value."""
     before = words[place - 1] if place else ""
     is_flag = before.startswith("-") and "=" not in before and not words[place].startswith("-")
     return before if is_flag else ""
@@ -347,7 +348,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _as_text(value: Any) -> str:
-    """A text, a number or a boolean as other programs hand it on."""
+    """A text, a number or a boolean in the spelling that other programs pass on."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

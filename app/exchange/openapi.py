@@ -1,8 +1,8 @@
-"""Each operation of an OpenAPI 3 or Swagger 2 document as an HTTP tool; only refs within it are
-followed.
+"""Each operation of an OpenAPI 3 or Swagger 2 document as an HTTP tool; follows only local refs.
 
-Path, query and header parameters and the members of a JSON body become arguments; what secures
-an operation becomes a header with the name of a variable. https://spec.openapis.org/oas/v3.1.0
+Path, query and header parameters and the members of a JSON body become arguments; a security scheme
+becomes a header with the name of a variable.
+https://spec.openapis.org/oas/v3.1.0
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _WHOLE = (
     *("minProperties", "maxProperties", "patternProperties", "propertyNames"),
     *("additionalProperties", "dependentRequired", "dependentSchemas"),
 )
-"""Words about a body as a whole, which its members by themselves cannot say."""
+"""Keywords about a body as a whole, which its members cannot express separately."""
 _NO_HOST = "example.invalid"
 
 
 @dataclass
 class _OperationTool:
-    """One operation while it is read."""
+    """One operation while it is parsed."""
 
     notes: list[str] = field(default_factory=list)
     properties: dict[str, Any] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def tools(
 
 
 def choices(document: Mapping[str, Any]) -> Iterator[ToolListItem]:
-    """The operations, without their arguments; those of paths that cannot be read are not there."""
+    """The operations, without their arguments; those of unreadable paths are left out."""
     schemas = Schemas(document)
     paths = document["paths"]
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
@@ -119,12 +119,12 @@ def choices(document: Mapping[str, Any]) -> Iterator[ToolListItem]:
 
 
 def key(form: Mapping[str, Any]) -> str:
-    """What an operation is picked by: its method and its path."""
+    """The selection key of an operation: its method and its path."""
     return f"{str(form.get('method', '')).upper()} {form.get('path', '')}"
 
 
 def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
-    """What stands at a path, with what it refers to."""
+    """The path item, with its ref resolved."""
     target = schemas.target(item)
     if not isinstance(target, Mapping):
         raise UnresolvedRef("The value at this path is not an object; correct the document.")
@@ -201,10 +201,10 @@ def _server(
     operation: Mapping[str, Any],
     tool: _OperationTool,
 ) -> str:
-    """The address of the API without a last slash; the operation's own comes first.
+    """The address of the API without a trailing slash; the operation's own comes first.
 
-    One that names no host counts from where the document was found, which nobody knows here; so
-    does a document that names no server.
+    One without a host is relative to the location of the document, which is unknown here; so is the
+    address of a document without servers.
     """
     url, lost = "/", ""
     for holder in (operation, item, document):
@@ -261,7 +261,7 @@ def _parameters(
     operation: Mapping[str, Any],
     tool: _OperationTool,
 ) -> None:
-    """Those of the path and of the operation; the latter's win."""
+    """The parameters of the path and of the operation; the latter override the former."""
     parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
     for holder in (item, operation):
         listed = holder.get("parameters")
@@ -308,7 +308,7 @@ def _parameter(
 
 
 def _actual_style(where: str, parameter: Mapping[str, Any], types: Collection[str]) -> str:
-    """How a value is sent where that is not how `parameter` asks for it, or ""."""
+    """The style in which a value is sent if it differs from the one of `parameter`, or ""."""
     style, explode = parameter.get("style"), parameter.get("explode")
     if where != "query":
         if style in ("matrix", "label"):
@@ -322,7 +322,7 @@ def _actual_style(where: str, parameter: Mapping[str, Any], types: Collection[st
 
 
 def _is_object(schemas: Schemas, schema: Any) -> bool:
-    """Whether a member may be an object, by itself or as one of several types."""
+    """Whether a member may be an object, alone or as one of several types."""
     schema = schemas.followed(schema)
     if not isinstance(schema, Mapping):
         return False
@@ -348,7 +348,7 @@ def _argument(name: str, where: str, tool: _OperationTool) -> str:
 
 
 def _path(path: str, tool: _OperationTool) -> str:
-    """The path with its places named by the arguments, and all else as it may stand in a URL."""
+    """The path with its placeholders named by the arguments, and all else URL-encoded."""
     url_path = ""
     for place, text in enumerate(re.split(r"\{([^{}/]*)\}", path)):
         if place % 2 == 0:
@@ -416,7 +416,7 @@ def _body(
 
 
 def _is_flat(schema: Any, tool: _OperationTool) -> bool:
-    """Whether the members of a body can be arguments of their own."""
+    """Whether the members of a body can be separate arguments."""
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
         return False
     if any(word in schema for word in ("allOf", "anyOf", "oneOf", "not", "if", "$ref")):
@@ -440,7 +440,7 @@ def _security(
     operation: Mapping[str, Any],
     tool: _OperationTool,
 ) -> None:
-    """The first way of the list that can be said by headers; keys by the names of variables."""
+    """The first alternative that can be expressed by headers; keys by the names of variables."""
     ways = operation.get("security", document.get("security"))
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
@@ -460,7 +460,7 @@ def _security(
 
 
 def _give_key(header: str, value: str, tool: _OperationTool) -> None:
-    """Send the key as a header, which is no argument then, though it may be described as one."""
+    """Sends the key as a header, which is not an argument then, even if described as one."""
     for name in [name for name in tool.headers if name.lower() == header.lower()]:
         argument = tool.headers.pop(name).removeprefix("{{ args.").removesuffix(" }}")
         if tool.properties.pop(argument, None) is not None and argument in tool.required:

@@ -1,7 +1,7 @@
-"""OpenAPI documents made whole: refs resolved, files bundled, Swagger 2.0 made OpenAPI 3.
+"""Completes OpenAPI documents: resolves refs, bundles files, converts Swagger 2.0 to OpenAPI 3.
 
-What an operation needs is gathered along the refs, never written out in their place: a document
-may refer in circles, and fan out without end. Only files that were given together are read.
+The schemas of an operation are collected along the refs, never expanded inline: a document may have
+circular refs, and fan out without end. Only files that were given together are read.
 https://spec.openapis.org/oas/v3.1.0#relative-references-in-api-description-uris
 https://swagger.io/specification/v2/
 """
@@ -22,17 +22,17 @@ from app.exchange.tool_entry import clip, from_openapi_schema, legal_name
 from app.schema.schema_checks import MAX_SCHEMA_BYTES, OF_NAMES
 
 MOST_ALL = 3 * 1024 * 1024
-"""Bytes of all the schemas of a document, as often as they are needed."""
+"""Bytes of all the schemas of a document, counted for each use."""
 
 _VALUES = ("enum", "const", "default", "example", "examples")
 _MOST_STEPS = 10
 
 HELD = "x-files"
-"""The member of a document of several files that holds the others by their names."""
+"""The member of a bundled document that contains the other files by name."""
 
 
 class UnresolvedRef(ValueError):
-    """A ref that is not followed, or too much of them. `str` is a sentence."""
+    """A ref that is not followed, or exceeds the limit. `str` is a sentence."""
 
     def __init__(self, sentence: str, *, refers: bool = False) -> None:
         super().__init__(sentence)
@@ -40,7 +40,7 @@ class UnresolvedRef(ValueError):
 
 
 def _original_ref(ref: str) -> str:
-    """A ref as the document of several files has it."""
+    """A ref as written in the document of several files."""
     name, _, pointer = ref.removeprefix(f"#/{HELD}/").partition("/")
     if not ref.startswith(f"#/{HELD}/"):
         return ref
@@ -49,11 +49,11 @@ def _original_ref(ref: str) -> str:
 
 
 class Schemas:
-    """Converts and gathers; one for each document."""
+    """Converts and collects schemas; one instance for each document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
-        # Before 3.1 what stands beside a ref counts for nothing.
+        # Before 3.1 the siblings of a ref are ignored.
         self._beside = not str(document.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}  # ref -> its name in $defs
         self._refs: dict[str, str] = {}  # that name -> the ref
@@ -61,7 +61,7 @@ class Schemas:
         self._used = 0
 
     def target(self, value: Any) -> Any:
-        """`value`, or what it refers to: for parameters and bodies."""
+        """`value`, or the target of its ref: for parameters and bodies."""
         for _ in range(_MOST_STEPS):
             if not (isinstance(value, Mapping) and isinstance(value.get("$ref"), str)):
                 return value
@@ -73,7 +73,7 @@ class Schemas:
         return self._refs_named(from_openapi_schema(schema), set())
 
     def followed(self, schema: Any) -> Any:
-        """A schema that is only a ref, as what it means."""
+        """The target of a schema that is only a ref."""
         for _ in range(_MOST_STEPS):
             if not (isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str)):
                 break
@@ -83,7 +83,7 @@ class Schemas:
         return schema
 
     def closed(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """`schema` with all that its refs name, directly or not, in its $defs."""
+        """`schema` with all its direct and indirect ref targets in its $defs."""
         schemas: dict[str, Any] = {}
         bytes_ = 0
         todo = sorted(self._refs_in(schema))
@@ -132,7 +132,7 @@ class Schemas:
     def _refs_named(self, schema: Any, refs: set[str], *, by_name: bool = False) -> Any:
         match schema:
             case {"$ref": str(ref)} if not by_name:
-                self._at(ref)  # refused here, where it stands
+                self._at(ref)  # refused here, at its place
                 refs.add(ref)
                 members = [key for key in schema if self._beside or key == "description"]
                 beside = {key: schema[key] for key in members if key not in ("$ref", "summary")}
@@ -158,7 +158,7 @@ class Schemas:
         return f"#/$defs/{self._names[ref]}"
 
     def _refs_in(self, schema: Any) -> set[str]:
-        """The refs of the document that a rewritten schema holds."""
+        """The refs into the document in a rewritten schema."""
         refs: set[str] = set()
         todo = [(schema, False)]
         while todo:
@@ -180,7 +180,7 @@ class Schemas:
 
 
 MOST_IN_PARTS = 2 * MOST_VALUES
-"""Values of all the other files: each may repeat what it holds, by aliases."""
+"""Values of all the other files together: each may expand by aliases."""
 
 _VALUE_WORDS = ("enum", "const", "default", "example", "examples")
 _NAMED_MEMBERS = ("properties", "patternProperties", "$defs", "definitions", "schemas")
@@ -188,7 +188,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
 class Files:
-    """The texts of files by their names, which may have folders."""
+    """The texts of files by name, which may include folders."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
@@ -197,8 +197,8 @@ class Files:
             self._by_base.setdefault(posixpath.basename(name), []).append(name)
 
     def name_of(self, path: str) -> str | None:
-        """The file that `path` means: the one of that name, or else the only one whose last part
-        is the same (a browser may tell no folders). None where there is none."""
+        """The file that `path` means: the one of that name, or else the only one with the same last
+        part (browsers may omit folders). None if there is none."""
         if path in self._texts:
             return path
         named = self._by_base.get(posixpath.basename(path), [])
@@ -206,18 +206,18 @@ class Files:
         return ends[0] if len(ends) == 1 else named[0] if len(named) == 1 else None
 
     def value(self, name: str) -> Any:
-        """What the file holds; Unreadable where that is neither JSON nor YAML."""
+        """The content of the file; Unreadable if it is neither JSON nor YAML."""
         text = self._texts[name].removeprefix("\ufeff")
         return json_value(text)[0] if text.lstrip()[:1] in ("{", "[") else yaml_value(text)
 
 
 def bundle(document: Mapping[str, Any], name: str, files: Files) -> tuple[Any, dict[str, str]]:
-    """(`document` with all the files it refers to under HELD, those files' names and what was
-    wrong with each, "" for nothing). A ref to a file that is not there stays as it is."""
+    """(`document` with all the files it refers to under HELD, the names of those files with their
+    error, "" for none). A ref to a missing file stays unchanged."""
     bundler = _Bundler(name, files)
     whole = bundler.local(document, name)
     bundler.left = MOST_IN_PARTS
-    # What is found while a file is read is read after it: files may refer in circles.
+    # Files found while one is read are read after it: refs may be circular.
     while bundler.waiting:
         path = bundler.waiting.pop()
         try:
@@ -239,7 +239,7 @@ class _Bundler:
         self.left = sys.maxsize
 
     def local(self, value: Any, base: str, *, by_name: bool = False) -> Any:
-        """`value`, which stands in the file `base`, with its refs made local."""
+        """`value` from the file `base`, with its refs made local."""
         self.left -= 1
         if self.left < 0:
             return None
@@ -289,7 +289,7 @@ _SCHEMA = (
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("minLength", "maxLength", "minItems", "maxItems"),
 )
-"""What stands in a parameter itself there, and in its `schema` since."""
+"""Keywords that are in the parameter itself in Swagger, and in its `schema` in OpenAPI 3."""
 _STYLES = {"ssv": "spaceDelimited", "pipes": "pipeDelimited"}
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -302,8 +302,8 @@ def is_swagger(document: Mapping[str, Any]) -> bool:
 
 
 def convert_swagger(document: Mapping[str, Any]) -> dict[str, Any]:
-    """`document` with its servers and ways to secure it as OpenAPI 3 says them. Its operations
-    are converted one by one by `operation_of`."""
+    """`document` with its servers and security schemes in OpenAPI 3. `convert_operation` converts
+    its operations one by one."""
     schemes = _mapping(document.get("securityDefinitions"))
     return {
         **document,
@@ -321,7 +321,7 @@ def convert_operation(
     item: Mapping[str, Any],
     operation: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The operation with its parameters, and those of its path, and its body as OpenAPI 3."""
+    """The operation in OpenAPI 3, with its parameters, those of its path, and its body."""
     given = {
         (str(parameter.get("in")), str(parameter.get("name"))): parameter
         for holder in (item, operation)
@@ -385,7 +385,7 @@ def _form(fields: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _form_kind(fields: list[Mapping[str, Any]], kinds: list[str]) -> str:
-    """A form is sent as files only where it has some, or where nothing else is taken."""
+    """A form is sent as multipart only if it has files, or if no other type is accepted."""
     has_files = any(field.get("type") == "file" for field in fields)
     return _MULTIPART if has_files or kinds == [_MULTIPART] else FORM
 

@@ -1,8 +1,9 @@
-"""A session as one trace in OTLP/JSON, with the attributes that OpenTelemetry has for models.
+"""A session as one trace in OTLP/JSON, with OpenTelemetry's attributes for models.
 
-Ids are made from the session's, so that the same session is the same trace each time.
+Ids are derived from the session's, so that repeated exports of a session are the same trace.
 https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding: ids as hex digits, 64-bit numbers
-as strings, enumerations as numbers. https://opentelemetry.io/docs/specs/semconv/gen-ai/
+as strings, enumerations as numbers.
+https://opentelemetry.io/docs/specs/semconv/gen-ai/
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PROVIDERS: Mapping[str, str] = {
     "mistral": "mistral_ai",
     "xai": "x_ai",
 }
-"""What the conventions call a provider that our profiles call otherwise."""
+"""The conventions' names of providers that differ from our profiles'."""
 PARAMS: Mapping[str, str] = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
@@ -40,7 +41,7 @@ Attributes = Mapping[str, Any]
 
 
 def write(bundle: SessionBundle) -> ExportFile:
-    """An ExportTraceServiceRequest; what still runs ends with the session's last event."""
+    """An ExportTraceServiceRequest; unfinished spans end with the session's last event."""
     about = {"service.name": "tool-playground", "service.version": __version__}
     scope = {"name": "tool-playground", "version": __version__}
     spans = list(_spans(bundle.session, bundle.title))
@@ -61,7 +62,7 @@ def _spans(session: Session, title: str) -> Iterator[dict[str, Any]]:
 
 
 def _runs(session: Session) -> Iterator[list[Prompt | Turn]]:
-    """A prompt with the turns that came of it."""
+    """A prompt with the resulting turns."""
     run: list[Prompt | Turn] = []
     for item in session.items:
         if isinstance(item, Prompt) and any(isinstance(earlier, Turn) for earlier in run):
@@ -156,7 +157,7 @@ def _tool(session: Session, call: Call, parent: str) -> dict[str, Any]:
 
 
 def _call_times(session: Session, call: Call) -> tuple[int, int]:
-    """When it ran; of one that did not run, from when it was asked for until it was settled."""
+    """The time it ran; for a call that did not run, from its request until it was settled."""
     asked = call.checked_ms or call.part.started_ms
     start = call.started_ms or call.decided_ms or asked
     return start, max(start, call.ended_ms or call.decided_ms or session.updated_ms)
@@ -200,7 +201,7 @@ def _span_id(session: Session, kind: str, seq: int) -> str:
 
 
 def _attributes(about: Attributes) -> list[dict[str, Any]]:
-    """What is unknown is left out, and never 0."""
+    """Unknown values are left out, never 0."""
     return [
         {"key": key, "value": _value(value)}
         for key, value in about.items()
@@ -218,5 +219,5 @@ def _value(value: Any) -> dict[str, Any]:
             return {"doubleValue": value}
         case list():
             return {"arrayValue": {"values": [_value(inner) for inner in value]}}
-    # Half a character, which JSON may hold, is none in protobuf.
+    # A lone surrogate, which JSON may contain, is invalid in protobuf.
     return {"stringValue": str(value).encode("utf-8", "replace").decode("utf-8")}

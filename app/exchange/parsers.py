@@ -1,7 +1,7 @@
-"""Parses JSON, JSON with comments, JSON Lines, TOML and YAML, within bounds.
+"""Parses JSON, JSON with comments, JSON Lines, TOML and YAML, within limits.
 
 Depth, size and keys are checked before a parser could run out of stack or memory. YAML is read
-event by event: no tags, no objects; an alias counts as often as it is used.
+event by event: no tags, no objects; an alias counts each time it is used.
 https://yaml.org/spec/1.2.2/#103-core-schema
 """
 
@@ -20,14 +20,14 @@ from app.schema.strict_json import MAX_DEPTH, InvalidJSON, is_deeper, line_colum
 MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 500_000
 MOST_VALUES = 600_000
-"""Of a YAML text: keys, values, and what its aliases stand for."""
+"""Of a YAML text: keys, values, and the expansions of its aliases."""
 MOST_READ_AGAIN = 32 * 1024
-"""Characters of a YAML text with an error that are read once more where it may be its depth."""
+"""Characters of an invalid YAML text that are parsed once more to find excessive depth."""
 _LONGEST_KEY = 1024
 MOST_LOOSE_BYTES = 1024 * 1024
-"""Of JSON with comments, which takes longer to read."""
+"""Of JSON with comments, which is slower to parse."""
 MOST_TOML_BYTES = 256 * 1024
-"""Python's own reader is the slowest of them, and a configuration is small."""
+"""Python's TOML parser is the slowest of them, and configurations are small."""
 
 _LOOSE = re.compile(
     r'"(?>[^"\\]+|\\.)*+(?:"|\Z)|(//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+(?:\*/|\Z))', re.DOTALL
@@ -44,7 +44,7 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]{1,400}(?:\.[0-9]*)?)(?:[eE][-+]?[0-
 
 
 class Unreadable(ValueError):
-    """The text cannot be read. `str` is a sentence; `line` the place, from 1."""
+    """The text cannot be parsed. `str` is a sentence; `line` the place, from 1."""
 
     def __init__(self, sentence: str, line: int | None = None) -> None:
         super().__init__(sentence)
@@ -52,7 +52,7 @@ class Unreadable(ValueError):
 
 
 def json_value(text: str) -> tuple[Any, str]:
-    """The value of a JSON text, and a note: comments and last commas are left out."""
+    """The value of a JSON text, and a note if comments and trailing commas were ignored."""
     try:
         return parse(text, MOST_BYTES, MOST_KEYS), ""
     except InvalidJSON as error:
@@ -67,7 +67,7 @@ def json_value(text: str) -> tuple[Any, str]:
 
 
 def without_comments(text: str) -> str:
-    """`text` with its comments and last commas made blanks, each line and column where it was."""
+    """`text` with comments and trailing commas replaced by blanks; lines and columns stay."""
 
     def blank(match: re.Match[str]) -> str:
         gone = match[1] is not None
@@ -77,7 +77,7 @@ def without_comments(text: str) -> str:
 
 
 def json_lines(text: str) -> Iterator[tuple[int, Any]]:
-    """(line, value) of each line that is not blank; an Unreadable stands for one that is none."""
+    """(line, value) of each line that is not blank; an Unreadable in place of an invalid one."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
@@ -125,14 +125,14 @@ def yaml_value(text: str) -> Any:
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Libyaml where it is installed; the other one reads the same, and slower."""
+"""Libyaml if it is installed; the pure Python loader gives the same result, but slower."""
 
 
 def _refuse_depth(text: str) -> None:
-    """Unreadable where `text` is nested too deep, which ends where libyaml gave up.
+    """Unreadable if `text`, of which libyaml parsed a part, is nested too deep.
 
-    It reads to the end of what may be a key before it tells of the key's beginning, and since
-    0.2.6 it has a bound of its own: what is too deep for us may be an error before we see it.
+    Libyaml reads to the end of a possible key before it reports the key's beginning, and since
+    0.2.6 it has a depth limit of its own: excessive depth may be an error before we see it.
     """
     if sum(map(text[-_LONGEST_KEY:].count, "[{")) > MAX_DEPTH:
         with contextlib.suppress(yaml.YAMLError):
@@ -144,7 +144,7 @@ class _YamlBuilder:
 
     def __init__(self) -> None:
         self.done: list[Any] = []
-        # [value, the key that waits or None, its event, values and characters before it]
+        # [value, the pending key or None, its event, values and characters before it]
         self._open: list[list[Any]] = []
         self._count = self._chars = 0
         self._named: dict[str, tuple[Any, int, int]] = {}  # anchor -> value, values, characters
@@ -182,7 +182,7 @@ class _YamlBuilder:
             self._named[event.anchor] = value, self._count - values, self._chars - chars
 
     def _put_again(self, event: Any) -> None:
-        """What an alias stands for, as if it were written out here."""
+        """The target of an alias, counted as if it were expanded here."""
         if event.anchor not in self._named:
             self._refuse(event, f"nothing named {event.anchor[:60]!r} ends before this alias")
         value, values, chars = self._named[event.anchor]
@@ -234,7 +234,7 @@ class _YamlBuilder:
 
 
 def _merge_keys(members: dict[str, Any]) -> dict[str, Any]:
-    """With what `<<` names behind the members of its own, as YAML's merge key has it."""
+    """Adds the members named by `<<` after its own, as YAML's merge key specifies."""
     named = members.get("<<")
     bases = named if isinstance(named, list) else [named]
     if not bases or not all(isinstance(base, dict) for base in bases):
@@ -246,7 +246,7 @@ def _merge_keys(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scalar(event: Any) -> Any:
-    """A plain word as YAML 1.2 reads it: `no` and `on` are texts; anything in quotes is one."""
+    """A plain word by YAML 1.2: `no` and `on` are texts; anything in quotes is a text, too."""
     text: str = event.value
     if not event.implicit[0]:
         return text

@@ -1,7 +1,7 @@
 """A tool as a Python function: its signature, its TypedDicts and its docstring.
 
-What Python cannot say of a schema is listed in `Face.lossy`. `python_file` writes several tools
-into one module, which can be imported again.
+`Face.lossy` lists what Python cannot express of a schema. `python_file` writes several tools into
+one module, which can be imported again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.exchange.python_source import FIELD, NAMES, Function, functions
 from app.protocols.limits import recursive_refs
 from app.schema.schema_checks import is_local, pointer, resolve
 
-# -- Types of JSON Schema as Python writes them ------------------------------------------------
+# -- Types of JSON Schema in Python ----------------------------------------------------------------
 
 WIDTH = 88
 _MOST_WRITTEN_DEPTH = 8
@@ -31,18 +31,18 @@ _TYPES = {NAMES[name]["type"]: name for name in ("str", "int", "float", "bool", 
 _FORMATS = {
     schema["format"]: name for name, schema in reversed(NAMES.items()) if "format" in schema
 }
-"""Of several names the first."""
+"""If there are several names, the first."""
 _TAKEN = {
     *("Annotated", "Any", "Context", "Decimal", "Dict", "Enum", "Field", "FilePath", "Final"),
     *("Iterable", "List", "Literal", "Mapping", "Optional", "Path", "Required", "Sequence"),
     *("Omitted", "Set", "Tuple", "Type", "Union", "RunContext", "ToolContext", "ToolRuntime"),
 }
-"""Names that a reader takes for something else than a class of this file."""
+"""Names that the parser does not take for a class of this file."""
 
 
 @dataclass
 class _Writing:
-    """`left` is how many more hints there may be: a `$ref` can multiply without end."""
+    """`left` is the number of hints still allowed: a `$ref` can multiply without end."""
 
     root: Mapping[str, Any]
     classes: dict[str, str] = field(default_factory=dict)
@@ -52,9 +52,9 @@ class _Writing:
 def signature_of(
     tool: Tool, *, in_docstring: bool, in_file: bool = False
 ) -> tuple[str, frozenset[str]]:
-    """The source, and the arguments whose hint has a None that their schema has not: those that
-    may be left out. `in_docstring` says where the arguments are described: there, or in their
-    hints, which can say any text. `in_file` says so of a None by a name of its own (`Omitted`)."""
+    """The source, and the arguments whose hint allows a None that their schema does not: the
+    optional ones. `in_docstring`: the arguments are described there, otherwise in their hints,
+    which can contain any text. `in_file` marks such a None by a name of its own (`Omitted`)."""
     writing, parameters = _Writing(tool.parameters), tool.parameters
     properties = parameters.get("properties", {})
     needed = parameters.get("required", ())
@@ -83,7 +83,7 @@ def signature_of(
 
 
 def _takes_none(hint: ast.expr) -> bool:
-    """Whether None is a value of a hint that this module wrote."""
+    """Whether a hint written by this module allows None."""
     match hint:
         case ast.Constant(value=None) | ast.Name(id="Any"):
             return True
@@ -98,7 +98,7 @@ def _takes_none(hint: ast.expr) -> bool:
 
 
 def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
-    """The hint for `schema`; `name` is what a class for it is called after."""
+    """The hint for `schema`; `name` is the base of a class name for it."""
     writing.left -= 1
     if not isinstance(schema, Mapping) or depth > _MOST_WRITTEN_DEPTH or writing.left < 0:
         return "Any"
@@ -120,7 +120,7 @@ def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
 def _core(
     writing: _Writing, schema: Mapping[str, Any], name: str, depth: int
 ) -> tuple[str, tuple[str, ...]]:
-    """The hint without its `Field`, and the keywords that it says beside type and members."""
+    """The hint without its `Field`, and the keywords that it expresses besides type and members."""
 
     def inner(part: Any) -> str:
         return writing_hint(writing, part, name, depth + 1)
@@ -153,7 +153,7 @@ def _core(
 
 
 def _class(writing: _Writing, schema: Mapping[str, Any], name: str, depth: int) -> str:
-    """A TypedDict for an object; its name, which is used in its place."""
+    """A TypedDict for an object; returns its name, which is used as the hint."""
     called = "".join(word[:1].upper() + word[1:] for word in re.split("[^A-Za-z0-9]+", name))
     called = called if called.isidentifier() and called not in _TAKEN else f"Object{called}"
     number, base = 2, called
@@ -161,7 +161,7 @@ def _class(writing: _Writing, schema: Mapping[str, Any], name: str, depth: int) 
         called, number = f"{base}{number}", number + 1
     if len(writing.classes) >= _MOST_CLASSES:
         return "dict"
-    writing.classes[called] = ""  # so that the name is taken while its members are written
+    writing.classes[called] = ""  # reserves the name while its members are written
     needed, lines = schema.get("required", ()), []
     for member, inner in schema["properties"].items():
         hint = writing_hint(writing, inner, member, depth + 1)
@@ -170,15 +170,15 @@ def _class(writing: _Writing, schema: Mapping[str, Any], name: str, depth: int) 
     text = schema.get("description")
     docstring = _docstring(text, {}) if isinstance(text, str) else ""
     body = "".join(lines) or ("" if docstring else "    pass\n")
-    # Those inside of it come first.
+    # Nested classes come first.
     del writing.classes[called]
     writing.classes[called] = f"class {called}(TypedDict):\n{docstring}{body}"
     return called
 
 
 def _default(schema: Mapping[str, Any], *, required: bool) -> tuple[str, Mapping[str, Any]]:
-    """What stands behind the equals sign, and the schema without it. An argument that may be left
-    out and has no default is None."""
+    """The default value as written, and the schema without it. An optional argument without a
+    default is None."""
     if required:
         return "", schema
     if schema.get("default") is None:
@@ -188,7 +188,7 @@ def _default(schema: Mapping[str, Any], *, required: bool) -> tuple[str, Mapping
 
 
 def _default_comes_first(properties: Mapping[str, Any], needed: Any) -> bool:
-    """Whether Python would refuse the order, were the arguments not given by name only."""
+    """Whether Python would reject the order, were the arguments not keyword-only."""
     seen = False
     for name in properties:
         if name not in needed:
@@ -212,7 +212,7 @@ def _head(name: str, arguments: list[str]) -> str:
 
 
 def _identifier(name: str) -> str:
-    """The name of an argument; another one where Python does not take it, which is a loss."""
+    """The name of an argument; changed if Python does not allow it, which is a loss."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
     word = f"_{word}" if word[0].isdigit() else word
     return f"{word}_" if keyword.iskeyword(word) else word
@@ -250,7 +250,7 @@ def _code(char: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A JSON value as a Python literal, in double quotes where that is easy."""
+    """A JSON value as a Python literal, in double quotes if that is simple."""
     if isinstance(value, str):
         text = ascii(value) if not value.isprintable() else repr(value)
         if text[0] == "'" and '"' not in text and "\\'" not in text:
@@ -267,7 +267,7 @@ MOST_LOSSES = 20
 
 _KEPT = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
 _QUIET = ("$schema", "$id", "title", "description", "$comment")
-"""Of a whole schema these are kept, shown or not; a function takes no other arguments anyway."""
+"""For the whole schema these are kept, shown or not; a function takes no other arguments anyway."""
 
 _INFERRED = {str: "string", bool: "boolean", int: "integer"}
 _MOST_DEEP = 12
@@ -275,8 +275,8 @@ _MOST_DEEP = 12
 
 @dataclass(frozen=True)
 class Face:
-    """`source` is one function; `lossy` are sentences on what it does not say, () for all said.
-    `widened` are the arguments that are None where a call leaves them out, and in JSON never."""
+    """`source` is one function; `lossy` are sentences on what it omits, () if nothing. `widened`
+    are the arguments that are None if a call omits them, but never null in JSON."""
 
     source: str
     lossy: tuple[str, ...] = ()
@@ -284,7 +284,7 @@ class Face:
 
 
 def face(tool: Tool, *, in_file: bool = False) -> Face:
-    """The tool as Python. Always sound Python, whatever the tool is. `in_file` is for a module,
+    """The tool as Python. Always valid Python, whatever the tool is. `in_file` is for a module,
     which is read back without the tool."""
     if tool.format is not None:
         plain = replace(tool, format=None)
@@ -299,9 +299,9 @@ def face(tool: Tool, *, in_file: bool = False) -> Face:
 
 
 def tool_from(source: str, tool: Tool) -> Tool:
-    """`tool` with the name, the description and the parameters that `source` says.
+    """`tool` with the name, the description and the parameters of `source`.
 
-    BadTool, with the line, where it is no single function, or has a type that is not known.
+    BadTool, with the line, if it is not a single function, or has an unknown type.
     """
     tool_face = face(tool)
     shown = _read(tool_face.source, tool_face.widened)
@@ -320,8 +320,8 @@ def tool_from(source: str, tool: Tool) -> Tool:
 
 
 def _read(source: str, widened: Collection[str]) -> Function:
-    """The function in `source`; of the arguments `widened` that may be left out, the None of their
-    hints is no null."""
+    """The function in `source`; None in the hints of the optional arguments `widened` is not taken
+    as null."""
     try:
         read = functions(source)
     except Unreadable as error:
@@ -355,7 +355,7 @@ def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def _parameters(
     read: Mapping[str, Any], shown: Mapping[str, Any], own: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """What was read, but as the tool had it wherever the text still says what was shown."""
+    """The parsed parameters, with the tool's original wherever the text is unchanged."""
     if _same_members(read, shown):
         return own
     was, had = shown.get("properties", {}), own.get("properties", {})
@@ -377,7 +377,7 @@ def _same_members(schema: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return names and schema == other
 
 
-# What is lost.
+# Losses.
 
 
 def _list_losses(tool: Tool, read: Function) -> Iterator[str]:
@@ -404,7 +404,7 @@ def _list_losses(tool: Tool, read: Function) -> Iterator[str]:
 
 
 def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[str]:
-    """A sentence for each place where what was read is not what the tool has."""
+    """A sentence for each place where the parsed schema differs from the tool's."""
     if own == read:
         return
     if not isinstance(own, Mapping) or not isinstance(read, Mapping):
@@ -426,9 +426,9 @@ def _lost(place: tuple[str | int, ...]) -> str:
 
 
 class _Plain:
-    """Schemas with their equals in one form: refs written out, const as enum, types of enums named,
-    lists of types as anyOf, required in order. `left` is how many may be written out: what is
-    beyond stays a ref, and is a loss."""
+    """Normalises equivalent schemas: expands refs, const to enum, adds types of enums, lists of
+    types to anyOf, sorts required. `left` is the number of expansions allowed: beyond it a ref
+    stays, and is a loss."""
 
     def __init__(self, root: Any) -> None:
         self.root, self.left = root, 5_000
@@ -488,7 +488,7 @@ tool = lambda name: lambda function: function
 
 
 def python_file(tools: Sequence[Tool]) -> str:
-    """A module with a function for each tool; its imports are those that it needs."""
+    """A module with a function for each tool; it has only the imports it needs."""
     names_in_use: set[str] = set()
     blocks = []
     for tool in tools:
@@ -506,7 +506,7 @@ def python_file(tools: Sequence[Tool]) -> str:
 
 
 def _rename_class(source: str, name: str, free: str) -> str:
-    """`source` with its class under another name; its texts stay as they are."""
+    """`source` with its class renamed; string literals are unchanged."""
     pieces = re.split(
         r'("""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')', source
     )

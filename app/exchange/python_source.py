@@ -1,7 +1,7 @@
 """Tools of Python functions and models, read from source text; nothing is run or imported.
 
-The first part turns annotations into JSON Schema, the second finds functions, models and what
-their docstrings say of the arguments.
+The first part converts annotations to JSON Schema, the second finds functions, models and the
+descriptions of their arguments in docstrings.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ Schema = dict[str, Any]
 
 
 class OpenType(str):
-    """A note on a value of which no type is known; a schema that was written for it takes its
-    place."""
+    """A note on a value of unknown type; an explicitly written schema replaces it."""
 
     def __new__(cls, what: str) -> OpenType:
         return super().__new__(cls, f"{what}, so anything is allowed there.")
@@ -64,7 +63,7 @@ NAMES: dict[str, Schema] = {
     **{name: {"type": "string"} for name in ("Path", "FilePath", "bytes", "Decimal")},
 }
 _SAME = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar", "InitVar", "Type", "Omitted")
-"""`Omitted` is our own (`signature.python_file`): what may be left out, and takes no null."""
+"""`Omitted` is our own (`python_signature.python_file`): an optional value that allows no null."""
 
 FIELD = (
     ("ge", "minimum"),
@@ -82,19 +81,19 @@ FIELD = (
     ("description", "description"),
     ("default", "default"),
 )
-"""What `Field` of pydantic says, and the keyword of JSON Schema for it."""
+"""The keywords of pydantic's `Field`, and those of JSON Schema."""
 
 _ENUMS = ("Enum", "IntEnum", "StrEnum")
 _RECORDS = ("BaseModel", "TypedDict", "NamedTuple", "Struct")
 
 
 class TooLarge(ValueError):
-    """The types are larger, written out, than any tool's parameters may be."""
+    """The types, expanded, are larger than a tool's parameters may be."""
 
 
 @dataclass
 class Types:
-    """The classes and aliases of one file; `notes` collects what could not be read."""
+    """The classes and aliases of one file; `notes` collects what could not be parsed."""
 
     classes: Mapping[str, ast.ClassDef]
     aliases: Mapping[str, ast.expr]
@@ -123,7 +122,7 @@ class Types:
         return self._unknown(ast.unparse(hint)[:60])
 
     def members(self, node: ast.ClassDef, depth: int = 0) -> Schema:
-        """The object that a model, a dataclass or a TypedDict stands for."""
+        """The object schema of a model, a dataclass or a TypedDict."""
         properties: dict[str, Schema] = {}
         required = []
         total = _is_total(node)
@@ -149,7 +148,7 @@ class Types:
         return members
 
     def with_default(self, schema: Schema, value: ast.expr | None) -> Schema:
-        """`schema` with what a default, or a `Field(...)` in its place, says."""
+        """`schema` with the information of a default, or of a `Field(...)` in its place."""
         match value:
             case None:
                 return schema
@@ -173,7 +172,7 @@ class Types:
         return extended
 
     def _quoted(self, text: str, depth: int) -> Schema:
-        """A hint in quotes, which names what stands further down in the file."""
+        """A hint in quotes, which may name a class further down in the file."""
         try:
             if len(text) <= _MOST_QUOTED:
                 return self.schema(ast.parse(text, mode="eval").body, depth + 1)
@@ -200,7 +199,7 @@ class Types:
     def _class(self, node: ast.ClassDef, depth: int) -> Schema:
         if is_enum(node):
             read = [literal(line.value) for line in node.body if isinstance(line, ast.Assign)]
-            # One that is not known, such as auto(), leaves the others wrong.
+            # An unknown value, such as auto(), makes the enum incomplete.
             known = bool(read) and all(known for known, _ in read)
             return _enum([constant for _, constant in read]) if known else self._unknown(node.name)
         if is_record(node, self.classes):
@@ -249,7 +248,7 @@ class Types:
             self.aliases = before
 
     def _literal(self, node: ast.expr) -> tuple[bool, Any]:
-        """As `literal`, also of a member of an enum of the file."""
+        """Like `literal`, but also accepts a member of an enum of the file."""
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr=member) if name in self.classes:
                 holder = self.classes[name]
@@ -288,7 +287,7 @@ class Types:
 
 
 def last_name(node: ast.expr) -> str:
-    """`tool` of `mcp.tool`, "" of what is no name."""
+    """`tool` for `mcp.tool`, "" for other expressions."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -296,7 +295,7 @@ def last_name(node: ast.expr) -> str:
 
 
 def literal(node: ast.expr | None) -> tuple[bool, Any]:
-    """(whether it is a plain value that JSON has too, the value)."""
+    """(whether it is a plain value that JSON can represent, the value)."""
     try:
         value = ast.literal_eval(node) if node is not None else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -324,8 +323,8 @@ def is_enum(node: ast.ClassDef) -> bool:
 
 
 def is_record(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
-    """Whether a class is a list of typed members: by a base of its own or of one that it is made
-    from, or by @dataclass."""
+    """Whether a class is a list of typed members: by its own or an inherited base, or by
+    @dataclass."""
     line = _ancestors(node, classes)
     marks = [mark for class_ in line for mark in class_.decorator_list]
     calls = [mark.func if isinstance(mark, ast.Call) else mark for mark in marks]
@@ -336,7 +335,7 @@ def is_record(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
 
 
 def _ancestors(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """The class after those of the same file that it is made from, each once."""
+    """The class after its base classes of the same file, each once."""
     by_name = {node.name: node}
     todo = [node]
     while todo:
@@ -349,7 +348,7 @@ def _ancestors(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[
 
 
 def _is_made_inside(value: ast.expr | None) -> bool:
-    """Whether a dataclass makes a member by itself: nobody gives it."""
+    """Whether a dataclass sets a member itself (`init=False`)."""
     match value:
         case ast.Call(func=func, keywords=words) if last_name(func) == "field":
             return any(word.arg == "init" and literal(word.value)[1] is False for word in words)
@@ -367,7 +366,7 @@ def _is(hint: ast.expr, name: str) -> bool:
 
 
 def _type_alias(hint: ast.expr, value: ast.expr | None) -> str:
-    """The name that a pydantic member has in JSON, where its `Field` gives it another one."""
+    """The JSON name of a pydantic member, if its `Field` defines another one."""
     notes = [value]
     match hint:
         case ast.Subscript(value=of, slice=ast.Tuple(elts=several)) if last_name(of) == "Annotated":
@@ -390,7 +389,7 @@ def _is_required(hint: ast.expr, value: ast.expr | None, *, total: bool) -> bool
 
 
 def has_default(value: ast.expr | None) -> bool:
-    """Whether there is a default: `Field(...)` may stand there without one."""
+    """Whether there is a default: a `Field(...)` may have none."""
     match value:
         case None:
             return False
@@ -413,7 +412,7 @@ def _enum(values: list[Any]) -> Schema:
 
 
 def _union(schemas: list[Schema]) -> Schema:
-    """`anyOf`; a plain type that may be null says so in its `type`."""
+    """`anyOf`; a nullable plain type says so in its `type`."""
     flat: list[Schema] = []
     for schema in schemas:
         inner = schema["anyOf"] if list(schema) == ["anyOf"] else [schema]
@@ -438,7 +437,7 @@ _GIVEN = (
     *("Context", "RunContext", "RunContextWrapper", "ToolContext", "RunnableConfig"),
     *("ToolRuntime", "InjectedState", "InjectedStore", "InjectedToolArg", "InjectedToolCallId"),
 )
-"""Types of arguments that a framework fills in, and no model."""
+"""Types of arguments that a framework provides, not the model."""
 
 Def = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -446,8 +445,8 @@ Def = ast.FunctionDef | ast.AsyncFunctionDef
 @dataclass(frozen=True)
 class Function:
     """One function as a tool. `function` is its name in the file, `name` that of the tool;
-    `decorator` the one that makes it a tool elsewhere, or ""; `line` is from 1. `problem` says
-    why it cannot be one."""
+    `decorator` the one that makes it a tool elsewhere, or ""; `line` is from 1. `problem` says why
+    it cannot be one."""
 
     name: str
     function: str
@@ -460,7 +459,7 @@ class Function:
 
 
 def tools(source: str, file: str = "") -> Iterator[ImportedTool]:
-    """Every function of `source`; `file` is the absolute path it stands at, where that is known."""
+    """Every function of `source`; `file` is its absolute path, if known."""
     read = functions(source)
     for function in read:
         notes = list(function.notes)
@@ -481,8 +480,8 @@ def tools(source: str, file: str = "") -> Iterator[ImportedTool]:
 
 
 def functions(source: str) -> list[Function]:
-    """The functions at the top of `source`; where there are none, its pydantic models and the
-    like. Unreadable, with the line, where it is no Python, and where all are methods."""
+    """The top-level functions of `source`; if there are none, its pydantic models and the like.
+    Unreadable, with the line, if it is not Python, or if all functions are methods."""
     tree = parse_module(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     aliases = {}
@@ -516,21 +515,21 @@ def functions(source: str) -> list[Function]:
 
 
 def _is_tool(node: Def) -> bool:
-    """Not what is private, nor a stub that only tells a type checker of one more way to call."""
+    """Excludes private functions, and overload stubs for type checkers."""
     if any(last_name(mark) == "overload" for mark in node.decorator_list):
         return False
     return bool(_decorator(node)[0]) or not node.name.startswith("_")
 
 
 def parse_module(source: str) -> ast.Module:
-    """The syntax tree; Unreadable, with the line, where it is no Python."""
+    """The syntax tree; Unreadable, with the line, if it is not Python."""
     if len(source) > MOST_BYTES:
         raise Unreadable(
             f"Python of more than {MOST_BYTES // 1024} kB is not read; split the file."
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a compiler would say of `"\d"`
+            warnings.simplefilter("ignore")  # compiler warnings about `"\d"`
             return ast.parse(source)
     except SyntaxError as error:
         what = "a number has too many digits" if "digits" in error.msg else error.msg
@@ -543,7 +542,7 @@ def parse_module(source: str) -> ast.Module:
 
 
 def _alias(value: ast.expr) -> ast.expr:
-    """What an assignment stands for as a type: `NewType("City", str)` is a str."""
+    """The type that an assignment defines: `NewType("City", str)` is a str."""
     match value:
         case ast.Call(func=func, args=[_, kind]) if last_name(func) == "NewType":
             return kind
@@ -580,7 +579,7 @@ def _function(node: Def, types: Types) -> Function:
 
 
 def _model(node: ast.ClassDef, types: Types) -> Function:
-    """A class of typed members: its members are the arguments."""
+    """A class with typed members: its members are the arguments."""
     try:
         parameters = types.members(node)
     except (TooLarge, RecursionError):
@@ -591,7 +590,7 @@ def _model(node: ast.ClassDef, types: Types) -> Function:
 
 
 def _decorator(node: Def) -> tuple[str, Mapping[str, Any]]:
-    """The decorator that makes a tool of it, as written, and what it says: name, description."""
+    """The decorator that makes it a tool, as written, and its arguments: name, description."""
     for mark in node.decorator_list:
         func = mark.func if isinstance(mark, ast.Call) else mark
         if last_name(func) not in _TOOLS:
@@ -639,7 +638,7 @@ def _arguments(node: Def, types: Types, docstring: _Docstring) -> Schema:
 
 
 def _keyword_schema(more: ast.arg | None, types: Types) -> Schema | None:
-    """The arguments of `**more: Unpack[A]`, where A is a TypedDict of the same file."""
+    """The arguments of `**more: Unpack[A]`, if A is a TypedDict of the same file."""
     match more and more.annotation:
         case ast.Subscript(value=value, slice=inside) if last_name(value) == "Unpack":
             node = types.classes.get(last_name(inside))
@@ -650,7 +649,7 @@ def _keyword_schema(more: ast.arg | None, types: Types) -> Schema | None:
 def _argument_schema(
     name: str, hint: ast.expr | None, types: Types, docstring: _Docstring
 ) -> Schema:
-    """By its hint, else by the type that the docstring gives."""
+    """By its hint, else by the type in the docstring."""
     if hint is not None:
         return types.schema(hint)
     if name in docstring.types:
@@ -667,7 +666,7 @@ def _is_given(hint: ast.expr) -> bool:
 
 
 class _Docstring:
-    """What a docstring says of the function and of its arguments."""
+    """The description of the function and of its arguments in a docstring."""
 
     def __init__(self, text: str) -> None:
         self.description = text[:_MOST_DOCSTRING]
@@ -677,7 +676,7 @@ class _Docstring:
             return
         try:
             read = docstring_parser.parse(text)
-        except (docstring_parser.ParseError, LookupError):  # it fails so on ": :"
+        except (docstring_parser.ParseError, LookupError):  # raised for ": :"
             return
         if not read.params and not read.returns and not read.raises:
             return

@@ -1,7 +1,7 @@
-"""Tools that stand in a Python file as values: `tools = [{"type": "function", ...}]`, wherever.
+"""Tools that are values in a Python file: `tools = [{"type": "function", ...}]`, anywhere.
 
-Read from the syntax tree, with simple names, sums and constructors resolved; nothing is run. What
-is only known when the file runs is named by its line.
+Read from the syntax tree, with simple names, sums and constructors resolved; nothing is run. Values
+known only at run time are reported by their line.
 https://docs.python.org/3/library/ast.html
 """
 
@@ -23,7 +23,7 @@ from app.exchange.python_source import TooLarge, Types, is_record, last_name
 
 MOST_VALUES = 100_000
 MOST_CHARS = 4 * 1024 * 1024
-"""Of one file, as often as each stands for something."""
+"""Of one file, counted each time a value is used."""
 MOST_LISTED = 1_000
 _MOST_DEEP = 80
 
@@ -39,13 +39,13 @@ _STRIPS: Mapping[str, Callable[[str], str]] = {
 
 
 class _Unknown(ValueError):
-    """What is only known when the file runs. `str` is a sentence."""
+    """A value known only at run time. `str` is a sentence."""
 
 
 @dataclass(frozen=True)
 class ListedTools:
-    """`tools` are values as other formats have them, each with its line; `notes` are about those
-    that could not be read."""
+    """`tools` are values in other formats, each with its line; `notes` are about those that could
+    not be read."""
 
     tools: tuple[tuple[int, Any], ...] = ()
     notes: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def list_tools(tree: ast.Module) -> ListedTools:
 
 
 def _tool_nodes(tree: ast.Module) -> Iterator[ast.expr]:
-    """The outermost expressions that spell a tool."""
+    """The outermost expressions that describe a tool."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
@@ -103,7 +103,7 @@ def _spells_tool(node: ast.expr) -> bool:
 
 
 def _makes_object(name: str) -> bool:
-    """Whether what is called so is `dict`, or a type of an SDK, which is one by its name."""
+    """Whether the callable of that name is `dict`, or an SDK type, recognised by its name."""
     return name == "dict" or name[:1].isupper()
 
 
@@ -118,7 +118,7 @@ def _members(node: ast.Dict) -> dict[str, ast.expr]:
 
 @dataclass
 class _Values:
-    """The values of one file. `names` are those that stand for one expression alone."""
+    """The values of one file. `names` are those bound to exactly one expression."""
 
     tree: ast.Module
     names: dict[str, ast.expr | None] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class _Values:
                     self.classes[name] = node
 
     def of(self, node: ast.expr, depth: int = 0) -> Any:
-        """What `node` is as JSON."""
+        """The JSON value of `node`."""
         self._count += 1
         if self._count > MOST_VALUES or self._chars > MOST_CHARS or depth > _MOST_DEEP:
             raise _Unknown("The values of this file are too many or too deep.")
@@ -207,7 +207,7 @@ class _Values:
         return members
 
     def _named(self, name: str, node: ast.expr) -> Any:
-        """What a name stands for, counted as often as it stands."""
+        """The value of a name, counted each time it is used."""
         if name in self._known:
             value, count, chars = self._known[name]
             self._count += count
@@ -265,7 +265,7 @@ class _Values:
         return self._refuse(node)
 
     def _keywords(self, node: ast.Call, depth: int) -> dict[str, Any]:
-        """The arguments, each by its name."""
+        """The arguments by name."""
         keywords: dict[str, Any] = {}
         for word in node.keywords:
             value = self.of(word.value, depth + 1)
@@ -304,7 +304,7 @@ class _Values:
 
 MOST_CELLS = 2_000
 _SHELL = re.compile(r"\w[\w, ]*")
-"""What stands before the equals sign of `files = !ls`."""
+"""The left side of `files = !ls`."""
 
 
 def is_notebook(value: Any) -> bool:
@@ -312,7 +312,7 @@ def is_notebook(value: Any) -> bool:
 
 
 def _cells(value: Mapping[str, Any]) -> list[Any] | None:
-    """The cells of a notebook; before version 4 they stood in worksheets."""
+    """The cells of a notebook; before version 4 they were in worksheets."""
     sheets = value.get("worksheets")
     if isinstance(sheets, list) and "cells" not in value:
         sheets_cells = [sheet.get("cells") for sheet in sheets if isinstance(sheet, Mapping)]
@@ -322,7 +322,7 @@ def _cells(value: Mapping[str, Any]) -> list[Any] | None:
 
 
 def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """(the code of all cells that are sound Python, sentences on the others)."""
+    """(the code of all valid Python cells, sentences on the others)."""
     pieces: list[str] = []
     unsound: list[str] = []
     cells = _cells(value) or []
@@ -332,7 +332,7 @@ def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
         source = cell.get("source", cell.get("input"))
         text = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
         if text.lstrip().startswith("%%"):
-            continue  # of another language, or timed
+            continue  # in another language, or timed
         if not _is_sound(text):
             text = "\n".join(map(_without_magic, text.split("\n")))
         pieces.append(text) if _is_sound(text) else unsound.append(str(number))
@@ -345,7 +345,7 @@ def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def _without_magic(line: str) -> str:
-    """`line`, or `pass` in its place where IPython alone reads it: `%magic`, `!shell`, `help?`."""
+    """`line`, or `pass` if only IPython can parse it: `%magic`, `!shell`, `help?`."""
     code = line.strip()
     left, equals, right = code.partition("=")
     asks = code.endswith("?") and not equals and not any(sign in code for sign in "#'\"")

@@ -1,8 +1,8 @@
-"""A session as a test for pytest: one file with its recording, which asks nobody.
+"""A session as a test for pytest: one file with its recording, which contacts no provider.
 
-It serves the recorded answers from this machine, lets an agent ask for them, and compares the calls
-that came with those that are expected: names, order and required arguments. What the file does by
-itself is replay_read.py and the text below; all that comes from the session stands in literals.
+It serves the recorded answers from this machine, lets an agent request them, and compares the
+resulting calls with the expected ones: names, order and required arguments. The file's own code is
+replay_read.py and the text below; everything from the session is in literals.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ NOTHING = "No turn of this session came to an end: there is nothing to test."
 
 
 def write(bundle: SessionBundle) -> ExportFile:
-    """The file; its calls are those of the turns that came to an end and were not dropped."""
+    """The file; its calls are those of complete turns that were not dropped."""
     turns = [
         turn
         for turn in bundle.session.turns
@@ -147,8 +147,8 @@ def write(bundle: SessionBundle) -> ExportFile:
 
 
 def _required_arguments(turn: Turn, name: str, given: Any) -> Mapping[str, Any] | str:
-    """The arguments that the tool's schema requires; all of them where it says nothing, and their
-    text where they are no object."""
+    """The arguments that the tool's schema requires; all of them if it does not say, and their text
+    if they are not an object."""
     if not isinstance(given, dict):
         return str(given)
     tool = turn.settings.tool(name)

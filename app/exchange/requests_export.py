@@ -1,8 +1,8 @@
-"""Requests of a session as exports: with the key by its name, as curl, as OpenAI or Anthropic,
-and with their answers as an HTTP archive.
+"""Exports requests of a session: with the name of the key, as curl, in OpenAI's or Anthropic's
+format, and with their answers as an HTTP archive.
 
-Made of a turn that was sent or of the next request; for another protocol the request is encoded
-again by that protocol's codec from what the session held before the turn.
+Made from a turn that was sent or from the next request; for another protocol the request is encoded
+again by that protocol's codec from the session before the turn.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SIMULATOR_WORDS = (
 )
 
 _PACKAGE_PATHS: Mapping[str, str] = {"gemini": r"/(?P<version>v\d\w*)(?P<owner>/publishers/[^/]+)?"}
-"""What the official package of a protocol puts between its base URL and `FACTS.path`."""
+"""The path that a protocol's official package inserts between base URL and `FACTS.path`."""
 
 _KEY = re.compile(r"(?:Bearer )?\$(\w+)")
 _KEY_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -55,16 +55,16 @@ _OF_THE_CONNECTION = {
     *("accept-encoding", "connection", "content-length", "expect", "host", "keep-alive"),
     *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
 }
-"""Headers that whoever sends a request again writes itself."""
+"""Headers that every HTTP client sets itself."""
 
 _STARRED = re.compile(r"([?&])[^?&=]+=\*\*\*(&|$)")
-"""A key in a query, which is kept nowhere."""
+"""A key in a query, which is never stored."""
 
 
 @dataclass(frozen=True)
 class ExportedRequest:
-    """`headers` hold the key as `$NAME`, `key_name` is that NAME or "". `number` is the turn's, 0
-    for a request that was not sent yet. `notes` are sentences on what was changed or left out."""
+    """`headers` contain the key as `$NAME`, `key_name` is that NAME or "". `number` is the turn's,
+    0 for a request that was not sent yet. `notes` are sentences on what was changed or left out."""
 
     number: int
     protocol: str
@@ -79,7 +79,7 @@ class ExportedRequest:
 
     @property
     def value(self) -> dict[str, Any] | None:
-        """The body as a JSON object, None where it is none."""
+        """The body as a JSON object, None if it is not one."""
         try:
             parsed = json.loads(self.body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
@@ -95,7 +95,7 @@ class ExportedRequest:
 
     @property
     def key_header(self) -> str:
-        """The name of the header that holds the key, "" where none does."""
+        """The name of the header that contains the key, "" if none does."""
         names = (name for name, value in self.headers.items() if holds_key(value, self.key_name))
         return next(names, "")
 
@@ -103,8 +103,8 @@ class ExportedRequest:
 def export_request(
     sent: RequestSent, profile: Profile, number: int = 0, simulator: str = SIMULATOR
 ) -> ExportedRequest:
-    """`sent` by `profile`, as it is sent again from elsewhere; `simulator` is where that stands. Of
-    what an agent sent, its credentials are the profile's key now."""
+    """`sent` by `profile`, for sending it again from elsewhere; `simulator` is that one's base URL.
+    An agent's credentials are replaced by the profile's key."""
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     name = name if _KEY_NAME.fullmatch(name) else ""
     notes: list[str] = []
@@ -143,7 +143,7 @@ def export_request(
 
 
 def request_of_turn(turn: Turn, base_url: str = DEFAULT_BASE) -> ExportedRequest:
-    """What `turn` sent; `base_url` is where the simulator's server is."""
+    """The request of `turn`; `base_url` is the address of the simulator's server."""
     return export_request(turn.request, turn.settings.profile, turn.number, base_url + "/sim")
 
 
@@ -153,14 +153,14 @@ def sent_turns(session: Session) -> list[Turn]:
 
 
 def holds_key(value: str, key_name: str) -> bool:
-    """Whether a header's value is the key of that name, alone or as a bearer."""
+    """Whether a header's value is the key of that name, alone or as a bearer token."""
     match = _KEY.fullmatch(value)
     return match is not None and bool(key_name) and match[1] == key_name
 
 
 def package_base(request: ExportedRequest) -> tuple[str, str, Mapping[str, str]] | None:
-    """(base URL, query, what its path says by name) for the official package of its protocol;
-    None where the path is not the one that the package asks."""
+    """(base URL, query, named parts of its path) for the official package of its protocol; None if
+    the package does not use this path."""
     parts = url_parts(request.url)
     facts = FACTS.get(request.protocol)
     before = _PACKAGE_PATHS.get(request.protocol, "")
@@ -172,7 +172,7 @@ def package_base(request: ExportedRequest) -> tuple[str, str, Mapping[str, str]]
 
 
 def session_before(session: Session, turn: Turn) -> Session:
-    """A copy of `session` as it stood when `turn` was sent."""
+    """A copy of `session` in its state when `turn` was sent."""
     place = next(i for i, item in enumerate(session.items) if item.seq == turn.seq)
     ended = {name: task for name, task in session.tasks.items() if task.ended_seq < turn.seq}
     return replace(
@@ -183,9 +183,9 @@ def session_before(session: Session, turn: Turn) -> Session:
 def encode_request(
     session: Session, protocol: Protocol, turn: Turn | None, profile: Profile | None = None
 ) -> WireRequest:
-    """The request of `turn` (None: one after all there is) as `protocol` says it.
+    """The request of `turn` (None: the next one) in `protocol`.
 
-    BadInput where no request can be made of it.
+    BadInput if the request cannot be expressed in it.
     """
     past = session if turn is None else session_before(session, turn)
     settings = past.settings
@@ -203,7 +203,7 @@ def encode_request(
 
 
 def default_profile(protocol: Protocol) -> Profile:
-    """The vendor's own row of a protocol: the first that speaks it, or one without an address."""
+    """The vendor's own row of a protocol: the first that uses it, or one without an address."""
     rows = (row for row in PROFILES if row.protocol == protocol and not row.simulated)
     return next(rows, Profile(protocol, protocol, ""))
 
@@ -216,12 +216,12 @@ def _refuse_constant(name: str) -> Any:
 
 
 MOST_WORD = 100_000
-"""Bytes; a system takes no longer word on a command line."""
+"""Bytes; a longer word is not allowed on a command line."""
 
 _CURL_GLOB = re.compile(r"[][{}]")
-"""What curl takes for several addresses, unless `-g` is given."""
+"""Characters that make curl expand several addresses, unless `-g` is given."""
 _UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What a terminal would act on, and not show."""
+"""Characters that a terminal would interpret instead of showing."""
 
 
 def write_curl(bundle: SessionBundle) -> ExportFile:
@@ -243,7 +243,7 @@ def write_curl(bundle: SessionBundle) -> ExportFile:
 
 
 def curl_command(request: ExportedRequest) -> str:
-    """The command; what it sends is `asked.body` in UTF-8, byte by byte."""
+    """The command; it sends exactly `request.body` in UTF-8."""
     head = ["curl"]
     if _CURL_GLOB.search(request.url):
         head.append("-g")
@@ -259,14 +259,14 @@ def curl_command(request: ExportedRequest) -> str:
             bare = value.partition("$")[0]
             words.append(f'-H {shell_quote(f"{name}: {bare}")}"${request.key_name}"')
         else:
-            # A header without a value is asked for by a semicolon.
+            # A semicolon sends a header without a value.
             words.append(f"-H {shell_quote(f'{name}: {value}' if value else f'{name};')}")
     body = request.body.encode("utf-8", "replace")
     if _UNSEEN.search(request.body):
         coded = base64.b64encode(body).decode("ascii")
         piped, sent = f"printf %s {shell_quote(coded)} | base64 -d | ", "--data-binary @-"
     elif len(body) > MOST_WORD:
-        # printf is part of the shell, and takes a word of any length.
+        # printf is a shell builtin, and accepts a word of any length.
         piped, sent = f"printf %s {shell_quote(request.body)} | ", "--data-binary @-"
     else:
         piped, sent = "", f"--data-raw {shell_quote(request.body)}"
@@ -274,7 +274,7 @@ def curl_command(request: ExportedRequest) -> str:
 
 
 def shell_quote(text: str) -> str:
-    """One word of a POSIX shell, whatever is in it."""
+    """One word of a POSIX shell, whatever its content."""
     return "'" + text.replace("\x00", "").replace("'", "'\\''") + "'"
 
 
@@ -285,7 +285,7 @@ MEMBERS = ("messages", "tools", "parallel_tool_calls")
 
 
 def write_openai(bundle: SessionBundle) -> ExportFile:
-    """One line: {"messages": [...], "tools": [...]}; none where nothing was said."""
+    """One line: {"messages": [...], "tools": [...]}; empty if the session has no messages."""
     session, name = bundle.session, file_name(bundle.title, "openai.jsonl")
     if not session.items:
         return ExportFile(name, "application/x-ndjson", b"", ("Nothing was sent yet.",))
@@ -312,7 +312,7 @@ FOREIGN = "The model's name is a suggestion: this session was spoken with anothe
 
 
 def write_anthropic(bundle: SessionBundle) -> ExportFile:
-    """The body alone, as one JSON object; of Anthropic's own sessions the very bytes sent."""
+    """The body alone, as one JSON object; for Anthropic's own sessions exactly the bytes sent."""
     turns, name = sent_turns(bundle.session), file_name(bundle.title, "anthropic.json")
     if not bundle.session.items:
         return ExportFile(name, "application/json", b"{}\n", ("Nothing was sent yet.",))
@@ -333,8 +333,8 @@ def write_anthropic(bundle: SessionBundle) -> ExportFile:
 
 # -- An HTTP archive, for the developer tools of a browser -------------------------------------
 
-# http://www.softwareishard.com/blog/har-12-spec/ is the form. Times are those at which this program
-# saw the bytes, in ms. What TLS and name look-up took is part of `wait`.
+# Format: http://www.softwareishard.com/blog/har-12-spec/. Times are those at which this program saw
+# the bytes, in ms. TLS and name look-up are part of `wait`.
 
 PHRASES: Mapping[int, str] = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
@@ -342,11 +342,11 @@ PHRASES: Mapping[int, str] = {
     500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
     529: "Overloaded",
 }  # fmt: skip
-"""HTTP/2 has none, and the form demands one; "" for others."""
+"""HTTP/2 has none, but the format requires one; "" for others."""
 
 
 def write_har(bundle: SessionBundle) -> ExportFile:
-    """All requests of the session, those too that failed."""
+    """All requests of the session, including failed ones."""
     data = archive(bundle.session, bundle.session.turns, bundle.recordings, bundle.title)
     return ExportFile(file_name(bundle.title, "har"), "application/json", data)
 
@@ -416,7 +416,7 @@ def _response(turn: Turn, recording: Recording | None) -> dict[str, Any]:
     headers = dict(head.headers) if head is not None else {}
     kind = {name.lower(): value for name, value in headers.items()}.get("content-type", "")
     data = recording.data if recording is not None else b""
-    # Without a status, browsers say by 0 that no answer came.
+    # Without a response, browsers write status 0.
     status = head.status if head is not None else 0
     response: dict[str, Any] = {
         "status": status,
@@ -435,13 +435,13 @@ def _response(turn: Turn, recording: Recording | None) -> dict[str, Any]:
 
 
 def _redirect_url(status: int, headers: Mapping[str, str]) -> str:
-    """Where an answer of 3xx points to, as it says it; "" for all others."""
+    """The redirect target of a 3xx answer, as sent; "" for all others."""
     places = (value for name, value in headers.items() if name.lower() == "location")
     return next(places, "") if 300 <= status < 400 else ""
 
 
 def _content(data: bytes, kind: str) -> dict[str, Any]:
-    """As text where it is UTF-8, else as base64: no byte is changed."""
+    """As text if it is UTF-8, else as base64: no byte is changed."""
     content: dict[str, Any] = {"size": len(data), "mimeType": kind}
     try:
         return {**content, "text": data.decode("utf-8")}

@@ -1,8 +1,8 @@
-"""Requests to chat APIs, imported: a body, a curl command, an HTTP archive, or JSON Lines.
+"""Imports requests to chat APIs: a body, a curl command, an HTTP archive, or JSON Lines.
 
-`read_requests` reads the text, `session_from_request` makes the events of a session of it: what
-the model said becomes an answer of its protocol and is decoded by the codec. Nothing is sent or
-run; headers that may hold a key are left out by name.
+`read_requests` parses the text, `session_from_request` converts a request into session events: the
+model's messages become answers of its protocol and are decoded by the codec. Nothing is sent or
+run; headers that may contain a key are left out by name.
 http://www.softwareishard.com/blog/har-12-spec/ https://curl.se/docs/manpage.html
 """
 
@@ -56,14 +56,14 @@ from app.protocols.request import (
 from app.secrets.names import may_name_secret
 
 MOST_ITEMS = 5_000
-"""Messages of one request, and entries of an archive that are looked at."""
+"""Messages of one request, and entries of an archive that are read."""
 
 
 @dataclass(frozen=True)
 class ImportedRequest:
-    """One request of a chat API. `base_url` is where it went, "" where nothing says; `body` is its
-    text. `response` are the bytes that came back, None where they are not here, with their
-    `status`; `at_ms` is when it was sent (Unix ms), 0 for unknown. `notes` are sentences."""
+    """One request of a chat API. `base_url` is its address, "" if unknown; `body` is its text.
+    `response` are the received bytes, None if unavailable, with their `status`; `at_ms` is when it
+    was sent (Unix ms), 0 for unknown. `notes` are sentences."""
 
     protocol: Protocol
     setup: RequestSetup
@@ -79,7 +79,7 @@ class ImportedRequest:
 
 @dataclass(frozen=True)
 class ImportedRequests:
-    """`requests` in order; `problem` says why there is none, "" where there is one."""
+    """`requests` in order; `problem` says why there are none, "" if there are some."""
 
     requests: Sequence[ImportedRequest] = ()
     notes: Sequence[str] = ()
@@ -87,7 +87,7 @@ class ImportedRequests:
 
 
 def read_requests(text: str) -> ImportedRequests:
-    """What requests `text` holds. Never raises."""
+    """The requests in `text`. Never raises."""
     try:
         if len(text) > MOST_BYTES:
             raise Unreadable(f"The text is larger than {MOST_BYTES >> 20} MB.")
@@ -96,7 +96,7 @@ def read_requests(text: str) -> ImportedRequests:
         return ImportedRequests(problem=str(error))
     except (RecursionError, MemoryError):
         return ImportedRequests(problem="The text is nested too deep.")
-    # Whatever else it stumbles over, it is the text's fault: people import anything.
+    # Any other exception is caused by the text: people import anything.
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         return ImportedRequests(problem=f"This request cannot be read ({type(error).__name__}).")
 
@@ -125,7 +125,7 @@ def _read(text: str) -> ImportedRequests:
 
 
 def _read_lines(text: str) -> ImportedRequests:
-    """JSON Lines of messages, as they are made for fine-tuning: the first of them is taken."""
+    """JSON Lines of messages, as used for fine-tuning: only the first is imported."""
     values = [value for _, value in json_lines(text)]
     if bad := next((value for value in values if isinstance(value, Unreadable)), None):
         raise bad
@@ -138,7 +138,7 @@ def _read_archive(value: Any) -> ImportedRequests:
     known = [exchange for exchange in exchanges if protocol_of(exchange.url, None) is not None]
     if not known:
         raise Unreadable("No entry of this archive is a request to a chat API that is known here.")
-    # Later requests of a run hold the earlier ones: the one with the longest body tells most.
+    # Later requests of a run contain the earlier ones: the longest body has the most.
     last = max(known, key=lambda exchange: len(exchange.body))
     number = known.index(last) + 1
     notes = [f"Of {len(known)} requests in the archive number {number}, the longest, was imported."]
@@ -182,7 +182,7 @@ def _request(
 
 
 def protocol_of(url: str, body: Mapping[str, Any] | None) -> Protocol | None:
-    """The protocol that a request to `url` is in, by its path, else by its body; None for none of
+    """The protocol of a request to `url`, by its path, else by its body; None if it is not one of
     ours."""
     path = urlsplit(url).path
     known = (protocol for protocol in PROTOCOLS if _path_end(path, protocol))
@@ -194,7 +194,7 @@ def _path_end(path: str, protocol: Protocol) -> re.Match[str] | None:
 
 
 def _guess_protocol(body: Mapping[str, Any]) -> Protocol | None:
-    """The protocol that a body is written in, known by its shape; None for none of ours."""
+    """The protocol of a body, recognised by its shape; None if it is not one of ours."""
     if isinstance(body.get("contents"), list):
         return "gemini"
     if "input" in body and "messages" not in body:
@@ -220,7 +220,7 @@ def _guess_protocol(body: Mapping[str, Any]) -> Protocol | None:
 
 
 def _address(url: str, protocol: Protocol) -> tuple[str, str]:
-    """(base URL, path behind it), without what may hold a key; no URL has no base."""
+    """(base URL, rest of the path), without possible keys; an empty URL has no base."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return "", "/models" if protocol == "gemini" else FACTS[protocol].path
@@ -235,7 +235,7 @@ def _address(url: str, protocol: Protocol) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class HarExchange:
-    """One entry. `response` is None where the archive has no bytes of it."""
+    """One entry. `response` is None if the archive does not contain its bytes."""
 
     url: str
     body: str
@@ -251,7 +251,7 @@ def is_har(value: object) -> bool:
 
 
 def har_exchanges(value: Any) -> Iterator[HarExchange]:
-    """The entries that sent a body, in the order of the archive."""
+    """The entries with a request body, in the order of the archive."""
     for entry in value["log"]["entries"]:
         request, answer = _member(entry, "request"), _member(entry, "response")
         text, status = _member(request, "postData").get("text"), answer.get("status")
@@ -292,7 +292,7 @@ def _content(value: object) -> bytes | None:
 
 
 def _time(value: object) -> int:
-    """Unix ms; 0 where the time cannot be read."""
+    """Unix ms; 0 if the time cannot be parsed."""
     try:
         return round(datetime.fromisoformat(str(value)).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
@@ -310,25 +310,25 @@ _TAKES = (
     *("-c", "-C", "-D", "-E", "-F", "-K", "-P", "-Q", "-r", "-t", "-U", "-y", "-Y", "-z"),
 )
 _VALUED = {name[1] for name in (*_BODY, *_TAKES, "-X", "-H") if len(name) == 2}
-"""Letters of the short options that take a value."""
+"""Letters of the short options that have a value."""
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a"}
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _CURL = re.compile(r"(?m)^\s*(?:\$\s+)?(?:\S*/)?curl(?:\.exe)?\s|^printf %s ")
 _CARETS = re.compile(r'curl(?:\.exe)?\s+(?:-\S+\s+)*\^"')
-"""What a browser copies for Windows' command prompt has a caret before each sign, in quotes too."""
+"""Copied by a browser for Windows' command prompt: a caret before each sign, in quotes, too."""
 
 _HEREDOC = re.compile(
     r"""\$'(?:[^'\\]|\\.)*+'|'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.|(?<!\S)#[^\n]*"""
     r"""|<<-?\s*(['"]?)(?P<end>[A-Za-z_][A-Za-z0-9_]*)\1""",
     re.DOTALL,
 )
-"""Quoted text and comments, which may say anything, or the word that a here-document ends by."""
+"""Quoted text and comments, which may contain anything, or the end word of a here-document."""
 
 
 @dataclass
 class CurlCommand:
-    """What a command line would send."""
+    """The request of a command line."""
 
     method: str = ""
     url: str = ""
@@ -337,13 +337,13 @@ class CurlCommand:
 
 
 def is_curl(text: str) -> bool:
-    """Whether `text` is a command line of curl, or a script of them."""
+    """Whether `text` is a command line of curl, or a script with some."""
     return _CURL.search(text) is not None
 
 
 def curl_commands(text: str) -> list[CurlCommand]:
-    """The curl commands of `text`, in order; Unreadable with a sentence where one cannot be read,
-    or where there is none."""
+    """The curl commands of `text`, in order; Unreadable with a sentence if one cannot be parsed, or
+    if there is none."""
     if _CARETS.search(text):
         text = re.sub(r"\^(\r?\n|.)", lambda match: " " if "\n" in match[1] else match[1], text)
     text, here = _without_heredoc(text)
@@ -403,11 +403,11 @@ def _decode_base64(coded: str) -> str:
 
 
 def _option(word: str) -> tuple[str, str | None]:
-    """The name of an option, and its value where that is written in the same word."""
+    """The name of an option, and its value if that is in the same word."""
     if word.startswith("--"):
         name, joined, value = word.partition("=")
         return name, value if joined else None
-    # Letters stand together as in -sSLXPOST; the first that takes a value has the rest for it.
+    # Letters can be combined as in -sSLXPOST; the first with a value takes the rest of the word.
     letters = word[1:] if word.startswith("-") else ""
     place = next((place for place, letter in enumerate(letters) if letter in _VALUED), None)
     if place is None:
@@ -416,7 +416,7 @@ def _option(word: str) -> tuple[str, str | None]:
 
 
 def _without_heredoc(text: str) -> tuple[str, str | None]:
-    """The command without its here-document, and that; None where it has none."""
+    """The command without its here-document, and that; None if it has none."""
     match = next((match for match in _HEREDOC.finditer(text) if match["end"]), None)
     if match is None:
         return text, None
@@ -426,12 +426,12 @@ def _without_heredoc(text: str) -> tuple[str, str | None]:
     if end is None:
         raise Unreadable(f"The here-document has no end {match['end']}; paste the whole of it.")
     rest = text[: match.start()] + text[match.end() : max(line_end, match.end())]
-    # The line end before the closing word is the shell's; curl sends it, and no JSON minds it.
+    # The line end before the end word belongs to the shell; curl sends it, but JSON ignores it.
     return rest, body[: end.start()].removesuffix("\n")
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of command lines, and the end of each line as a word of its own."""
+    """The words of command lines, and the end of each line as a separate word."""
     text = re.sub(r"[ \t]*(?:\\|\^|`)\r?\n", " ", text)
     word, began, place = "", False, 0
     while place < len(text):
@@ -501,16 +501,16 @@ MOST_CALLS = 5_000
 """Calls of a whole imported session."""
 
 MOST_TURNS, MOST_FORKS = 500, 100
-"""Requests of an imported session, and how often it was forked: folding looks back at all."""
+"""Requests of an imported session, and its forks: folding revisits all of them."""
 
 WAITS = "This request was imported and not sent; Continue here makes it yours."
 
 
 @dataclass
 class ImportedSession:
-    """`session` is folded from `log`, and from what it was before; `response` are the bytes of its
-    last turn, where they came along. `open` are its `open_calls`. `notes` are sentences on what
-    could not be taken."""
+    """`session` is folded from `log`, and from its previous state; `response` are the bytes of its
+    last turn, if included. `open` are its `open_calls`. `notes` are sentences on what could not be
+    imported."""
 
     session: Session
     log: list[Logged] = field(default_factory=list)
@@ -519,11 +519,11 @@ class ImportedSession:
     notes: dict[str, None] = field(default_factory=dict)
 
     def tell(self, code: str, sentence: str) -> None:
-        """Put a sentence into the log, where the last answer stands."""
+        """Adds a sentence to the log, at the last answer."""
         self.add(self.session.updated_ms, Warned(code, sentence))
 
     def add(self, at_ms: int, event: Event, source: Source | None = None) -> None:
-        """The next event, at `at_ms` (Unix ms)."""
+        """Adds the next event, at `at_ms` (Unix ms)."""
         logged = Logged(self.session.seq + 1, at_ms, event, source)
         apply(self.session, logged)
         self.log.append(logged)
@@ -532,8 +532,8 @@ class ImportedSession:
 def session_from_request(
     pasted: ImportedRequest, profile: Profile, session_id: str, at_ms: int
 ) -> ImportedSession:
-    """The session that comes of `pasted`; each event bears `at_ms` (Unix ms). Its tools are
-    answered by a user: what ran them is not here. Unreadable where it is too large."""
+    """The session of `pasted`; each event has `at_ms` (Unix ms). Its tools are answered by a user:
+    their executors are not here. Unreadable if it is too large."""
     imported = ImportedSession(Session(session_id), notes=dict.fromkeys(pasted.notes))
     settings, notes = settings_of(pasted.setup, profile)
     imported.notes |= dict.fromkeys(notes)
@@ -547,7 +547,7 @@ def session_from_request(
 
 
 def add_recorded(imported: ImportedSession, pasted: ImportedRequest, at_ms: int) -> None:
-    """Add the answer to `pasted`, whose bytes came along."""
+    """Adds the answer to `pasted`, whose bytes were included."""
     assert pasted.response is not None
     imported.response = pasted.response
     _add_answer(imported, pasted, at_ms, pasted.response, pasted.body, recorded=True)
@@ -556,8 +556,8 @@ def add_recorded(imported: ImportedSession, pasted: ImportedRequest, at_ms: int)
 def add_items(
     imported: ImportedSession, pasted: ImportedRequest, items: Iterable[RequestItem], at_ms: int
 ) -> None:
-    """Add what `items` of `pasted` say to its session: prompts, answers that are not recorded
-    here, and results. Unreadable where it becomes too large."""
+    """Adds `items` of `pasted` to its session: prompts, answers without a recording, and results.
+    Unreadable if it becomes too large."""
     for item in items:
         match item:
             case PromptMessage(text=text, images=images, role=role, form=form):
@@ -573,8 +573,8 @@ def add_items(
 
 
 def check_size(session: Session) -> None:
-    """Unreadable where the last answer has so many parts, or the session so much of something, that
-    its page could not be drawn in time: to be asked after each event, before that takes long."""
+    """Unreadable if the last answer has too many parts, or the session too many calls, requests or
+    forks, to draw its page in time: called after each event, before that takes long."""
     if session.turns and len(session.turns[-1].parts) > MOST_PARTS:
         raise Unreadable(f"An answer of more than {MOST_PARTS:,} texts and calls is not imported.")
     if len(session.by_call) > MOST_CALLS:
@@ -586,8 +586,8 @@ def check_size(session: Session) -> None:
 
 
 def settings_of(setup: RequestSetup, profile: Profile) -> tuple[Settings, list[str]]:
-    """The settings that a request says, its tools answered by a user, and sentences on what could
-    not be taken."""
+    """The settings of a request, with its tools answered by a user, and sentences on what could not
+    be imported."""
     tools_imported = import_tools(json.dumps(list(setup.tools))) if setup.tools else None
     notes = [*tools_imported.notes] if tools_imported is not None else []
     tools = dict[str, Tool]()
@@ -622,7 +622,7 @@ def _add_answer(
     *,
     recorded: bool,
 ) -> None:
-    """A turn; `recorded` is whether the bytes are those that truly came, and are kept."""
+    """Adds a turn; `recorded`: the bytes are those really received, and are stored."""
     number, settings = len(imported.session.turns) + 1, imported.session.settings
     assert settings is not None
     url = join_url(settings.profile.base_url, pasted.path)
@@ -665,8 +665,8 @@ def _add_result(imported: ImportedSession, at_ms: int, item: ResultMessage) -> N
 
 
 def _find_call(imported: ImportedSession, item: ResultMessage) -> Call | None:
-    """The call that a result answers: by its id; by its name where it has none. Of calls that
-    share it the first one that is still open."""
+    """The call that a result answers: by its id; by its name if it has none. Of several calls the
+    first that is still open."""
     open_calls = imported.open.get(
         ("id", item.call_id) if item.call_id else ("name", item.name), []
     )

@@ -1,7 +1,7 @@
 """A request as a Python script for the official package of its protocol, with its tool loop.
 
-All that comes from the session is written by `repr`; the code around it is fixed for each
-protocol and stands in `sdk_templates`. What a package has no parameter for is sent by `extra_body`.
+Everything from the session is written by `repr`; the code around it is fixed for each protocol and
+is in `sdk_templates`. Members that the package has no parameter for are sent by `extra_body`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from app.exchange.bundle import ExportFile, SessionBundle, comment_text, file_na
 from app.exchange.replay_read import comparable
 from app.exchange.requests_export import ExportedRequest, package_base, request_of_turn, sent_turns
 
-# -- What is the same in every script of a protocol --------------------------------------------
+# -- Common to all scripts of a protocol -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ScriptTemplate:
-    """What is the same in every script of a protocol. `sections` are the pieces of its file in
-    `sdk_templates`, by name. `known` are the arguments of the package's call; the rest of a body
-    goes by `extra_body`."""
+    """The common part of all scripts of a protocol. `sections` are the pieces of its file in
+    `sdk_templates`, by name. `known` are the arguments of the package's call; the rest of a body is
+    sent by `extra_body`."""
 
     package: str
     sections: Mapping[str, str]
@@ -77,7 +77,7 @@ TEMPLATES: Mapping[str, ScriptTemplate] = {
 
 WIDTH = 88
 OWN_HEADERS = ("content-type", "accept", "anthropic-version")
-"""What every package says by itself."""
+"""Set by every package itself."""
 
 _PROJECT = re.compile(r"/projects/([^/]+)/locations/([^/]+)")
 _GENERATION = frozenset(
@@ -105,7 +105,7 @@ _MESSAGE = frozenset(["role", "content", "thinking", "images", "tool_name"])
 
 
 def write(bundle: SessionBundle) -> ExportFile:
-    """The first request of the session's last run, and the loop that goes on from there."""
+    """The first request of the session's last run, and the loop that continues from there."""
     turn = _first_of_last_run(bundle.session)
     name = file_name(bundle.title, "py")
     if turn is None:
@@ -119,7 +119,7 @@ def write(bundle: SessionBundle) -> ExportFile:
 def source(
     asked: ExportedRequest, results: Mapping[str, Sequence[str]], title: str = ""
 ) -> tuple[str, tuple[str, ...]]:
-    """(the file, sentences on what it does otherwise). `results` are texts by the tool's name."""
+    """(the file, sentences on its differences). `results` are texts by the tool's name."""
     value, template = asked.value, TEMPLATES.get(asked.protocol)
     base = package_base(asked)
     if value is None or template is None or base is None or not comparable(value):
@@ -162,7 +162,7 @@ def _first_of_last_run(session: Session) -> Turn | None:
 
 
 def recorded_results(session: Session, turn: Turn) -> Mapping[str, Sequence[str]]:
-    """The texts that the tools gave from `turn` to the next prompt, by name and in order."""
+    """The texts that the tools returned from `turn` to the next prompt, by name and in order."""
     results: dict[str, list[str]] = {}
     for item in session.items:
         if item.seq < turn.seq:
@@ -191,7 +191,7 @@ def _request(
     base: tuple[str, str, Mapping[str, str]],
     notes: list[str],
 ) -> tuple[dict[str, Any], str]:
-    """(the arguments of the package's call, the lines that make its client)."""
+    """(the arguments of the package's call, the lines that create its client)."""
     url, query, named = base
     own = {*OWN_HEADERS, asked.key_header}
     headers = {name: text for name, text in asked.headers.items() if name.lower() not in own}
@@ -233,7 +233,7 @@ def _client_code(name: str, lines: Sequence[str]) -> str:
 
 
 def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of generate_content; what its types might change goes by `extra_body`."""
+    """Arguments of generate_content; what its types might change is sent by `extra_body`."""
     config: dict[str, Any] = {}
     extra = dict(value)
     generation = extra.get("generationConfig")
@@ -249,7 +249,7 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
         for tool in _objects(tools)
     )
     if plain and tools:
-        # The package would call Python functions by itself; declarations it leaves alone.
+        # The package would call Python functions itself, but not declarations.
         config["tools"] = extra.pop("tools")
     contents = extra.get("contents")
     if contents and all(map(_plain_content, _objects(contents))):
@@ -263,13 +263,13 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
 
 
 def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
-    """The objects of a list; of anything else one object that is like none."""
+    """The objects of a list; for other values one object unequal to any."""
     whole = isinstance(value, list) and all(isinstance(item, dict) for item in value)
     return value if whole else ({"no list of objects": value},)
 
 
 def _plain_content(content: Mapping[str, Any]) -> bool:
-    """Whether the package's own types give it back as it is; bytes it would write again."""
+    """Whether the package's own types reproduce it exactly; they would re-encode bytes."""
     return content.keys() <= {"role", "parts"} and all(
         part.keys() <= _PARTS for part in _objects(content.get("parts", []))
     )
@@ -297,7 +297,7 @@ def _gemini_client(
 
 
 def _before(protocol: str, value: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sections that stand before the one that asks."""
+    """The sections before the one that sends the request."""
     match protocol:
         case "openai_responses" | "gemini":
             return ("read",)
@@ -307,7 +307,7 @@ def _before(protocol: str, value: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _chat_sends_all(value: Mapping[str, Any]) -> bool:
-    """Whether the package's chat() sends all of `value`: its types drop what they do not know."""
+    """Whether the package's chat() sends all of `value`: its types drop unknown members."""
     return (
         value.keys() <= TEMPLATES["ollama"].known
         and not value.get("tools")
@@ -317,7 +317,7 @@ def _chat_sends_all(value: Mapping[str, Any]) -> bool:
 
 
 def literal(value: Any, depth: int = 0) -> str:
-    """JSON data as Python, on one line where that is short."""
+    """JSON data as Python, on one line if short."""
     flat = repr(value)
     if len(flat) + 4 * depth <= WIDTH or not isinstance(value, dict | list) or not value:
         return flat

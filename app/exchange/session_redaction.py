@@ -1,4 +1,4 @@
-"""Redacts a session before it leaves: known secrets, what looks like one, what is left out.
+"""Redacts a session before it is exported: known secrets, values that look like one, omitted parts.
 
 Secrets become stars of the same length in the log, the recordings, the title and the tags; `omit`
 leaves out recordings, results, thinking or images. Pure. Threats 16 and 30 of docs/safety.md.
@@ -45,18 +45,18 @@ from app.secrets.redaction import SHORTEST, Redactor
 _OWN = frozenset(
     ("protocol", "method", "call_id", "task_id", "reopened", "limit", "code", "digest")
 )
-"""Fields of our events whose values are this program's own words. A key of an object that somebody
-else wrote may be called the same, and is looked at."""
+"""Fields of our events whose values are written by this program. A key of the same name in an
+external object is searched."""
 
 _ANYTHING = ("code", "key")
-"""Names that data give to all sorts of things: of these only known makes are secrets."""
+"""Names that data use for many purposes: there only secrets of known formats are redacted."""
 
 _BLOCK = 1024
 
 
 @dataclass(frozen=True)
 class Redaction:
-    """So many stretches are stars at the place `where`, in words."""
+    """The number of redacted stretches at the place `where`, in words."""
 
     where: str
     count: int
@@ -71,17 +71,17 @@ class RedactedBundle:
 def redact_session(
     bundle: SessionBundle, secrets: Collection[str], *, shapes: bool = True
 ) -> RedactedBundle:
-    """Redacts `bundle`: known `secrets` and, with `shapes`, whatever looks like one.
+    """Redacts `bundle`: known `secrets` and, with `shapes`, everything that looks like one.
 
-    Applying it twice changes nothing.
+    Idempotent.
     """
     known = Redactor([*secrets, *(secret_values(bundle) if shapes else ())])
     return _SessionRedactor(bundle, known, shapes).done()
 
 
 def secret_values(bundle: SessionBundle) -> set[str]:
-    """The values that are looked for everywhere: keys of known makes, and what looks like a secret
-    and is long enough to stand nowhere by chance. What the session is made of is none of them."""
+    """The values that are redacted everywhere: keys of known formats, and values that look like a
+    secret and are too long to occur by chance. Excludes the names and hosts of the session."""
     values: set[str] = set()
     sure: set[str] = set()
     seen: set[str] = set()
@@ -102,7 +102,7 @@ def secret_values(bundle: SessionBundle) -> set[str]:
         return text
 
     for logged in bundle.log:
-        if not isinstance(logged.event, PartDelta):  # of which the whole is looked at, below
+        if not isinstance(logged.event, PartDelta):  # whose whole text is searched below
             with_texts(type(logged.event), logged.event, look, left=_OWN)
     streamed = _streams(bundle.log).values()
     joined = ("".join(_chunk_text(candidate) for candidate in part) for part in streamed)
@@ -123,7 +123,7 @@ def secret_values(bundle: SessionBundle) -> set[str]:
 
 
 def _own_words(bundle: SessionBundle) -> set[str]:
-    """The names and hosts that the session's settings and requests need to be read again."""
+    """The names and hosts in the session's settings and requests, which are needed to import it."""
     words: set[str] = set()
     for _, item in bundle.session.settings_at:
         profile = item.profile
@@ -144,7 +144,7 @@ def _by_name(name: str, text: str) -> list[Span]:
 
 @dataclass
 class _SessionRedactor:
-    """One pass over all that is kept."""
+    """One pass over all stored data."""
 
     bundle: SessionBundle
     known: Redactor
@@ -208,8 +208,8 @@ class _SessionRedactor:
         return replace_with_stars(masked, _by_name(name, masked) if self.shapes else (), "*")
 
     def _streamed(self) -> dict[int, PartDelta | CallProgressed]:
-        """The pieces of an answer, or of what a call printed, that a secret goes through, by seq:
-        whole it shows only in the text that they make together."""
+        """The pieces of an answer, or of a call's output, that contain a part of a secret, by seq:
+        the whole secret is visible only in their concatenation."""
         changed: dict[int, PartDelta | CallProgressed] = {}
         for part in _streams(self.bundle.log).values():
             whole = "".join(_chunk_text(logged) for logged in part)
@@ -227,7 +227,7 @@ class _SessionRedactor:
     def _recording(
         self, recording: Recording, frames: Mapping[Span, Sequence[Delta]]
     ) -> tuple[Recording, int]:
-        """Masked as a whole, whatever piece a byte came in, and in `frames` where deltas are."""
+        """Redacted as a whole, across pieces, and in `frames` where their deltas are."""
         before = recording.data
         after = bytearray(before)
         for (start, end), deltas in frames.items():
@@ -253,8 +253,8 @@ class _SessionRedactor:
 def _frame_deltas(
     log: Iterable[Logged], streamed: Mapping[int, PartDelta | CallProgressed]
 ) -> dict[int, dict[Span, list[Delta]]]:
-    """What the frames of each recording say: all deltas, with what of them is other in `streamed`,
-    which has stars there."""
+    """The text of each recording's frames: all deltas, replaced by those in `streamed`, which are
+    redacted."""
     frames: dict[int, dict[Span, list[Delta]]] = {}
     for logged in log if streamed else ():
         source, event = logged.source, streamed.get(logged.seq, logged.event)
@@ -267,7 +267,7 @@ def _frame_deltas(
 
 
 def _streams(log: Iterable[Logged]) -> dict[tuple[int, int | str], list[Logged]]:
-    """The deltas of each part, by turn and index, and what each call printed, by its id."""
+    """The deltas of each part, by turn and index, and the output of each call, by its id."""
     parts: dict[tuple[int, int | str], list[Logged]] = {}
     turn = 0
     for logged in log:
@@ -284,7 +284,7 @@ def _streams(log: Iterable[Logged]) -> dict[tuple[int, int | str], list[Logged]]
 
 
 def _chunk_text(logged: Logged) -> str:
-    """What the event adds to its stream."""
+    """The text that the event adds to its stream."""
     event = logged.event
     assert isinstance(event, PartDelta | CallProgressed)
     return event.text if isinstance(event, PartDelta) else event.output
@@ -317,7 +317,7 @@ def _where(event: Event, turn: int, prompts: int) -> str:
 
 
 def _sum_redactions(marks: Iterable[Redaction]) -> tuple[Redaction, ...]:
-    """One for each place, in order; those where nothing is masked are left out."""
+    """One for each place, in order; without those of zero count."""
     counts: dict[str, int] = {}
     for mark in marks:
         if mark.count:
@@ -330,10 +330,10 @@ def _changes(old: str, new: str) -> int:
 
 
 def _changed_spans(old: AnyStr, new: AnyStr) -> list[Span]:
-    """The spans in which two texts of one length differ."""
+    """The spans in which two texts of equal length differ."""
     assert len(old) == len(new)
     spans: list[Span] = []
-    for start in range(0, len(old), _BLOCK):  # most of a large text is the same: quickly seen
+    for start in range(0, len(old), _BLOCK):  # most of a large text is equal: a fast comparison
         a, b = old[start : start + _BLOCK], new[start : start + _BLOCK]
         if a != b:
             places = (
@@ -343,7 +343,7 @@ def _changed_spans(old: AnyStr, new: AnyStr) -> list[Span]:
     return merge_spans(spans)
 
 
-# -- What a user leaves out --------------------------------------------------------------------
+# -- Parts that a user omits -----------------------------------------------------------------------
 
 
 OMITTABLE: Mapping[str, str] = {
@@ -353,7 +353,7 @@ OMITTABLE: Mapping[str, str] = {
     "images": "images, and the bodies of the requests, which repeat them",
     "beside": "what an agent did beside it: its sub-agents and requests on the side",
 }
-"""What can be left out, by name, and what goes with it."""
+"""The parts that can be omitted, by name, and what goes with them."""
 
 GONE = "[left out]"
 _BODIES = {"results", "thinking", "images"}
@@ -361,7 +361,7 @@ _BYTES = {"recordings", "thinking"}
 
 
 def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:
-    """`bundle` without what `names` name; BadInput where one is not to be left out."""
+    """`bundle` without the parts `names`; BadInput if one cannot be omitted."""
     for name in names:
         if name not in OMITTABLE:
             there = ", ".join(OMITTABLE)
@@ -370,7 +370,7 @@ def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:
         return bundle
     beside = () if "beside" in names else [omit(each, names) for each in bundle.beside]
     log: list[Logged] = []
-    thinking: set[int] = set()  # the parts of the open turn that are thoughts
+    thinking: set[int] = set()  # the parts of the open turn that are thinking
     for logged in bundle.log:
         event = logged.event
         if isinstance(event, RequestSent):

@@ -1,6 +1,6 @@
-"""Tools and servers in JSON values, whichever dialect they are written in.
+"""Tools and servers in JSON values, in any known format.
 
-`read_tools` recognises the dialect by its members; one reader for each follows.
+`read_tools` recognises the format by its members; one reader for each follows.
 https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
 https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 https://docs.anthropic.com/en/api/messages#body-tools
@@ -41,12 +41,12 @@ _OURS = {field.name for field in fields(Tool)}
 _OURS_ALONE = _OURS - {"name", "description", "parameters", "strict", "format"}
 _HOLDERS = ("tools", "functions", "result", "toolConfig")
 _MOST_INSIDE = 4
-"""How deep lists and holders of tools may lie in each other."""
+"""The maximum nesting of lists and containers of tools."""
 _MOST_ENTRIES = 10_000
 
 
 def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool | ImportedServer]:
-    """What `value` holds, in its order; `file` is the name or the absolute path it came under."""
+    """The tools in `value`, in order; `file` is its name or absolute path."""
     if depth > _MOST_INSIDE:
         yield refused_tool({}, "", "", "Tools lie too deep inside of lists here; import one list.")
         return
@@ -89,7 +89,7 @@ def _read_object(
 
 
 def is_case(entry: Mapping[str, Any]) -> bool:
-    """Whether `entry` is a case of a benchmark (BFCL): what is asked, and the functions for it."""
+    """Whether `entry` is a case of a benchmark (BFCL): a question, and the functions for it."""
     return "question" in entry and "id" in entry and "name" not in entry
 
 
@@ -113,7 +113,7 @@ def _read_case(
 
 
 def _is_named(entry: Mapping[str, Any]) -> bool:
-    """A tool has a name; what only holds tools has none (but a request has a model)."""
+    """A tool has a name; a container of tools has none (but a request has a model)."""
     return isinstance(entry.get("name"), str) and "model" not in entry
 
 
@@ -125,7 +125,7 @@ def _holds(entry: Mapping[str, Any], key: str) -> bool:
 
 
 def _read_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
-    """One tool, by the words that only one format has."""
+    """One tool, by the members that only one format has."""
     kind = entry.get("type")
     match entry:
         case {"function": Mapping()} | {"type": "custom", "custom": Mapping()}:
@@ -156,7 +156,7 @@ def _read_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
 
 
 def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
-    """What a provider runs itself, or a schema of something else."""
+    """A tool that a provider runs itself, or a schema of something else."""
     if kind in ("string", "number", "integer", "boolean", "array", "null"):
         sentence = "Arguments are an object; this schema is of another type."
         return refused_tool(entry, JSON_SCHEMA, entry.get("title"), sentence)
@@ -171,7 +171,7 @@ def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
 
 
 def own_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
-    """A tool in our own form; the paths of a Python tool count from the file it stands in."""
+    """A tool in our own format; the paths of a Python tool are relative to its file."""
     imported = ImportedTool(None, clip(entry.get("name")), entry, "", OWN_FORM)
     try:
         tool = check_tool(with_absolute_paths(entry, file))
@@ -181,7 +181,7 @@ def own_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
 
 
 def with_absolute_paths(entry: Mapping[str, Any], file: str) -> Mapping[str, Any]:
-    """`entry` with the paths of its config made absolute, where the file's own place is known."""
+    """`entry` with the paths of its config made absolute, if the file's own path is known."""
     config = entry.get("config")
     if not (file.startswith("/") and isinstance(config, Mapping)):
         return entry
@@ -206,7 +206,7 @@ _FUNCTION_KNOWN = ("name", "description", "parameters", "strict")
 _CUSTOM_KNOWN = ("name", "description", "format")
 _CHAT_EXTRA = ("cache_control",)
 _RESPONSES_EXTRA = ("defer_loading", "allowed_callers", "output_schema", "namespace")
-"""Kept for their protocol as they are; gateways take the first."""
+"""Kept unchanged for their protocol; gateways accept the first."""
 
 
 def chat_tool(entry: Mapping[str, Any]) -> ImportedTool:
@@ -237,13 +237,13 @@ def responses_tool(
 
 
 def is_namespace(entry: Mapping[str, Any]) -> bool:
-    """Whether `entry` holds the functions of a namespace, which the client runs."""
+    """Whether `entry` contains the functions of a namespace, which the client runs."""
     return entry.get("type") == "namespace" and isinstance(entry.get("tools"), list)
 
 
 def namespace_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
     """`{"type": "namespace", "name", "description", "tools": [...]}`: its tools by their own names,
-    which are those that calls have."""
+    which calls use."""
     space = {name: tool for name, tool in entry.items() if name not in ("type", "tools")}
     for tool in entry["tools"]:
         if isinstance(tool, Mapping) and tool.get("type") in ("function", "custom"):
@@ -257,7 +257,7 @@ def namespace_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
 
 
 def old_openai_function(entry: Mapping[str, Any]) -> ImportedTool:
-    """An entry of `functions`, which came before `tools`."""
+    """An entry of `functions`, the predecessor of `tools`."""
     return _openai_tool(entry, entry, "OpenAI functions", "")
 
 
@@ -270,7 +270,7 @@ def _openai_tool(
     notes: Sequence[str] = (),
     extra: Mapping[str, Any] | None = None,
 ) -> ImportedTool:
-    """`inner` has the name; `custom` takes free text in its `format`."""
+    """`inner` has the name; `custom` accepts free text in its `format`."""
     schema = None if custom else inner.get("parameters")
     rest = {"strict": inner.get("strict"), "extra": extra}
     if custom:
@@ -289,7 +289,7 @@ def _built(
     protocol: str = "",
     **parts: Any,
 ) -> ImportedTool:
-    """The tool whose name and description stand in `inner`; `parts` are those of ToolParts."""
+    """The tool with the name and description of `inner`; `parts` are those of ToolParts."""
     pieces = ToolParts(inner.get("name"), inner.get("description"), parameters, **parts)
     return build_tool(entry, kind, pieces, protocol)
 
@@ -307,7 +307,7 @@ _ANTHROPIC_KNOWN = (
     "eager_input_streaming",
 )
 _ANTHROPIC_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed_callers")
-"""Kept for Anthropic as they are."""
+"""Kept unchanged for Anthropic."""
 
 
 def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
@@ -340,7 +340,7 @@ _GEMINI_ENTRY = {
 }
 _GEMINI_OUTPUTS = ("responseJsonSchema", "response_json_schema", "response")
 _GEMINI_EXTRA = ("behavior", "response", "responseJsonSchema")
-"""Kept for Gemini as they are."""
+"""Kept unchanged for Gemini."""
 _GEMINI_KNOWN = (
     "name",
     "description",
@@ -359,7 +359,7 @@ def is_gemini_entry(value: Any) -> bool:
 
 
 def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
-    """An entry of Gemini's `tools`: a list of declarations, or something Google runs itself."""
+    """An entry of Gemini's `tools`: a list of declarations, or a tool that Google runs itself."""
     for key, value in entry.items():
         if key not in GEMINI_LISTS:
             sentence = f"{key!r} is run by Google itself; only functions can be imported."
@@ -406,7 +406,7 @@ _MCP_KNOWN = ("name", "title", "description", "inputSchema", "outputSchema", "an
 
 
 def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
-    """`{"name", "description", "inputSchema"}`. A listing names no server, so nobody answers it."""
+    """`{"name", "description", "inputSchema"}`. Has no executor, for lack of a server."""
     notes = note_left_out(entry, (*_MCP_KNOWN, "_meta"))
     title = entry.get("title")
     if isinstance(title, str) and title:
@@ -419,7 +419,7 @@ def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
 
 
 def bedrock_tool(entry: Mapping[str, Any]) -> ImportedTool:
-    """The inside of `toolSpec`: an inputSchema that is `{"json": schema}`."""
+    """The content of `toolSpec`: an inputSchema that is `{"json": schema}`."""
     schema, rest = entry["inputSchema"].get("json"), {"strict": entry.get("strict")}
     notes = note_left_out(entry, ("name", "description", "inputSchema", "strict"))
     return _built(entry, BEDROCK, entry, schema, rest=rest, notes=notes)
@@ -440,7 +440,7 @@ def is_bare_schema(entry: Mapping[str, Any]) -> bool:
 
 
 def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
-    """`file` is the bare name of the file it stands in: its name where it has no title."""
+    """`file` is the bare name of its file: its name if it has no title."""
     name, notes = entry.get("title"), []
     if not isinstance(name, str) or not name.strip():
         name = legal_name(file) or "tool"

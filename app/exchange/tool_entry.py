@@ -1,7 +1,7 @@
-"""What every importer of tools shares: the results, and a tool checked and built of its parts.
+"""Shared by all importers of tools: the result types, and building a checked tool from its parts.
 
-A change is never silent: each is a note. Schemas in the dialect of OpenAPI 3.0 (Gemini's too) or
-with the types of a programming language become JSON Schema.
+A change is never silent: each is a note. Schemas in the dialect of OpenAPI 3.0 (also Gemini's) or
+with the types of a programming language are converted to JSON Schema.
 https://spec.openapis.org/oas/v3.0.3#schema-object https://ai.google.dev/api/caching
 """
 
@@ -26,13 +26,13 @@ from app.schema.validate import check_tool
 
 @dataclass(frozen=True)
 class ImportedTool:
-    """One tool of the text. `tool` is None where it cannot be taken; `problem` then says why, and
-    `pointer` where in the tool as our own form has it, "" where that is not known; `refers` says
-    that it is because its schema refers to what it does not hold: nothing is fetched.
+    """One tool of the text. `tool` is None if it cannot be imported; `problem` then says why, and
+    `pointer` gives the place in the tool in our own format, "" if unknown; `refers`: the reason is
+    a reference of its schema to something outside of it: nothing is fetched.
 
-    `form` is the entry as its own format writes it, and `protocol` whose format that is
-    ("anthropic", "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind`
-    names the format for a user. `notes` are sentences: what was changed, left out or not known.
+    `form` is the entry in its own format, and `protocol` the protocol of that format ("anthropic",
+    "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind` names the format
+    for a user. `notes` are sentences on what was changed, left out or unknown.
     """
 
     tool: Tool | None
@@ -48,7 +48,7 @@ class ImportedTool:
 
 @dataclass(frozen=True)
 class ImportedServer:
-    """One MCP server of the text; None where it cannot be taken, and `problem` says why."""
+    """One MCP server of the text; None if it cannot be imported, and `problem` says why."""
 
     server: Server | None
     name: str
@@ -59,8 +59,8 @@ class ImportedServer:
 
 @dataclass(frozen=True)
 class ToolListItem:
-    """A tool of a text that holds too many to read them all: it is read when `key` is picked.
-    `summary` is one line of what it does, `group` its heading in the text, or ""."""
+    """A tool of a text with too many to parse all of them: it is parsed when `key` is picked.
+    `summary` is a one-line description, `group` its heading in the text, or ""."""
 
     key: str
     name: str
@@ -70,10 +70,10 @@ class ToolListItem:
 
 @dataclass(frozen=True)
 class ImportedTools:
-    """All that a text holds. `problem` says why nothing of it can be used, or ""; `notes` are
-    about the text as a whole, `more` that it holds further ones, which were not read. `choices`
-    stand in place of tools where there are too many. `parts` are the names of the other files
-    that were read as parts of this one."""
+    """The content of a text. `problem` says why none of it can be used, or ""; `notes` are about
+    the text as a whole, `more`: it has further tools, which were not parsed. `choices` replace the
+    tools if there are too many. `parts` are the names of the other files that were read as parts of
+    this one."""
 
     tools: tuple[ImportedTool, ...] = ()
     servers: tuple[ImportedServer, ...] = ()
@@ -95,8 +95,8 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True)
 class ToolParts:
-    """A tool as its format has it, unchecked. `answered_by` "" is for a format that does not say
-    who answers; `output` is what it says of the result, a schema or None."""
+    """An unchecked tool in the terms of its format. `answered_by` "" is for a format that does not
+    specify an executor; `output` is its result schema or None."""
 
     name: Any
     description: Any = ""
@@ -111,7 +111,7 @@ class ToolParts:
 def build_tool(
     entry: Mapping[str, Any], kind: str, pieces: ToolParts, protocol: str = ""
 ) -> ImportedTool:
-    """The tool that `pieces` make, checked as one that is typed."""
+    """The tool made of `pieces`, checked like a typed one."""
     imported = ImportedTool(None, clip(pieces.name), entry, protocol, kind)
     notes = list(pieces.notes)
     try:
@@ -130,7 +130,7 @@ def build_tool(
 
 
 def with_problem(tool: ImportedTool, error: BadTool) -> ImportedTool:
-    """`tool` without a tool: what is wrong, where, and whether the schema refers out of itself."""
+    """`tool` without its tool: the problem, its place, and whether it is an external reference."""
     refers = error.pointer.endswith(_REFERENCES)
     return replace(tool, problem=str(error), pointer=error.pointer, refers=refers)
 
@@ -138,12 +138,12 @@ def with_problem(tool: ImportedTool, error: BadTool) -> ImportedTool:
 def refused_tool(
     entry: Mapping[str, Any], kind: str, name: Any, problem: str, protocol: str = ""
 ) -> ImportedTool:
-    """An entry that is understood and cannot be taken."""
+    """An entry that is recognised but cannot be imported."""
     return ImportedTool(None, clip(name), entry, protocol, kind, (), problem)
 
 
 def note_left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") -> list[str]:
-    """A note of the members that have no place in our own form."""
+    """A note on the members that our own format does not have."""
     known = set(known)
     names = [clip(key, 40) for key in entry if key not in known]
     if not names:
@@ -155,19 +155,19 @@ def note_left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "
 def protocol_extra(
     entry: Mapping[str, Any], protocol: str, names: Sequence[str]
 ) -> dict[str, Any] | None:
-    """The members that `protocol` alone knows, as `extra` of a tool; None where there are none."""
+    """The members specific to `protocol`, as `extra` of a tool; None if there are none."""
     members = {name: entry[name] for name in names if entry.get(name) is not None}
     return {protocol: members} if members else None
 
 
 def clip(value: Any, most: int = 80) -> str:
-    """A name for a sentence; whatever it was, it is short text."""
+    """A name for a sentence; any value becomes a short text."""
     text = value if isinstance(value, str) else ""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def legal_name(text: str) -> str:
-    """A legal name made of any text, "" where nothing of it is legal."""
+    """A valid name made from any text, "" if it has no valid character."""
     return _ILLEGAL.sub("_", text).strip("_.-")[:128]
 
 
@@ -208,15 +208,15 @@ def _executor(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
 
 
 def sample_result(output: Any, name: str) -> Any:
-    """A sample of the result that was promised, or a text."""
+    """A sample of the declared result, or a text."""
     if isinstance(output, Mapping) and schema_checks.fault(output) is None and _is_small(output):
         return sample(output)
     return f"A made-up result of {name}."
 
 
 def _is_small(schema: Mapping[str, Any]) -> bool:
-    """Whether a sample of `schema` is no longer than itself: nothing in it is asked for many
-    times over, by a `$ref` or by a least number."""
+    """Whether a sample of `schema` is no longer than the schema: no part is multiplied by a `$ref`
+    or by a minimum count."""
     for _, inner in all_subschemas(schema):
         if isinstance(inner, Mapping):
             least = (inner.get("minItems", 0), inner.get("minProperties", 0))
@@ -243,7 +243,7 @@ _COUNTS = (
     *("minProperties", "maxProperties"),
 )
 _SILENT = ("propertyOrdering", "discriminator", "xml", "externalDocs", "example", "nullable")
-"""Words that are no JSON Schema and allow or forbid no value by themselves."""
+"""Keywords outside of JSON Schema that do not allow or forbid values."""
 
 _WRITTEN = {
     **dict.fromkeys(("dict", "Dict", "HashMap", "Hashtable", "Map", "Object", "mapping"), "object"),
@@ -256,7 +256,7 @@ _WRITTEN = {
     **dict.fromkeys(("None", "NoneType"), "null"),
     **dict.fromkeys(("any", "Any"), ""),
 }
-"""Types as Python, Java and JavaScript call them; "" for any."""
+"""Type names of Python, Java and JavaScript; "" for any."""
 
 _SNAKE: dict[str, str] = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): name
@@ -268,7 +268,7 @@ _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 
 def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
-    """`schema` in JSON Schema; what is no schema is left as it is, for the check to refuse."""
+    """`schema` in JSON Schema; invalid parts are unchanged, for the check to refuse."""
     if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
         return schema
     convert = partial(from_openapi_schema, depth=depth + 1)
@@ -291,8 +291,8 @@ def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
 
 
 def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
-    """`schema` with the types of JSON where it has those of a language. `changed` collects what
-    became what."""
+    """`schema` with a language's types replaced by those of JSON. `changed` collects the
+    replacements."""
     if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
         return schema
     convert = partial(with_json_types, changed=changed, depth=depth + 1)
@@ -312,7 +312,7 @@ def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any
 
 
 def _with_inner(key: str, value: Any, named: Sequence[str], convert: Callable[[Any], Any]) -> Any:
-    """The value of a keyword with the schemas in it converted; `named` hold them by name."""
+    """The value of a keyword with its schemas converted; `named` have schemas by name."""
     if key in _ONE:
         return convert(value)
     if key in _MANY and isinstance(value, list):
@@ -327,7 +327,7 @@ def _lower_type(kind: str) -> str:
 
 
 def _convert_exclusive(schema: dict[str, Any]) -> None:
-    """Draft 4 said `minimum` and whether it is exclusive; since then the bound itself says it."""
+    """In draft 4 a flag made `minimum` exclusive; since then the keyword itself is the bound."""
     for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(schema.get(strict), bool):
             exclusive = schema.pop(strict)

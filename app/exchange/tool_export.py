@@ -1,6 +1,6 @@
-"""Exports tools in the forms of others, and a tool's result as each provider receives it.
+"""Exports tools in other formats, and a tool's result as each provider receives it.
 
-Both are made by the encoders, so they are the very bytes that are sent; a form's losses are notes.
+Both are made by the encoders, so they are exactly the bytes that are sent; losses are noted.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _body(rest: Mapping[str, Any], needed: Sequence[str], way: str) -> dict[str,
 
 
 def _headers(tool: Tool, add: Any, schemes: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Headers of arguments become parameters, those of keys ways to secure it."""
+    """Headers with arguments become parameters, those with keys security schemes."""
     security: dict[str, Any] = {}
     headers = tool.config.get("headers", {})
     for name, value in headers.items() if isinstance(headers, Mapping) else ():
@@ -138,13 +138,13 @@ def _headers(tool: Tool, add: Any, schemes: dict[str, Any], notes: list[str]) ->
     return security
 
 
-# -- all forms ---------------------------------------------------------------------------------
+# -- all formats -----------------------------------------------------------------------------------
 
 
 MOST_NAME = 60
 
 _QUIRKS: Mapping[str, tuple[str, ...]] = {"openai_chat": ("custom_tools",)}
-"""What the vendor that a form is named after has of its own."""
+"""The quirks of the vendor that a format is named after."""
 
 _SLUG = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -154,7 +154,7 @@ Text = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class ToolFormat:
-    """A form by its name for a user, and the ending of its files."""
+    """A format by its name for a user, and its file extension."""
 
     label: str
     ending: str
@@ -164,7 +164,7 @@ class ToolFormat:
 
 @dataclass(frozen=True)
 class ToolFile:
-    """A file to save: `file_name` holds letters, digits, `_`, `-` and one dot."""
+    """A file to save: `file_name` contains letters, digits, `_`, `-` and one dot."""
 
     file_name: str
     media_type: str
@@ -173,9 +173,9 @@ class ToolFile:
 
 
 def write_tools(name: str, tools: Sequence[Tool], called: str = "") -> ToolFile:
-    """`tools` in the form `name`; `called` is what the file is named after, else its tool.
+    """`tools` in the format `name`; `called` is the base of the file name, else the tool's name.
 
-    BadInput where there is no such form, or nothing to write.
+    BadInput if there is no such format, or nothing to write.
     """
     form = FORMATS.get(name)
     if form is None:
@@ -209,14 +209,14 @@ def _write_lines(tools: Sequence[Tool]) -> Text:
 
 
 def _data(tool: Tool) -> dict[str, Any]:
-    """Our own form, to be read again; the parameters of a free-form tool go without saying."""
+    """Our own format, to be imported again; omits the implied parameters of a free-form tool."""
     data: dict[str, Any] = to_data(tool)
     data.pop("parameters" if tool.format is not None else "format")
     return data
 
 
 def _around(tools: Sequence[Tool], *messages: Message, **more: Any) -> ModelRequest:
-    """A request that has these tools; `more` are other fields of it."""
+    """A request with these tools; `more` are other fields of it."""
     messages = messages or (Message("user", (MessagePart("text", "Hello."),)),)
     return ModelRequest("", "", messages, tuple(tools), ToolChoice(), **more)
 
@@ -229,8 +229,8 @@ def _tools_sent(protocol: str, tools: Sequence[Tool], **more: Any) -> tuple[Any,
 
 @dataclass(frozen=True)
 class OnWire:
-    """A tool, or its result, as `protocol` sends it: JSON text, "" where the encoder refuses it.
-    `notes` are what the protocol could not say."""
+    """A tool, or its result, as `protocol` sends it: JSON text, "" if the encoder refuses it.
+    `notes` say what the protocol could not express."""
 
     protocol: str
     text: str
@@ -238,7 +238,7 @@ class OnWire:
 
 
 def tool_as_sent(tool: Tool) -> Iterator[OnWire]:
-    """The entry of the request's tools in each protocol."""
+    """The tool's entry in a request, in each protocol."""
     for protocol in CODECS:
         try:
             listed, notes = _tools_sent(protocol, [tool])
@@ -263,7 +263,7 @@ def _write_protocol(protocol: str) -> Callable[[Sequence[Tool]], Text]:
 
 
 def _answer_notes(tools: Sequence[Tool]) -> list[str]:
-    """Who answers is a matter of our own form alone."""
+    """Only our own format includes the executor."""
     kinds = {tool.answered_by for tool in tools}
     return ["Who answers the tools is not part of this form."] if kinds else []
 
@@ -303,7 +303,7 @@ def _write_langchain(tools: Sequence[Tool]) -> Text:
 
 
 _TITLE = ("title", "description")
-"""Where a schema stands for a tool, these are the tool's."""
+"""If a schema represents a tool, these are the tool's."""
 
 
 def _without_title(tool: Tool) -> dict[str, Any]:
@@ -321,7 +321,7 @@ def _schema_notes(tools: Sequence[Tool]) -> list[str]:
 
 
 def _lossy_notes(tools: Sequence[Tool]) -> list[str]:
-    """What only our form and some providers have."""
+    """Features that only our format and some providers have."""
     notes = [
         f"{tool.name} expects free text; here it has one argument." for tool in tools if tool.format
     ]
@@ -391,7 +391,7 @@ def _wire_result(
 
 
 def _results_after_call(protocol: str, body: str) -> str:
-    """What stands behind the call in the list that holds the history."""
+    """The items after the call in the list that contains the history."""
     value, quoted = parse_json(body), Quoted(body)
     items = REQUEST_READERS[protocol].items(value, RequestNotes(protocol))
     *_, (member, call, *_) = (item.at for item in items if isinstance(item, AnswerMessage))

@@ -1,6 +1,6 @@
-"""Imports tools and MCP servers from a text in any known form.
+"""Imports tools and MCP servers from a text in any known format.
 
-The form is recognised by its content; the file's name is only a hint. No file, network or library
+The format is recognised by the content; the file's name is only a hint. No file, network or library
 is used: nothing is fetched, started or run, and nothing is saved.
 """
 
@@ -55,8 +55,8 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class _ToolSource:
-    """What the text is as a text ("JSON", "Python" ...), and what it holds. `choices` are all its
-    tools where they can be listed without being read, else None."""
+    """The syntax of the text ("JSON", "Python" ...), and its content. `choices` are all its tools
+    if they can be listed without parsing them, else None."""
 
     kind: str
     items: Iterable[ImportedTool | ImportedServer]
@@ -66,7 +66,7 @@ class _ToolSource:
 
 @dataclass(frozen=True)
 class _ImportRequest:
-    """What was asked for beside the text: see `read`. `parts` gathers the files that were used."""
+    """The parameters of `import_tools`. `parts` collects the files that were used."""
 
     name: str
     most: int
@@ -83,11 +83,11 @@ def import_tools(
     files: Mapping[str, str] | None = None,
     pick: Collection[str] | None = None,
 ) -> ImportedTools:
-    """What `text` holds, `most` tools and servers at most; `name` is its file's name, or its
+    """The content of `text`, at most `most` tools and servers; `name` is its file's name, or its
     absolute path. Never raises.
 
-    `files` are the texts of other files by their names, to which an OpenAPI document may refer.
-    `pick` are the keys of the tools to read (`Choice.key`), where the text holds more than `most`.
+    `files` are the texts of other files by name, which an OpenAPI document may refer to. `pick` are
+    the keys of the tools to parse (`ToolListItem.key`), if the text has more than `most`.
     """
     try:
         if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
@@ -125,14 +125,14 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
 
 
 def _start(text: str) -> str:
-    """The first character that is no blank and, where comments may stand first, of none."""
+    """The first character that is neither blank nor in a comment, where comments may come first."""
     comment = _COMMENT.match(text)
     after = text[comment.end() : comment.end() + 1] if comment else ""
     return after if after in ("{", "[") else text.lstrip()[:1]
 
 
 def _fenced_code(text: str) -> str:
-    """The first block between fences of Markdown, its lines where they were."""
+    """The first fenced block of Markdown; its lines keep their numbers."""
     lines = text.split("\n")
     fences = [place for place, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
     if not fences:
@@ -172,8 +172,8 @@ def _json(text: str, name: str, request: _ImportRequest) -> _ToolSource:
 
 
 def _literal(text: str) -> _ToolSource | None:
-    """What a list or an object holds that is written as Python writes it, with True and 'a'; None
-    where it is JSON, however unsound."""
+    """The content of a list or an object in Python syntax, with True and 'a'; None if it is JSON,
+    however invalid."""
     try:
         json.loads(text)
     except RecursionError:
@@ -201,8 +201,8 @@ def _notebook(value: Any) -> _ToolSource:
 
 
 def _python(text: str, name: str) -> _ToolSource:
-    """The functions of a file, and the tools among its values: of one name they are one, with the
-    function to run and the schema that was written for it."""
+    """The functions of a file, and the tools among its values: those of one name are merged, with
+    the function to run and the schema that was written for it."""
     tree = python_source.parse_module(text)
     listed = python_values.list_tools(tree)
     from_values = [
@@ -217,7 +217,7 @@ def _python(text: str, name: str) -> _ToolSource:
         if not from_values:
             raise
         functions = []
-    if from_values:  # models are the schemas of these, and no tools by themselves
+    if from_values:  # models are the schemas of these, not separate tools
         functions = [function for function in functions if function.form["line"]]
     by_name = {entry.name: entry for entry in reversed(from_values) if entry.tool is not None}
     merged, used = [], set()
@@ -250,7 +250,7 @@ def _merge_schema(function: ImportedTool, listed: ImportedTool | None) -> Import
 
 
 def _lines(text: str, name: str) -> Iterator[ImportedTool | ImportedServer] | None:
-    """What the lines hold, or None where the first is no JSON by itself."""
+    """The content of the lines, or None if the first is not JSON by itself."""
     start, more, _ = text.strip().partition("\n")
     if not more or start.rstrip()[-1:] not in ("}", "]"):
         return None
@@ -308,14 +308,14 @@ def _collect(source: _ToolSource, request: _ImportRequest) -> ImportedTools:
 
 @dataclass
 class _Duplicates:
-    """The functions of a benchmark, many of which stand in many of its cases."""
+    """The functions of a benchmark, many of which are repeated in many of its cases."""
 
     seen: set[str] = field(default_factory=set)
     same: int = 0
     empty: int = 0
 
     def has(self, tool: ImportedTool) -> bool:
-        """Whether it was there before; of cases without functions one speaks for all."""
+        """Whether it occurred before; all cases without functions count as one."""
         if tool.kind != CASE:
             return False
         key = (
@@ -338,7 +338,7 @@ class _Duplicates:
 
 
 def _key(tool: ImportedTool) -> str:
-    """What a tool is picked by. Its name, but for operations, whose names a document repeats."""
+    """The selection key of a tool: its name, except for operations, whose names may repeat."""
     if tool.kind == openapi.KIND:
         return openapi.key(tool.form)
     return tool.name
