@@ -13,9 +13,8 @@ from pathlib import Path
 import httpx
 from anyio.from_thread import start_blocking_portal
 
+from app.commands.own_simulator import own_simulator
 from app.engine.engine import Engine
-from app.engine.recorded_model import tape
-from app.simulator.app import simulator_app
 from app.web.app import make_app
 from tests.loopback import LOOP, listening
 from tests.served import Reached, environment
@@ -45,11 +44,7 @@ async def _served(db: Path, pace: float, environ: dict[str, str]) -> AsyncIterat
             engine,
             token=TOKEN,
             port=lambda: here.port or 0,
-            simulator=simulator_app(
-                pace=pace,
-                key=lambda sent: sent == TOKEN,
-                tapes=lambda session_id: tape(engine.log, session_id),
-            ),
+            simulator=own_simulator(engine, TOKEN, pace),
         )
         async with listening(app) as url:
             here = httpx.URL(url)

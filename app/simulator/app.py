@@ -222,8 +222,10 @@ class _Exchange:
         asked = end.parse(body, headers, target)
         pace = pace_of(headers, self.desk.pace)
         faults = faults_of(asked.request, headers)
-        script = self.desk.scenario or _script_of(asked.request.model)
-        turn = script.turn(asked.request) if script is not None else None
+        turn = None
+        for script in (self.desk.scenario, _script_of(asked.request.model)):
+            if script is not None and turn is None:
+                turn = script.turn(asked.request)
         if turn is None:
             # The model does not get to read the name of a fault.
             messages = tuple(_plain(message) for message in asked.request.messages)

@@ -155,14 +155,14 @@ async def test_servers_arrive_not_accepted_and_start_nothing(
 async def test_each_replaced_value_is_shown_and_can_be_put_back(
     page: httpx.AsyncClient, script: httpx.AsyncClient
 ) -> None:
-    args = ["--key", "task-board", "--token", "real-secret-1", "https://h.example/?token=t-2"]
+    args = ["--key", "task-board", "--token", "real-secret-1", "https://h.example/?token=t-two"]
     text = {"mcpServers": {"board": {"command": "npx", "args": args}}}
     html, fields = await looked(page, text)
     shown = " ".join(re.sub("<[^>]*>", " ", unescape(html)).split())
     for place, variable in (("2", "KEY"), ("4", "TOKEN"), ("5", "TOKEN_2")):
         assert f"argument {place} " in shown
         assert f"becomes ${{BOARD_{variable}}}" in shown
-    for value in ("task-board", "real-secret-1", "t-2"):
+    for value in ("task-board", "real-secret-1", "t-two"):
         assert value not in html
     assert "back:0" not in fields  # nothing is put back but by the user
     lost = await taken(page, {**fields, "back:0": ["7"]})
