@@ -1,1 +1,1 @@
-"""The ground floor: facts, their fold and the decisions taken from it. Standard library only."""
+"""The lowest floor: events, their fold, and the decisions based on it. Standard library only."""

@@ -1,7 +1,7 @@
-"""The arguments of a call: parse and compare them, and test them by JSON pointer.
+"""Arguments of a call: parses, compares and tests them by JSON pointer.
 
-Tests are {POINTER: value or {TEST: ...}}, and all must hold. A test is `equals`, `prefix`, `glob`
-(as of file names, * also over /) or `one_of`; a bare value is `equals`. Pointers: RFC 6901.
+Tests are {POINTER: value or {TEST: ...}}; all must pass. A test is `equals`, `prefix`, `glob` (as
+for file names, but * also matches /) or `one_of`; a bare value means `equals`. Pointers: RFC 6901.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ TESTS = ("equals", "prefix", "glob", "one_of")
 
 
 class Absent:
-    """Stands for a value that is not there; null is one."""
+    """A missing value; null is a value."""
 
 
 ABSENT = Absent()
 
 
 def values_of(arguments: str) -> Any:
-    """The values that the text `arguments` spells, numbers as Decimals; ABSENT where it is no
-    JSON, or a number is none that can be kept."""
+    """The value of the JSON text `arguments`, numbers as Decimals; ABSENT if it is invalid JSON or
+    a number cannot be represented."""
     try:
         return json.loads(arguments, parse_int=decimal.Decimal, parse_float=decimal.Decimal)
     except (ValueError, RecursionError, decimal.InvalidOperation):
@@ -33,12 +33,12 @@ def values_of(arguments: str) -> Any:
 
 
 def fits(when: Mapping[str, Any], arguments: str) -> bool:
-    """Whether all tests hold for the text `arguments`; False where that is no JSON."""
+    """Whether the text `arguments` satisfies all tests; False if it is invalid JSON."""
     return all_hold(when, values_of(arguments))
 
 
 def all_hold(when: Mapping[str, Any], values: Any) -> bool:
-    """Whether all tests hold for what `values_of` gave; none holds for ABSENT."""
+    """Whether a result of `values_of` satisfies all tests; ABSENT satisfies none."""
     if values is ABSENT:
         return False
     try:
@@ -48,12 +48,12 @@ def all_hold(when: Mapping[str, Any], values: Any) -> bool:
 
 
 def value_at(document: Any, pointer: str) -> Any:
-    """What stands at `pointer`, or ABSENT."""
+    """The value at `pointer`, or ABSENT."""
     return at(document, steps_of(pointer))
 
 
 def at(document: Any, steps: Sequence[str]) -> Any:
-    """What stands at `steps`, names and places in arrays, or ABSENT."""
+    """The value at `steps` (names and array indexes), or ABSENT."""
     here = document
     for step in steps:
         match here:
@@ -67,26 +67,26 @@ def at(document: Any, steps: Sequence[str]) -> Any:
 
 
 _PLACE = re.compile(r"0|[1-9][0-9]{0,8}")
-"""A place in an array: "01" is none, by RFC 6901."""
+"""An array index: "01" is invalid by RFC 6901."""
 
 
 def steps_of(pointer: str) -> list[str]:
-    """The names and places that lead to a JSON pointer's value."""
+    """The unescaped steps of a JSON pointer."""
     return [name_of_step(step) for step in pointer.split("/")[1:]]
 
 
 def pointer_step(name: str) -> str:
-    """A name as a step of a JSON pointer."""
+    """A name escaped as a step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def name_of_step(step: str) -> str:
-    """The name that a step of a JSON pointer stands for."""
+    """The name of an escaped step of a JSON pointer."""
     return step.replace("~1", "/").replace("~0", "~")
 
 
 def holds(test: Any, value: Any) -> bool:
-    """Whether one test holds for `value`, whose numbers are Decimals. Nothing holds for ABSENT."""
+    """Whether `value`, with numbers as Decimals, satisfies one test. ABSENT satisfies none."""
     if value is ABSENT:
         return False
     match test:
@@ -102,7 +102,7 @@ def holds(test: Any, value: Any) -> bool:
 
 
 def equal(wanted: Any, value: Any) -> bool:
-    """As JSON compares: 1 is 1.0, and true is no number. The numbers of `value` are Decimals."""
+    """JSON equality: 1 equals 1.0, and true is no number. The numbers of `value` are Decimals."""
     match wanted, value:
         case bool() | None, _:
             return wanted is value
@@ -121,7 +121,7 @@ def equal(wanted: Any, value: Any) -> bool:
 
 
 def _decimal(number: int | float) -> decimal.Decimal | None:
-    """To the last digit; None where there are more than Python writes down."""
+    """The exact value; None if it has more digits than Python prints."""
     try:
         return decimal.Decimal(repr(number))
     except ValueError:
@@ -129,12 +129,12 @@ def _decimal(number: int | float) -> decimal.Decimal | None:
 
 
 def same_arguments(left: str, right: str) -> bool:
-    """Whether two texts spell the same arguments; what is no JSON is the same to the letter."""
+    """Whether two texts are the same arguments; invalid JSON must be identical text."""
     return left == right or canonical(left) == canonical(right)
 
 
 def canonical(arguments: str) -> str:
-    """The same text for two texts exactly where they spell the same values, as JSON compares."""
+    """A text that is equal for two texts exactly if their JSON values are equal."""
     if arguments.strip() in ("", "null"):
         return "{}"
     values = values_of(arguments)
@@ -145,12 +145,12 @@ def canonical(arguments: str) -> str:
 
 
 DEEPEST = 64
-"""No sound arguments are nested deeper; others are compared as text."""
+"""Valid arguments are never nested deeper; deeper ones are compared as text."""
 
 
 def canonical_value(value: Any, depth: int) -> str:
-    """The same for a value whose numbers are Decimals; RecursionError where it has `depth` levels
-    or more, of which a plain value is one."""
+    """The same for a value with numbers as Decimals; RecursionError if it has `depth` or more
+    levels, counting a plain value as one."""
     if not depth:
         raise RecursionError
     match value:
@@ -168,7 +168,7 @@ def canonical_value(value: Any, depth: int) -> str:
 
 
 def _digits(number: decimal.Decimal) -> str:
-    """All of them: 1, 1.0 and 10e-1 are the same number, and so the same text."""
+    """All digits, normalized: 1, 1.0 and 10e-1 are the same number, so the same text."""
     if not number:
         return "0"
     sign, digits, exponent = number.as_tuple()

@@ -1,7 +1,7 @@
-"""What happens next. `next_commands` is pure and decides; the runner performs.
+"""Decides what happens next. `next_commands` is pure; the runner executes its commands.
 
-Waiting for a user is no state of its own anywhere: it is a session for which `next_commands`
-returns nothing. A closed tab or a killed server therefore loses nothing.
+"Waiting for a user" is not stored as a state: it is a session for which `next_commands` returns
+nothing. So a closed tab or a killed server loses nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from app.core.tools import ToolChoice, ToolResult, text_result
 
 @dataclass(frozen=True)
 class SendRequest:
-    """Ask the model. `note` says what of the settings could not stay in force, or is ""."""
+    """Asks the model. `note` says which setting is no longer in force, or is ""."""
 
     choice: ToolChoice
     note: str = ""
@@ -69,7 +69,7 @@ class RunCall:
 
 @dataclass(frozen=True)
 class Retry:
-    """Turn `turn` failed before any output: send its request again, after a wait."""
+    """Turn `turn` failed before any output: sends its request again after a wait."""
 
     turn: int
     attempt: int
@@ -77,7 +77,7 @@ class Retry:
 
 @dataclass(frozen=True)
 class Record:
-    """Write a fact that follows from the others."""
+    """Writes an event that follows from the others."""
 
     event: Event
 
@@ -85,31 +85,31 @@ class Record:
 Command = SendRequest | CheckCall | RunCall | Retry | Record
 
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-"""Statuses that may be another one the next time."""
+"""HTTP statuses of temporary errors."""
 
 LONGEST_WAIT_S = 60.0
-"""Nobody is kept waiting for longer than this without having asked for it."""
+"""The longest wait before an automatic retry."""
 
 
 Denied = Callable[[Call], bool]
-"""Whether a user denied the same call before, in whatever session."""
+"""Whether a user denied the same call before, in any session."""
 
 
 AT_AGENT = "This tap stops at nothing: the agent runs the call."
-"""In place of a rule, of a call that was passed on."""
+"""Replaces the rule's words for a call that was passed on."""
 
 
 def never(call: Call) -> bool:
-    """Of no call is it known that it was denied in another session."""
+    """For callers without denials from other sessions."""
     return False
 
 
 def next_commands(
     session: Session, rules: Sequence[Rule] = (), denied: Denied = never, checking: int = 0
 ) -> list[Command]:
-    """All that can be done now; empty while something is under way or a user is needed.
+    """All that can be done now; empty while work is in progress or a user is needed.
 
-    `checking` calls are being checked: where no more are proposed, no check is asked for."""
+    `checking` is how many calls are being checked: no check is started if no more are proposed."""
     if session.settings is None or session.stopped:
         return []
     if session.tapped is not None:
@@ -122,7 +122,7 @@ def next_commands(
     if isinstance(item, Prompt):
         return [_ask(session)]
     if item.end is None:
-        # By what held when it was sent, too: a change of settings sends nothing by itself.
+        # Also by the limit when it was sent: a change of settings alone sends no request.
         most = min(settings.limits.max_retries for settings in (session.settings, item.settings))
         left = session.retries < most
         return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
@@ -137,8 +137,8 @@ def next_commands(
 def _for_agent(
     session: Session, rules: Sequence[Rule], denied: Denied, checking: int
 ) -> Iterable[Command]:
-    """What an agent asks and runs is its own affair: of the calls that are held for it there is
-    only to be decided whether it gets them."""
+    """The agent sends requests and runs calls itself; for held calls this decides only whether the
+    agent gets them."""
     turn = session.last_item
     if not isinstance(turn, Turn) or turn.received is None or not turn.holds:
         return
@@ -152,7 +152,7 @@ def _for_agent(
         yield Record(stop)
         return
     events = {event.call_id: event for event in ruled if isinstance(event, CallDecided)}
-    if turn.received.stop_at == "calls":  # a rule that runs a call goes before those behind it
+    if turn.received.stop_at == "calls":  # a rule must not run a call before those behind it
         events = {name: event for name, event in events.items() if event.decision != "run"}
     elif turn.received.stop_at != "unruled":
         for call in standing.of("waiting"):
@@ -165,8 +165,8 @@ def _for_agent(
 
 
 def _while_paused(session: Session) -> Iterable[Command]:
-    """What was answered or denied is settled; and where so nothing is left that repeats, the run
-    goes on."""
+    """Settles answered and denied calls; if nothing that repeats is left after that, resumes the
+    run."""
     ends = settled(session)
     yield from map(Record, ends)
     if session.paused == "max_repeats" and not ends and repeats_no_more(session):
@@ -174,9 +174,9 @@ def _while_paused(session: Session) -> Iterable[Command]:
 
 
 def retryable(turn: Turn) -> bool:
-    """Whether the same request may do better, and nothing would be said or done twice.
+    """Whether repeating the request may succeed without duplicating output or effects.
 
-    A server that names a longer wait than ours, or says that a retry is no use, is believed.
+    A server that asks for a longer wait than ours, or says that a retry is useless, is obeyed.
     """
     failure = turn.failure
     if failure is None or turn.parts or (failure.retry_after or 0) > LONGEST_WAIT_S:
@@ -192,19 +192,19 @@ def retryable(turn: Turn) -> bool:
 
 
 def _go_on(session: Session) -> Command:
-    """The request after a turn that is settled, or a pause where a limit is reached."""
+    """The request after a settled turn, or a pause if a limit is reached."""
     before = before_request(session)
     return Record(before) if before is not None else _ask(session)
 
 
 def _ask(session: Session) -> Command:
-    """The next request, or a pause where what it must hold may not go back."""
+    """The next request, or a pause if its history may not be sent back."""
     kept_back = cannot_go_back(session)
     return Record(kept_back) if kept_back is not None else next_request(session)
 
 
 def next_request(session: Session) -> SendRequest:
-    """The request that follows the last item, whatever stands before it."""
+    """The request that follows the last item, ignoring limits and pauses."""
     assert session.settings is not None
     choice = session.settings.tool_choice
     if not choice.forced or isinstance(session.last_item, Prompt):
@@ -224,7 +224,7 @@ def _call_commands(
     yield from map(Record, ends)
     circle, error = going_in_circles(session, turn), after_error(session, turn)
     if circle is not None or error is not None:
-        # Before anything is decided or run, but not before it is known what there is to decide.
+        # Before any decision or run, but only when all calls are checked.
         if not proposed and not ends and not (error and standing.count("running")):
             yield Record(circle or error or RunPaused("error"))
         return
@@ -233,13 +233,13 @@ def _call_commands(
     if ruled is None:
         return
     stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
-    if stop is not None:  # before anything else is decided or begins, wherever its call stands
+    if stop is not None:  # before anything else is decided or run, whichever call it is
         yield Record(stop)
         return
     begins = _to_begin(session, standing, allowed)
     checked = (_returned(session, turn, call, rules, denied) for call in begins)
     returned = [command for command in checked if command]
-    if returned:  # and what comes of them, which may be a stop, before anything begins
+    if returned:  # their consequence may be a stop, so nothing begins before
         yield from map(Record, returned)
         return
     yield from map(Record, ruled)
@@ -253,10 +253,9 @@ def _call_commands(
 def _ruled(
     session: Session, turn: Turn, calls: Sequence[Call], rules: Sequence[Rule], denied: Denied
 ) -> list[CallDecided | RunStopped] | None:
-    """What the rules decide of `calls`. Those that they leave to the user are not looked at again
-    until their state changes. None where a rule will stop the run at a call whose check has not
-    ended: until it has, no call is decided and none begins. Other checks hold up nothing, for one
-    of them may be slow."""
+    """The decisions of the rules on `calls`. Calls left to the user are not evaluated again until
+    they change. None if a rule will stop the run at a call that is still being checked: until then
+    no call is decided or begun. Other checks block nothing, because one may be slow."""
     ruled: list[CallDecided | RunStopped] = []
     for call in calls:
         event: CallDecided | RunStopped | None = None
@@ -273,7 +272,7 @@ def _ruled(
 
 
 def _to_begin(session: Session, standing: Standing, end: int) -> list[Call]:
-    """The calls before part `end` whose turn it is to run."""
+    """The calls before part `end` that may begin now."""
     assert session.settings is not None
     free = max(1, session.settings.limits.max_parallel) - standing.count("running")
     return list(islice(standing.able(end), max(0, free)))
@@ -282,8 +281,8 @@ def _to_begin(session: Session, standing: Standing, end: int) -> list[Call]:
 def _returned(
     session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
 ) -> CallReturned | None:
-    """The end of a rule's decision that the rules of now, when the call would begin, do not make:
-    it was held behind others, and the user has changed them meanwhile."""
+    """The revocation of a rule's decision that the current rules would not make: the call waited
+    behind others, and the user changed the rules meanwhile."""
     decision = call.decided
     if decision is None or decision.by != "rule":
         return None
@@ -294,14 +293,14 @@ def _returned(
         decision.fault,
     ):
         why = f"The rule “{decision.rule}” decided this call, and no longer does."
-    # It decided the call, so it was there in time, whatever else has changed since.
+    # The rule decided the call, so it existed in time, whatever has changed since.
     elif not (why := obstacle(session, turn, call, replace(rule, since_ms=0), denied)):
         return None
     return CallReturned(call.id, "rule", why)
 
 
 def settled(session: Session) -> list[Event]:
-    """The ends of the calls that were answered or denied: nothing has to run for them."""
+    """End events of the answered or denied calls: nothing has to run for them."""
     return [
         CallEnded(call.id, decided_result(session, call, call.decided))
         for call in session.standing.of("settled")
@@ -312,7 +311,7 @@ def settled(session: Session) -> list[Event]:
 def _by_rule(
     session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
 ) -> CallDecided | RunStopped | None:
-    # An interrupted call is never decided by a rule: only a user knows its effect.
+    # A rule never decides an interrupted call: only a user can know its effect.
     rule = first_match(rules, call)
     if rule is None or rule.action == "ask" or obstacle(session, turn, call, rule, denied):
         return None
@@ -339,8 +338,8 @@ def asks(
     rules: Sequence[Rule],
     denied: Denied = never,
 ) -> str:
-    """Why a rule that is about `call`, as `checked` finds it, leaves it to the user; "" where
-    none is about it, or the one that is decides."""
+    """Why a rule that matches `call`, with the result `checked`, leaves it to the user; "" if none
+    matches, or the matching one decides."""
     checked_call = replace(call, problems=checked.problems, code=checked.code)
     rule = first_match(rules, checked_call)
     if rule is None:
@@ -351,7 +350,7 @@ def asks(
 
 
 def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denied = never) -> str:
-    """Why `rule`, which is about `call`, does not decide it, as a sentence; "" where it does."""
+    """Why `rule`, which matches `call`, does not decide it, as a sentence; "" if it does."""
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.sentence}” was written after this call was made, so it asks."
     if session.tapped is not None and (rule.action == "answer" or rule.fault):
@@ -372,7 +371,7 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denie
 
 
 def _unseen_obstacle(turn: Turn, call: Call) -> str:
-    """Why a user must see the call before it runs."""
+    """Why a user must see the call before it runs, or ""."""
     if turn.end is not None and turn.end.reason == "other":
         return "The answer ended with an unknown finish reason, so no rule runs its calls."
     if turn.end is not None and turn.end.abrupt:
@@ -397,9 +396,9 @@ def _was_denied(session: Session, call: Call) -> bool:
 
 
 def may_run(turn: Turn, call: Call) -> bool:
-    """Whether the call can run as its card has it (a schema problem aside): the table in
-    docs/laws.md. What a user wrote and ran before is theirs, however the answer ended. An agent
-    that runs it has tools of its own."""
+    """Whether the call can run as its card shows it (schema violations aside): the table in
+    docs/laws.md. A user may run edited arguments however the answer ended. An agent that runs it
+    has its own tools."""
     tool = call.tool
     ours = tool is not None and tool.answered_by != "person"
     return (
@@ -410,22 +409,22 @@ def may_run(turn: Turn, call: Call) -> bool:
 
 
 def may_run_unseen(turn: Turn, call: Call) -> bool:
-    """Whether it may run without a look at it, by a rule or with others at one key.
+    """Whether it may run without a separate look, by a rule or with others by one key press.
 
-    Of a turn that ended by a word that nobody knows, or with a connection that broke, each call
-    needs a user.
+    If the turn ended with an unknown finish reason or a broken connection, a user must look at each
+    call.
     """
     known = turn.end is not None and turn.end.reason != "other" and not turn.end.abrupt
     return known and may_run(turn, call) and not (call.unsatisfied or call.cautioned)
 
 
 def doubled_ids(turn: Turn) -> frozenset[str]:
-    """The providers' ids that several calls of the turn bear: it may be one call, sent twice."""
+    """Provider ids shared by several calls of the turn: possibly one call sent twice."""
     if turn.doubled is not None:
         return turn.doubled
     counted = Counter(call.provider_id for call in turn.calls if call.provider_id)
     doubled = frozenset(id_ for id_, times in counted.items() if times > 1)
-    if not turn.open:  # from here on it gets no calls, and every call of it asks
+    if not turn.open:  # it gets no more calls now, and every call needs this
         turn.doubled = doubled
     return doubled
 
@@ -444,18 +443,18 @@ def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolRe
     return replace(result, content=(*words, *decided.images))
 
 
-# Whether a reply did what its tool choice asked for ---------------------------------------------
+# Checks whether an answer obeyed its tool choice --------------------------------------------------
 
 JUDGED: frozenset[EndReason] = frozenset({"stop", "calls", "other"})
-"""A reply that was cut by a limit, refused or is only paused is not judged."""
+"""Finish reasons that are checked; not if cut by a limit, refused or paused."""
 
 
 def ignored_tool_choice(
     choice: ToolChoice, calls: Sequence[str], reason: EndReason, server_calls: int = 0
 ) -> list[str]:
-    """What of `choice` was ignored by a reply with `calls` (the tools' names) that ended so.
+    """Sentences on how an answer with `calls` (tool names) and that finish reason ignored `choice`.
 
-    `server_calls` are those that the provider ran itself: calls, too, where one was required.
+    `server_calls` counts calls run by the provider: they satisfy `required`, too.
     """
     if reason not in JUDGED:
         return []
@@ -486,18 +485,18 @@ def _of_mode(choice: ToolChoice, calls: Sequence[str], server_calls: int) -> lis
 
 
 def _names(names: Iterable[str]) -> str:
-    """Each once, in order; a call without a name has one to be read."""
+    """The distinct names in order; calls without a name get a placeholder."""
     return ", ".join(dict.fromkeys(name or "(no name)" for name in names))
 
 
-# What makes a thing of the past of an answer and of calls that were under way ---------------------
+# Events that close answers and calls in progress --------------------------------------------------
 
 
 def closing_events(
     session: Session, message: str, *, stopped: bool = False, alive: Collection[str] = ()
 ) -> list[Event]:
-    """What makes an answer or a call under way a thing of the past, but calls in `alive` and those
-    that an agent of somebody else runs."""
+    """Events that close the open answer and running calls, except calls in `alive` and those that a
+    tapped agent runs."""
     events: list[Event] = []
     turn = session.turn
     if turn is not None and turn.open:
@@ -518,13 +517,13 @@ def closing_events(
 
 
 def over_events(session: Session, message: str) -> list[Event]:
-    """What makes everything of a session a thing of the past, its tasks in the background too."""
+    """Events that close all work of a session, including background tasks."""
     tasks = [TaskEnded(task.id, ENDED_WITH_PROGRAM) for task in session.open_tasks]
     return [*closing_events(session, message), *tasks]
 
 
 def left_events(session: Session) -> list[Event]:
-    """What says of the calls at an agent that no result of them will come."""
+    """Events for an agent's running calls: their results will never come."""
     if session.tapped is None:
         return []
     running = (call for call in session.current_calls if call.status == "running")
@@ -532,7 +531,7 @@ def left_events(session: Session) -> list[Event]:
 
 
 def gone_events(session: Session) -> list[Event]:
-    """What says that the agent has gone which waited here when the program ended."""
+    """Events for an agent that waited when the program ended: it has disconnected."""
     turn = session.turn
     if session.tapped is None or not session.waits or turn is None:
         return []
@@ -542,9 +541,9 @@ def gone_events(session: Session) -> list[Event]:
 
 
 def void_events(session: Session) -> list[Event]:
-    """Voids what waits for the user where the agent that waited has gone: it never had that
-    answer, or the results of its calls never came, or came on the side alone. A later request is
-    judged by itself."""
+    """Events that void what waits for the user after the waiting agent disconnected: it never got
+    that answer, or the results of its calls never came, or came only through another session. Later
+    requests are treated separately."""
     turn = session.turn
     if session.tapped is None or not session.waits or turn is None:
         return []
@@ -562,8 +561,8 @@ _EXPORTED = "The session was exported while this answer was arriving."
 
 
 def cut_off(session: Session) -> None:
-    """Bring an imported session to rest: it may have been exported in mid-run, and nothing of it
-    goes on here. Its log stays as it came, only what is folded from it is closed."""
+    """Closes running work in the fold of an imported session: it may have been exported in mid-run,
+    and nothing continues here. Its log stays unchanged."""
     running, seq = session.state == "running", session.seq
     for event in (*left_events(session), *over_events(session, _EXPORTED)):
         apply(session, Logged(session.seq + 1, session.updated_ms, event))

@@ -1,19 +1,19 @@
-"""Every exception a user can cause. Each carries one sentence that says what to do.
+"""Exceptions that a user can cause. Each has a sentence that says what to do.
 
     PlaygroundError
-    ├── BadInput            what was given cannot be used (usage, a tool, a setting)
-    │   └── BadTool         ... with the place of the error in the tool
-    ├── NotFound            there is no such session, call, tool or profile
+    ├── BadInput            the input cannot be used (usage, a tool, a setting)
+    │   └── BadTool         ... with the position of the error in the tool
+    ├── NotFound            no such session, call, tool or profile
     ├── Refused             the table "when a call may run" forbids it
-    ├── Conflict            somebody was quicker, or the card is stale; `outcome` says what holds
-    ├── IllegalEvent        an event that cannot follow what came before (a bug, or a race lost)
+    ├── Conflict            too late, or the card is stale; `outcome` is the current state
+    ├── IllegalEvent        an event that cannot follow the earlier ones (a bug, or a lost race)
     └── StoreError          the database cannot be used
-        ├── StoreUnwritable ... written right now: the disk is full, the file is not there
+        ├── StoreUnwritable ... written now: the disk is full, the file is missing
         │   ├── StoreBusy   ... because another process holds it
         │   └── StoreGone   ... because its file was deleted, or moved
         └── StoreUnreadable ... by this user, or by a command that only reads
 
-Trouble at a provider or in a tool is no exception: it is an event, or a result with `is_error`.
+Failures of a provider or a tool are no exceptions, but events, or results with `is_error`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from typing import Any
 
 
 class PlaygroundError(Exception):
-    """Base of all. `str(error)` is the sentence for the user, `error_code` the word for programs,
-    which never changes (docs/contract.md)."""
+    """Base class. `str(error)` is the sentence for the user, `error_code` a stable code for
+    programs (docs/contract.md)."""
 
     error_code = "failed"
 
 
 class BadInput(PlaygroundError):
-    """What was given cannot be used."""
+    """The input cannot be used."""
 
     error_code = "bad_input"
 
 
 class BadTool(BadInput):
-    """A tool definition that cannot be saved. `pointer` is the JSON pointer of the place, `line`
-    that of the text in which the tool was written, from 1."""
+    """A tool definition that cannot be saved. `pointer` is the JSON pointer of the error, `line`
+    its line in the text of the tool, from 1."""
 
     error_code = "bad_tool"
 
@@ -48,19 +48,19 @@ class BadTool(BadInput):
 
 
 class NotFound(PlaygroundError):
-    """There is no such thing."""
+    """The thing does not exist."""
 
     error_code = "not_found"
 
 
 class Refused(PlaygroundError):
-    """The rules forbid it as it stands."""
+    """The rules forbid it in the current state."""
 
     error_code = "refused"
 
 
 class Conflict(PlaygroundError):
-    """The decision came too late or from a stale card. `outcome` is what was decided instead."""
+    """The decision came too late or from a stale card. `outcome` is the actual decision."""
 
     error_code = "conflict"
 
@@ -70,7 +70,7 @@ class Conflict(PlaygroundError):
 
 
 class IllegalEvent(PlaygroundError):
-    """An event that cannot follow what the session holds; nothing was changed."""
+    """An event that cannot follow the state of the session; nothing was changed."""
 
     error_code = "illegal_event"
 
@@ -82,7 +82,7 @@ class StoreError(PlaygroundError):
 
 
 class StoreUnwritable(StoreError):
-    """Nothing can be written now; that passes, and nothing was changed."""
+    """The database temporarily cannot be written; nothing was changed."""
 
     error_code = "store_unwritable"
 
@@ -94,12 +94,12 @@ class StoreBusy(StoreUnwritable):
 
 
 class StoreGone(StoreUnwritable):
-    """The file of the open database is not there any more."""
+    """The file of the open database no longer exists."""
 
     error_code = "store_gone"
 
 
 class StoreUnreadable(StoreError):
-    """This user may not read the file, or it must first be updated."""
+    """This user may not read the file, or it must first be migrated."""
 
     error_code = "store_unreadable"

@@ -1,7 +1,6 @@
-"""The facts of a session, in the past tense. Nothing else is true: everything shown is folded
-from these; `serialization` turns them into JSON and back. Fields are only ever added, with a
-default, so that old logs can be read.
-"""
+"""The events of a session, in the past tense. They are the only source of truth: everything shown
+is folded from them; `serialization` converts them to JSON and back. Fields are only added, with a
+default, so that old logs can be read."""
 
 from __future__ import annotations
 
@@ -17,22 +16,22 @@ PartKind = Literal[
     "text",
     "thinking",
     "refusal",
-    "call",  # ours to answer
+    "call",  # answered here
     "server_call",  # executed by the provider: shown, never run
     "server_result",
-    "other",  # a block this version has no word for: kept verbatim in meta
+    "other",  # a block unknown to this version: kept verbatim in meta
 ]
 EndReason = Literal["stop", "calls", "length", "refusal", "pause", "other"]
 FailKind = Literal[
     "unreachable",  # no connection: name, port, TLS
-    "timeout",  # connected, but nothing (more) came in time
+    "timeout",  # connected, but no (more) bytes in time
     "http",  # a status of 400 or above
     "error",  # an error inside an answer
-    "not_api",  # an answer that is not of this protocol (HTML, empty, ...)
+    "not_api",  # not an answer of this protocol (HTML, empty, ...)
     "redirect",  # a 3xx, which is never followed
-    "too_large",  # a cap was reached
+    "too_large",  # a size limit was reached
     "no_key",  # nothing was sent: the profile's key is missing
-    "bad_request",  # nothing was sent: the request could not be made
+    "bad_request",  # nothing was sent: the request could not be built
     "interrupted",  # the bytes stopped without an end, or this program was restarted
     "stopped",  # the user pressed Stop
 ]
@@ -40,11 +39,11 @@ FailKind = Literal[
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens as the provider counted them last; None is unknown, which is not 0.
+    """Token counts last reported by the provider; None is unknown, which is not 0.
 
-    `input_tokens` and `output_tokens` are the provider's own fields of about that name. Of all
-    that was read, `cached_tokens` came from its prompt cache and `cache_write_tokens` went there;
-    `reasoning_tokens` were thought.
+    `input_tokens` and `output_tokens` are the provider's own fields of about that name. Of the
+    input, `cached_tokens` were read from its prompt cache and `cache_write_tokens` written to it;
+    `reasoning_tokens` were used for thinking.
     """
 
     input_tokens: int | None = None
@@ -57,12 +56,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with a call's arguments.
+    """A problem with a call's arguments.
 
-    kind `malformed` (no sound JSON object), `schema`, `unknown_tool`, `caution` (a user may run
-    it, no rule may: the tool is not what was accepted), or `note` (worth saying, no obstacle).
-    `pointer` is the JSON pointer of the place; `offset` the character in the raw text,
-    or -1. `fix` is a safe replacement for the value at `pointer`, as JSON text, or "".
+    kind `malformed` (no valid JSON object), `schema`, `unknown_tool`, `caution` (a user may run it,
+    no rule may: the tool is not what was accepted), or `note` (informative only). `pointer` is the
+    JSON pointer of the problem; `offset` the character in the raw text, or -1. `fix` is a safe
+    replacement for the value at `pointer`, as JSON text, or "".
     """
 
     kind: Literal["malformed", "schema", "unknown_tool", "caution", "note"]
@@ -74,9 +73,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Tapped:
-    """Whose session it is where an agent of somebody else runs it, and this program only passes its
-    requests on: the id of its tap, the agent's name, what the agent itself calls the conversation
-    (`thread`, "" for no name), and the session of the agent that started it, "" for none."""
+    """The origin of a session run by an agent, whose requests this program only relays: the id of
+    its tap, the agent's name, the agent's own id of the conversation (`thread`, "" for none), and
+    the session of the agent that started it, "" for none."""
 
     tap: str
     agent: str = ""
@@ -97,13 +96,13 @@ class SettingsChanged:
 
 @dataclass(frozen=True)
 class PromptAdded:
-    """What is said to the model: by the user, or by the `system` in the course of a conversation.
+    """A message to the model: by the user, or by `system` within a conversation.
 
-    `form` is how an imported request wrote it, {} where nothing is lost without: the
-    `protocol`; the `role` in that protocol's own word; `pieces` in order, of which {"chars": n} is
-    the next n characters of `text` (two line ends stand between), {"image": true} the next image,
-    each with what stood beside it (`own`), and {"other": ...} what has no word of ours, as it came;
-    `own`, what stood beside the whole. All of it goes back to that protocol alone.
+    `form` is the wire form in an imported request, {} if no information is lost without it: the
+    `protocol`; the `role` in that protocol; `pieces` in order, of which {"chars": n} is the next n
+    characters of `text` (pieces are separated by two line ends), {"image": true} the next image,
+    each with its further members (`own`), and {"other": ...} an unknown piece verbatim; `own`, the
+    further members of the message. It is sent back only in that protocol.
     """
 
     text: str
@@ -114,11 +113,12 @@ class PromptAdded:
 
 @dataclass(frozen=True)
 class RequestSent:
-    """A turn begins. `headers` and `body` are as sent, secrets masked; `choice` as it was in force.
+    """Begins a turn. `headers` and `body` are as sent, secrets masked; `choice` is the one in
+    force.
 
-    `recording` numbers the recordings of this session from 1 and joins the bytes that came back.
-    `continues`: all calls of the answer of that number were answered here in place of an agent, so
-    it goes on from that answer, and the agent gets both as one; 0 for all other requests.
+    `recording` numbers the recordings of this session from 1; it identifies the response bytes.
+    `continues` is the number of an answer of which all calls were answered here in place of an
+    agent: this request continues it, and the agent gets both as one answer; else 0.
     """
 
     recording: int
@@ -133,20 +133,20 @@ class RequestSent:
 
 
 StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]
-"""What of an agent waits for the user: nothing but what a rule keeps back; calls that no rule runs;
-every call; every result; results that are errors."""
+"""What of an agent waits for the user: only what a rule holds back; calls that no rule runs; every
+call; every result; results that are errors."""
 
 
 @dataclass(frozen=True)
 class RequestReceived:
-    """An agent asks through a tap; what its request says beyond what is known follows as prompts
-    and results, then RequestSent. `ids` are the headers by which it names its conversation;
-    `matched` is how the session was found; `digest` is the keyed SHA-256 of the body as it came,
-    `size` its bytes, `messages` how many messages it has. `stop_at` holds for its answer, whose
-    calls, where they are `held`, wait for decisions here before the agent gets any of them. One
-    that `joins` repeats the request of that number, whose answer the agent never got: it waits for
-    the same answer, and no new request follows. Where results of its wait for decisions here,
-    RequestSent follows those; an agent that asks again meanwhile is received again."""
+    """An agent sent a request through a tap. Its new content follows as prompts and results, then
+    RequestSent. `ids` are the headers that identify its conversation; `matched` is how the session
+    was found; `digest` is the keyed SHA-256 of the received body, `size` its bytes, `messages` its
+    number of messages. `stop_at` applies to its answer, whose calls, if `held`, wait for decisions
+    before the agent gets any of them. A request that `joins` repeats the request of that number,
+    whose answer the agent never got: it waits for the same answer, and no RequestSent follows. If
+    its results wait for decisions, RequestSent follows these; a request repeated meanwhile is
+    received again."""
 
     path: str
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -161,9 +161,9 @@ class RequestReceived:
 
 @dataclass(frozen=True)
 class AnswerPassed:
-    """The agent got the answer to its request `recording`: all of it, in `size` bytes of that
-    SHA-256 (hex digits), `changed` or as it came. `says` is the fingerprint of a changed one, by
-    which the agent's copy of it is known."""
+    """The agent got the complete answer to its request `recording`: `size` bytes with that SHA-256
+    (hex digits), `changed` or as received. `says` is the fingerprint of a changed one, which
+    identifies the agent's copy of it."""
 
     recording: int
     size: int = 0
@@ -174,8 +174,8 @@ class AnswerPassed:
 
 @dataclass(frozen=True)
 class ClientGone:
-    """The agent left before it had the whole answer to its request `recording`, or before that was
-    sent: its results wait here."""
+    """The agent disconnected before it had the complete answer to its request `recording`, or
+    before that was sent because its results wait here."""
 
     recording: int
 
@@ -207,8 +207,8 @@ class PartDelta:
 @dataclass(frozen=True)
 class CallDoubted:
     """The arguments of the open part `index` can no longer satisfy the tool's schema, whatever
-    comes: `problem` is the first that is certain, `problem.offset` where the token that made it so
-    begins: a value, a key, or the bracket that closes."""
+    follows: `problem` is the first certain one; `problem.offset` is where the offending token
+    begins: a value, a key, or the closing bracket."""
 
     index: int
     problem: Problem
@@ -216,9 +216,9 @@ class CallDoubted:
 
 @dataclass(frozen=True)
 class PartEnded:
-    """`text` is the whole text (a call's raw arguments); `name` and `provider_id` are final.
-    `meta` is opaque provider data that goes back verbatim. `complete` is False where the bytes
-    ended before the part did."""
+    """`text` is the whole text (a call's raw arguments); `name` and `provider_id` are final. `meta`
+    is opaque provider data that goes back verbatim. `complete` is False if the bytes ended before
+    the part did."""
 
     index: int
     text: str
@@ -230,8 +230,8 @@ class PartEnded:
 
 @dataclass(frozen=True)
 class ResponseEnded:
-    """`abrupt`: the finish reason came, and then the connection broke or fell silent instead of
-    telling its end; no rule runs a call of such an answer."""
+    """`abrupt`: after the finish reason the connection broke or fell silent without a proper end;
+    no rule runs a call of such an answer."""
 
     reason: EndReason
     raw_reason: str = ""
@@ -261,9 +261,9 @@ class ResponseFailed:
 
 @dataclass(frozen=True)
 class RetryScheduled:
-    """Turn `turn`, which failed, is asked for again at `until_ms` (Unix ms), as retry `attempt`.
+    """The failed turn `turn` will be requested again at `until_ms` (Unix ms), as retry `attempt`.
 
-    `wait_s` is how long that was from here, in seconds; `reason` is short ("429").
+    `wait_s` is the length of the wait in seconds; `reason` is short ("429").
     """
 
     turn: int
@@ -275,7 +275,7 @@ class RetryScheduled:
 
 @dataclass(frozen=True)
 class Warned:
-    """Something worth knowing that changed nothing. `code` is stable, `message` a sentence."""
+    """Information that changes nothing. `code` is stable, `message` a sentence."""
 
     code: str
     message: str
@@ -284,10 +284,10 @@ class Warned:
 
 @dataclass(frozen=True)
 class CallChecked:
-    """`code` stands for the file that would answer (its SHA-256 as hex digits), "" without one.
+    """`code` is the SHA-256 (hex digits) of the file that would execute the call, "" without one.
 
-    A call is checked again where that file changed while it waited. `asks` says why a rule that
-    fits does not decide it, "" where none fits or the one that does decides.
+    A call is checked again if that file changed while it waited. `asks` says why a matching rule
+    does not decide it, "" if none matches or the matching one decides.
     """
 
     call_id: str
@@ -303,13 +303,13 @@ Decision = Literal["run", "answer", "deny"]
 
 @dataclass(frozen=True)
 class CallDecided:
-    """`by` is `person` or `rule`; `arguments` the edited raw text, None where nobody edited it,
-    `problems` what is wrong with that. `text` is the answer or the reason of a denial, `images` are
-    part of an answer. `anyway`: a schema problem was seen; `lift`: the sandbox is lifted for this
-    call. `rule` is the rule in words, `rule_id` its id, `fault` the name of what is staged.
-    `where`: a call that is run runs here, or at the agent that it was passed to. Of an agent's call
-    that is answered or denied: the model reads that `here`, for the request that says it is made or
-    changed here; or the answer goes without the call, and the `agent` reads why."""
+    """`by` is `person` or `rule`; `arguments` the edited raw text, None if not edited, `problems`
+    its problems. `text` is the answer or the reason of a denial, `images` are part of an answer.
+    `anyway`: runs despite a schema problem that was shown; `lift`: the sandbox is lifted for this
+    call. `rule` is the rule in words, `rule_id` its id, `fault` the name of the staged fault.
+    `where`: whether the call runs here or at the agent that it was passed to. For an agent's call
+    that is answered or denied: `here`, the model reads that in a request made or changed here;
+    `agent`, the call is removed from the answer and the agent reads the reason."""
 
     call_id: str
     decision: Decision
@@ -336,8 +336,8 @@ class CallStarted:
 
 @dataclass(frozen=True)
 class CallReturned:
-    """The decision to run a call that has not begun is taken back: by a `person`, who alone decides
-    it then, or by a `rule` that would not decide it as it is now. `why` is a sentence."""
+    """The decision to run a call that has not begun is revoked: by a `person`, and only a user can
+    decide it then, or by a `rule` that would no longer decide it. `why` is a sentence."""
 
     call_id: str
     by: Literal["person", "rule"] = "person"
@@ -346,9 +346,9 @@ class CallReturned:
 
 @dataclass(frozen=True)
 class CallProgressed:
-    """`fraction` is 0..1; `output` new; `waits`: it has no place yet; `real`: what is held back. Of
-    a call at an agent that is the result that the agent sent: it waits for the user, and `key` is
-    what it is known by in later requests (protocols/body_edits)."""
+    """`fraction` is 0..1; `output` is new output; `waits`: it waits for a free slot; `real`: the
+    result held back. For a call at an agent that is the result that the agent sent: it waits for
+    the user, and `key` identifies it in later requests (protocols/body_edits)."""
 
     call_id: str
     text: str
@@ -369,8 +369,8 @@ class CallExtended:
 
 @dataclass(frozen=True)
 class CallEnded:
-    """`result` is what the model reads. Where a fault was staged, `real` is what the tool returned,
-    None where it was not run; where a user edited what an agent's tool returned, `real` is that."""
+    """`result` is what the model reads. `real` is what the tool returned if a fault was staged
+    (None if it was not run), or if a user edited the result of an agent's tool."""
 
     call_id: str
     result: ToolResult
@@ -384,7 +384,7 @@ class CallInterrupted:
 
 @dataclass(frozen=True)
 class TaskStarted:
-    """Call `call_id` left task `task_id` running in the background; `title` is what it runs."""
+    """Call `call_id` left task `task_id` running in the background; `title` says what it runs."""
 
     task_id: str
     call_id: str
@@ -398,14 +398,14 @@ ENDED_WITH_PROGRAM = "ended with the program"
 TASK_STOPS = frozenset(
     {STOPPED_BY_USER, STOPPED_BY_MODEL, STOPPED_WITH_RUN, ENDED_WITH_PROGRAM, "stopped"}
 )
-"""What `TaskEnded.how` says of a task that was stopped: stored values, which never change. The
-last one stands in older logs."""
+"""Values of `TaskEnded.how` for a stopped task: stored, so they never change. The last one occurs
+only in older logs."""
 
 
 @dataclass(frozen=True)
 class TaskEnded:
-    """`how` is one of `TASK_STOPS`, or a short sentence: its exit code, or what broke. `result` is
-    what a call that went on in the background came to: the model reads it with the next request."""
+    """`how` is one of `TASK_STOPS`, or a short sentence: its exit code, or the failure. `result` is
+    that of a call moved to the background: the model reads it with the next request."""
 
     task_id: str
     how: str
@@ -414,8 +414,8 @@ class TaskEnded:
 
 @dataclass(frozen=True)
 class RunPaused:
-    """`limit` names what was reached (limits.py), or is `restart` or `store`; `message` says it in
-    a sentence."""
+    """`limit` names the limit that was reached (limits.py), or is `restart` or `store`; `message`
+    is a sentence on it."""
 
     limit: str
     message: str = ""
@@ -428,7 +428,7 @@ class RunResumed:
 
 @dataclass(frozen=True)
 class RunStopped:
-    """By a user, or by the rule `rule` (in words) when it met the call `call_id`."""
+    """Stopped by a user, or by the rule `rule` (in words) at the call `call_id`."""
 
     rule: str = ""
     call_id: str = ""
@@ -436,9 +436,9 @@ class RunStopped:
 
 @dataclass(frozen=True)
 class TurnDropped:
-    """Turn `turn` (counted from 1) no longer belongs to the history; it stays to be read.
+    """Turn `turn` (counted from 1) no longer belongs to the history; it stays visible.
 
-    `automatic`: by a retry that was scheduled, and not by a user.
+    `automatic`: by a scheduled retry, not by a user.
     """
 
     turn: int
@@ -447,10 +447,10 @@ class TurnDropped:
 
 @dataclass(frozen=True)
 class SessionForked:
-    """What stands before is a copy of the first `parent_seq` events of session `parent`; what
-    comes after is this session's own. No call without a result was decided here: those ask a
-    user, as do the calls `reopened`; with none of these a stopped run stays so. `foreign`: the
-    parent came from somebody else."""
+    """The events before this one are a copy of the first `parent_seq` events of session `parent`;
+    those after it are this session's own. Earlier decisions on calls without a result do not count:
+    a user must decide these, and the calls `reopened`; if there are none, a stopped run stays
+    stopped. `foreign`: the parent was imported."""
 
     parent: str
     parent_seq: int
@@ -468,7 +468,7 @@ Event = (
 )  # fmt: skip
 
 WireEvent = PartStarted | PartDelta | PartEnded | ResponseEnded | ResponseFailed | Warned
-"""What a codec may yield."""
+"""The events that a codec may yield."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,7 +482,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """An event with its place in the session's log; `at_ms` is Unix time in ms."""
+    """An event with its number in the session's log; `at_ms` is Unix time in ms."""
 
     seq: int
     at_ms: int

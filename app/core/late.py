@@ -1,4 +1,4 @@
-"""What no start needs, put off until it is first used.
+"""Defers what is not needed at startup until its first use.
 
 A module:
 
@@ -7,11 +7,11 @@ A module:
     else:
         httpx = Late("httpx")
 
-The name is used as that of the module. `load_all` loads what was put off, so that nothing waits.
+The name is used like the module. `load_all` imports all deferred modules ahead of their use.
 
-The methods of a dataclass: `dataclass` here is that of the standard library, but for when it
-compiles `__init__` and its like: when the class is first used, and not when it is read. A start
-reads hundreds of classes and uses a few dozen; compiling all of them took it 0.13 s of 0.4.
+The methods of a dataclass: `dataclass` here is like that of the standard library, but compiles
+`__init__` and similar methods when the class is first used, not when it is defined. Startup
+defines hundreds of classes and uses a few dozen; compiling all of them took 0.13 s of 0.4 s.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 NAMES: list[str] = []
-"""All modules that were put off."""
+"""The names of all deferred modules."""
 
 
 class Late:
-    """Stands for the module `name`."""
+    """A stand-in for the module `name`, which imports it on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -34,13 +34,13 @@ class Late:
 
     def __getattr__(self, attribute: str) -> Any:
         value = getattr(import_module(self._name), attribute)
-        setattr(self, attribute, value)  # from now on it is found without this function
+        setattr(self, attribute, value)  # later accesses do not call this method
         return value
 
 
 def load_all() -> None:
-    """Load all modules that were put off, and those that they put off in turn."""
-    for name in NAMES:  # grows meanwhile
+    """Imports all deferred modules, including those that they defer in turn."""
+    for name in NAMES:  # grows during the loop
         import_module(name)
 
 
@@ -49,23 +49,23 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, **options):
-        """`dataclasses.dataclass` with the same options. What others may ask of a class without
-        using it is there at once: its fields, `__match_args__`, its doc."""
+        """`dataclasses.dataclass` with the same options. What code may ask of a class without
+        creating instances is available at once: its fields, `__match_args__`, its doc."""
         if cls is None:
             return partial(dataclass, **options)
         frozen, eq = options.get("frozen", False), options.get("eq", True)
         derived = any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
         compares = eq and not vars(cls).keys().isdisjoint(("__eq__", "__hash__"))
         if derived or compares or not options.keys() <= {"frozen", "eq", "kw_only"}:
-            return dataclasses.dataclass(cls, **options)  # seldom, and not worth a rule each
+            return dataclasses.dataclass(cls, **options)  # rare cases are not deferred
         body = {
             name: value
             for name, value in vars(cls).items()
             if name not in ("__dict__", "__weakref__")
         } | {"__qualname__": cls.__qualname__}
-        cls.__doc__ = cls.__doc__ or cls.__name__  # or it would be made of a signature
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else it would be derived from a signature
         dataclasses.dataclass(cls, **{**options, **_WITHOUT_METHODS})
-        cls.__dataclass_params__.frozen = frozen  # is asked by the classes below it
+        cls.__dataclass_params__.frozen = frozen  # subclasses check it
         later = {"__init__", "__repr__", *(["__eq__"] if eq else [])}
         if frozen:
             cls.__setattr__, cls.__delattr__ = (
@@ -80,9 +80,8 @@ else:
 
         @cache
         def compiled():
-            """The methods, which take the place of those that stand for them, but where somebody
-            has put others there. Two threads may do so at once: both make the same, and nothing is
-            ever missing."""
+            """Compiles the methods and replaces the stand-ins, except where code has replaced them.
+            Safe in two threads: both compile the same, and no method is ever missing."""
             twin = dataclasses.dataclass(type(cls)(cls.__name__, cls.__bases__, body), **options)
             methods = {name: vars(twin)[name] for name in later}
             for name, method in methods.items():

@@ -1,8 +1,8 @@
-"""Where a run pauses, each with a sentence and a way on. Pure: reads the fold alone.
+"""The limits that pause a run, each with a sentence. Pure: reads only the fold.
 
-A run begins with a prompt, and again with Continue, which so allows as much again; where the limit
-that was reached is raised by then, the run counts on. Limits are looked at between requests: what
-is under way comes to its end.
+A run begins with a prompt, and again with Continue, which so allows the same amount again; but if
+the reached limit was raised before Continue, the run keeps counting. Limits are checked between
+requests: work in progress is completed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ SETTING: Mapping[str, str] = {
     "max_minutes": "max_minutes",
     "max_repeats": "max_repeats",
 }
-"""By the name of a pause: the setting that was reached, where it is a number."""
+"""By name of a pause: the setting of the numeric limit."""
 
 
 def raised(session: Session) -> bool:
-    """Whether the limit that paused the run is another one by now, and not reached any more."""
+    """Whether the limit that paused the run was changed since, and is no longer reached."""
     name = SETTING.get(session.paused)
     if name is None or session.settings is None or session.turn is None:
         return False
-    if session.paused == "max_repeats":  # or what repeats was answered or denied
+    if session.paused == "max_repeats":  # or the repeated calls were answered or denied
         return going_in_circles(session, session.turn) is None
     before = _before_halt(session)
     if getattr(before.limits, name) == getattr(session.settings.limits, name):
@@ -45,13 +45,13 @@ def raised(session: Session) -> bool:
 
 
 def continued(session: Session) -> bool:
-    """Whether the run of now began with Continue, and not with a prompt."""
+    """Whether the current run began with Continue, not with a prompt."""
     since = takewhile(lambda item: isinstance(item, Turn), reversed(session.items))
     return any(item.number <= session.resumed_turn for item in since)
 
 
 def since(session: Session) -> str:
-    """From where the run of now counts, in words, where that is no prompt; "" where it is."""
+    """Where the current run began, in words, if not with a prompt; else ""."""
     if not continued(session):
         return ""
     forked = session.forks[-1][0] if session.forks else 0
@@ -60,8 +60,8 @@ def since(session: Session) -> str:
 
 
 def before_request(session: Session) -> RunPaused | Warned | None:
-    """What stands before the next request of a run: the first limit that is reached, or a word
-    about one that cannot hold; None where nothing does."""
+    """What precedes the next request of a run: a pause for the first limit reached, or a warning
+    about one that cannot be enforced; None if nothing does."""
     return next(_of_run(session), None)
 
 
@@ -97,7 +97,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
 
 
 def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
-    """Said once in a run: what is not known is not 0."""
+    """Warns once per run: unknown is not 0."""
     code = f"{what}_unknown"
     if not any(warned.code == code for turn in session.run for warned in turn.warnings):
         unknown = "What it costs" if what == "price" else "How many tokens it takes"
@@ -105,7 +105,7 @@ def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
 
 
 def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
-    """Where all calls of a turn that its limit allows are done, and there are more."""
+    """A pause if all calls of the turn that the limit allows are done, and there are more."""
     allowed = session.calls_allowed
     if len(turn.calls) <= allowed or not turn.standing.count("undone"):
         return None
@@ -116,14 +116,14 @@ def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
 
 
 def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
-    """Where the turn makes a call that the run, this turn among it, has made often enough."""
+    """A pause if the turn makes a call that the run, including this turn, has made often enough."""
     assert session.settings is not None
     return _in_circles(session, turn, session.settings.limits)
 
 
 def repeats_no_more(session: Session) -> bool:
-    """Whether what paused the run for its repeats was answered or denied since: by the limit of
-    then, for another limit lets nothing go on by itself, and by that of now."""
+    """Whether the repeated calls that paused the run were answered or denied since: by the limit at
+    that time, because a changed limit alone resumes no run, and by the current one."""
     turn = session.turn
     if turn is None:
         return False
@@ -141,7 +141,7 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
     if not most or sum(map(_alike, run)) <= most:
         return None
     repeats = _repeats(run, turn, most)
-    while repeats and repeats[0][0].status == "done":  # and stays so
+    while repeats and repeats[0][0].status == "done":  # done calls stay done
         repeats.popleft()
     if not repeats:
         return None
@@ -152,8 +152,8 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
 
 
 def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, int]]:
-    """The calls of `turn` that `run` made `most` times before, or more often, with how often; but
-    those that were done when this was asked before. They are put together once."""
+    """The calls of `turn` that `run` has made `most` times or more before, with that number;
+    without those seen done in earlier queries. Computed once."""
     named = (most, [turn.number for turn in run])
     if turn.repeats is not None and turn.repeats[0] == named:
         return turn.repeats[1]
@@ -169,8 +169,8 @@ def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, in
 
 
 def _keys(turn: Turn) -> tuple[int, ...]:
-    """For each call of the turn a number that it shares with the same call. Of a turn that is over
-    they are kept: each text is read once, in however many rounds."""
+    """A key for each call of the turn, equal for equal calls. Cached when the turn is over, so that
+    each text is parsed once over all rounds."""
     if turn.keys is not None:
         return turn.keys
     keys = tuple(map(_key, turn.calls))
@@ -184,7 +184,7 @@ def _key(call: Call) -> int:
 
 
 def _alike(turn: Turn) -> int:
-    """The most calls of the turn that are the same one, or more than that while it is open."""
+    """The largest number of equal calls in the turn, or an upper bound while it is open."""
     if turn.alike is not None:
         return turn.alike
     if turn.open:
@@ -194,21 +194,21 @@ def _alike(turn: Turn) -> int:
 
 
 def repeats_recent_call(session: Session, call: Call) -> bool:
-    """Whether one of the two turns before made the same call: a model that goes in circles."""
+    """Whether one of the two previous turns made the same call: the model may be looping."""
     turns = (turn for turn in reversed(session.turns[: call.turn - 1]) if not turn.dropped)
     key = _key(call)
     return any(key in _turn_keys(turn) for turn in islice(turns, 2))
 
 
 def _turn_keys(turn: Turn) -> frozenset[int]:
-    """The keys of the turn's calls. It is over, so they are put together once."""
+    """The keys of the turn's calls, cached because the turn is over."""
     if turn.call_keys is None:
         turn.call_keys = frozenset(_keys(turn))
     return turn.call_keys
 
 
 def after_error(session: Session, turn: Turn) -> RunPaused | None:
-    """Where a call failed and the run is not to go on by itself, once nothing runs any more."""
+    """A pause if a call failed, nothing runs any more, and errors must pause the run."""
     assert session.settings is not None
     if session.settings.limits.continue_on_error:
         return None
@@ -224,14 +224,14 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
 
 
 def busy_ms(session: Session) -> int:
-    """How long a model or a tool was at work in this run, in ms; side by side counts once."""
-    # What is still to come was written by somebody else, and taken over by a fork.
+    """The time in ms in which a model or a tool worked in this run; overlaps count once."""
+    # Times after that are invalid: copied by a fork from an imported log.
     spans = (span for span in _spans(session.turns) if span[1] <= session.updated_ms)
     return _covered(spans, session.run_ms)
 
 
 def turn_busy_ms(turn: Turn) -> int:
-    """How long its model or a tool of it was at work, in ms; side by side counts once."""
+    """The time in ms in which its model or a tool of it worked; overlaps count once."""
     return _covered(_spans([turn]), 0)
 
 
@@ -253,21 +253,21 @@ def _spans(turns: Iterable[Turn]) -> Iterator[tuple[int, int]]:
 
 
 def turn_cost(turn: Turn) -> float | None:
-    """In US dollars; None where it is not known. What failed before any output cost nothing."""
+    """In US dollars; None if unknown. A failure before any output costs nothing."""
     if turn.end is not None:
         return turn.end.cost
     return None if turn.parts else 0.0
 
 
 def turn_tokens(turn: Turn) -> int | None:
-    """All that a turn read and wrote; None where the provider does not say."""
+    """Tokens read and written by a turn; None if the provider does not report them."""
     counted = turn_usage(turn)
     return None if counted is None else sum(counted)
 
 
 def turn_usage(turn: Turn) -> tuple[int, int] | None:
-    """Tokens read and written; None where the provider does not say. What is open, or failed before
-    any output, took none."""
+    """Tokens read and written; None if not reported. 0 for an open turn, or one that failed before
+    any output."""
     closed = turn.end or turn.failure
     if closed is None or (turn.end is None and not turn.parts):
         return 0, 0
@@ -275,31 +275,31 @@ def turn_usage(turn: Turn) -> tuple[int, int] | None:
 
 
 def read_and_written(protocol: str, usage: Usage) -> tuple[int, int] | None:
-    """Tokens, what was cached and thought among them; None where they are not known."""
+    """Tokens including cached and thinking ones; None if unknown."""
     read, wrote = usage.input_tokens, written(protocol, usage)
     if read is None or wrote is None:
         return None
-    if protocol == "anthropic":  # its input_tokens are those beside the cache
+    if protocol == "anthropic":  # its input_tokens exclude cached ones
         read += (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
     return read, wrote
 
 
 def written(protocol: str, usage: Usage) -> int | None:
-    """Tokens written, what was thought among them; None where it is not known."""
+    """Tokens written including thinking; None if unknown."""
     written_tokens, thought = usage.output_tokens, usage.reasoning_tokens
     if protocol != "gemini" or thought is None:
         return written_tokens
-    # Its output_tokens are those beside the thoughts, and left out where there was no time for any.
+    # Gemini's output_tokens exclude thinking, and are missing if the answer ended before output.
     return (written_tokens or 0) + thought
 
 
 LEAST_CACHED = 1024
-"""Tokens of a prompt below which no provider caches it."""
+"""Minimum tokens of a prompt that any provider caches."""
 
 
 def cache_missed(before: Turn, turn: Turn) -> bool:
-    """Whether `turn` got less than half of its prompt's beginning from the provider's cache that
-    the request `before` it had read from there or written there."""
+    """Whether `turn` read less than half of what the request `before` it had read from or written
+    to the provider's prompt cache."""
     if before.end is None or turn.end is None or turn.request.model != before.request.model:
         return False
     was, now = before.end.usage, turn.end.usage
@@ -308,8 +308,8 @@ def cache_missed(before: Turn, turn: Turn) -> bool:
 
 
 def writing_speed(turns: Iterable[Turn]) -> float | None:
-    """Output tokens per second, from the first part of each answer to its end; None where nothing
-    was counted, or where all came in one piece."""
+    """Output tokens per second, from the first part of each answer to its end; None without counts,
+    or if all arrived in one piece."""
     tokens = took_ms = 0
     for turn in turns:
         if turn.end is None or turn.first_part_ms is None or turn.closed_ms is None:

@@ -1,9 +1,8 @@
-"""Session -> ModelRequest: the history a provider accepts, whatever happened on the way.
+"""Converts a Session to a ModelRequest: a history that providers accept in every case.
 
-Turns that were dropped or failed without a word are left out; of a turn that was cut only its
-text remains; every call that goes back is followed by its result, in the order of the calls.
-What came of a call in the background is reported once, by the user's side, before the first answer
-that came after it.
+Dropped turns, and turns that failed without output, are left out; of an interrupted turn only the
+text remains; every call is followed by its result, in the order of the calls. The result of a
+background call is reported once, as a user message, before the first answer after it.
 """
 
 from __future__ import annotations
@@ -22,23 +21,22 @@ from app.core.tools import Content, Tool, ToolChoice, ToolResult, text_result
 
 Role = Literal["user", "system", "assistant", "results"]
 Origin = Literal["", "protocol", "address", "model"]
-"""What is another one now than when a part came: "" where nothing is."""
+"""What has changed since a part was received: "" if nothing."""
 
 
 @dataclass(frozen=True)
 class MessagePart:
-    """One piece of a message, in neutral words.
+    """A part of a message, independent of the protocol.
 
     kind `text`, `thinking`, `refusal`, `other` (opaque), `server_call`, `server_result`: as the
-    parts of an answer; `meta` holds the provider's own block. `protocol` is that of the provider
-    it came from, or "" where another one is asked now, or another of its models: what is opaque
-    goes back to nobody else, and `origin` says why. `complete` is whether it came to its end, and
-    its turn did.
-    `call`: `name`, `call_id` (the provider's id, or ours where it sent none), `text` the arguments
-    as JSON text. `result`: `call_id`, `name`, `content`, `is_error`. `image`: one piece of
-    `content`, in a prompt. Of a prompt and of a result that were imported, `meta` is what stood
-    beside (of an `other` one the whole of it), and goes back by `protocol` alone; `pieces` are
-    those of a result's `content`, each with what stood beside it, and (None, what came) for others.
+    parts of an answer; `meta` holds the provider's own block. `protocol` is that of the provider it
+    came from, or "" if the request goes to another provider or model: opaque data goes back only to
+    its origin, and `origin` says what differs. `complete`: the part and its turn came to their end.
+    `call`: `name`, `call_id` (the provider's id, or ours if it sent none), `text` the arguments as
+    JSON text. `result`: `call_id`, `name`, `content`, `is_error`. `image`: one piece of `content`,
+    in a prompt. For imported prompts and results, `meta` are their further members (of an `other`
+    one the whole), which go back only in `protocol`; `pieces` are those of a result's `content`,
+    each with its further members, and (None, verbatim data) for unknown ones.
     """
 
     kind: str
@@ -56,10 +54,10 @@ class MessagePart:
 
 @dataclass(frozen=True)
 class Message:
-    """role `user` (prompts), `system` (what it says in the course of a conversation), `assistant`
-    (a turn), `results` (the answers to its calls). `word` is what a protocol called the role of a
-    message that was imported, where that has several; "" for the usual one. `own` is what stood
-    beside such a message, and goes back by the `protocol` of its parts alone."""
+    """role `user` (prompts), `system` (system messages within a conversation), `assistant` (a
+    turn), `results` (of its calls). `word` is the protocol's role of an imported message, if it has
+    several; "" for the usual one. `own` are further members of such a message, which go back only
+    in the `protocol` of its parts."""
 
     role: Role
     parts: tuple[MessagePart, ...]
@@ -69,10 +67,9 @@ class Message:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """All that a codec needs to write a request. `tools` are all that are switched on; where the
-    protocol has no word for `choice.allowed`, only those `offered` are sent. `own` are members of
-    the body that the codec itself found among `params`.
-    """
+    """All that a codec needs to encode a request. `tools` are all enabled ones; if the protocol
+    cannot express `choice.allowed`, only those `offered` are sent. `own` are members of the body
+    that the codec itself found among `params`."""
 
     model: str
     system: str
@@ -93,7 +90,7 @@ class ModelRequest:
 
 
 def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
-    """The next request of `session` under `choice`."""
+    """The next request of `session` with `choice`."""
     settings = session.settings
     assert settings is not None
     return ModelRequest(
@@ -113,7 +110,7 @@ def _messages(session: Session) -> Iterator[Message]:
     assert session.settings is not None
     over = _over(session)
     for place, item in enumerate(session.items):
-        # Before the prompt that the same request brings, if there is one: what is asked comes last.
+        # Before the prompt of the same request, if any: the prompt comes last.
         until = _sent_seq(session.items[place:]) if over and not _dropped(item) else 0
         while over and (until is None or over[0].ended_seq < until):
             yield Message("user", _task_message(over.pop(0)))
@@ -136,12 +133,12 @@ def _messages(session: Session) -> Iterator[Message]:
 def prompt_parts(
     text: str, images: Sequence[Content], form: Mapping[str, Any]
 ) -> tuple[MessagePart, ...]:
-    """The images and the text; or the pieces that an imported request had them in, as the
-    `form` of its PromptAdded tells."""
+    """The images and the text; or the pieces of the imported request, as described by the `form` of
+    its PromptAdded."""
     written = tuple(_pieces(text, images, form))
     shown = [part.content for part in written if part.kind == "image"]
     shown_text = "\n\n".join(part.text for part in written if part.kind == "text")
-    # What a form says must be all that is shown, and nothing else: it may come from anybody.
+    # The form must contain exactly what is shown: it may come from an untrusted file.
     if written and shown_text == text and shown == [(image,) for image in images]:
         return written
     protocol = str(form.get("protocol") or "")
@@ -152,7 +149,7 @@ def prompt_parts(
 
 
 def _pieces(text: str, images: Sequence[Content], form: Mapping[str, Any]) -> Iterator[MessagePart]:
-    """The pieces as `form` tells them, as far as it can be read."""
+    """The pieces described by `form`, as far as it is valid."""
     protocol, unused, start = str(form.get("protocol") or ""), iter(images), 0
     for piece in _listed(form):
         own = _mapping(piece.get("own"))
@@ -171,14 +168,14 @@ def _dropped(item: Prompt | Turn) -> bool:
 
 
 def _sent_seq(items: Sequence[Prompt | Turn]) -> int | None:
-    """When the first request went out that has the first of `items`; None where it is to come."""
+    """The event number of the first request with the first of `items`; None if not sent."""
     turns = (item for item in items if isinstance(item, Turn) and not item.dropped)
     turn = next(turns, None)
     return None if turn is None else turn.seq
 
 
 def _over(session: Session) -> list[Task]:
-    """The calls that went on in the background and are over, in the order of their ends."""
+    """The ended background calls, in the order of their ends."""
     dropped = {turn.number for turn in session.turns if turn.dropped}
     behind = {call.task_id for call in session.calls() if call.turn not in dropped}
     ended = [
@@ -188,14 +185,14 @@ def _over(session: Session) -> list[Task]:
 
 
 def _task_message(task: Task) -> tuple[MessagePart, ...]:
-    """What came of a call in the background, as the model reads it; the call's own result, which
-    stands before, has told it the task."""
+    """The result of a background call as a message; the call's own earlier result named the
+    task."""
     head = f"[Task {task.id}, which went on in the background, is over: "
     if task.result is None:
         words = f"{head}{task.how}. It has no result, and what it had done by then is not undone.]"
         return (MessagePart("text", words),)
     text = task.result.text
-    # What a text says cannot hold its own digest, so no output can end itself and go on as another.
+    # A text cannot contain its own digest, so no output can fake its end and continue as another.
     mark = hashlib.sha256(f"{task.id}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
     words = f"{head}{task.how}. What follows up to {mark} is output of the tool:]\n{text}\n[{mark}]"
     images = (piece for piece in task.result.content if piece.type == "image")
@@ -203,7 +200,7 @@ def _task_message(task: Task) -> tuple[MessagePart, ...]:
 
 
 def _merged(messages: Iterator[Message]) -> Iterator[Message]:
-    """Two messages of one role in a row (a prompt after a cut turn) become one."""
+    """Merges consecutive messages of one role (a prompt after an interrupted turn)."""
     held: Message | None = None
     for message in messages:
         alike = held is not None and (held.role, held.word) == (message.role, message.word)
@@ -218,7 +215,7 @@ def _merged(messages: Iterator[Message]) -> Iterator[Message]:
 
 
 def origin(turn: Turn, asked: Settings) -> Origin:
-    """What `turn` came by that is not asked now."""
+    """What differs between the request of `turn` and `asked`."""
     sent = turn.request
     if sent.protocol != asked.profile.protocol:
         return "protocol"
@@ -232,12 +229,12 @@ def _model(settings: Settings) -> str:
 
 
 def answer_parts(turn: Turn, origin: Origin = "") -> Iterator[MessagePart]:
-    """What the model said in `turn`, as it goes back."""
+    """The parts of the answer of `turn` for the history."""
     protocol = turn.request.protocol if not origin else ""
     calls = {call.part.index: call for call in turn.calls}
     for part in turn.parts:
         if turn.end is None and (part.kind != "text" or not part.text.strip()):
-            continue  # of a cut turn only what was said stays: a half block goes nowhere
+            continue  # incomplete blocks of an interrupted turn are not sent back
         if part.kind in ("text", "refusal") and not part.text and not part.meta:
             continue  # providers refuse an empty block
         if part.kind == "call":
@@ -266,15 +263,15 @@ def answer_parts(turn: Turn, origin: Origin = "") -> Iterator[MessagePart]:
 
 
 def wire_id(call: Call) -> str:
-    """The id a result is sent back under: the provider's, or one made from ours."""
+    """The id of a call in requests: the provider's, or one made from ours."""
     return call.provider_id or "call_" + call.id.replace(".", "_")
 
 
 def sent_arguments(call: Call) -> str:
-    """The arguments that go back with the history: what ran, or what the model wrote.
+    """The arguments for the history: what ran, or what the model wrote.
 
-    A text that is no JSON object stays as it is where the protocol carries text; a codec whose
-    protocol carries an object sends `{}` for it (the result tells the model what was wrong).
+    Text that is no JSON object stays unchanged if the protocol carries text; a codec of a protocol
+    that carries an object sends `{}` (the result tells the model what was wrong).
     """
     return call.arguments
 
@@ -298,7 +295,7 @@ def _result(call: Call) -> MessagePart:
 
 
 def _result_pieces(result: ToolResult) -> Iterator[tuple[Content | None, Mapping[str, Any]]]:
-    """None where the form does not tell of each piece."""
+    """Empty if the form does not describe each piece."""
     listed, content = _listed(result.form), iter(result.content)
     if sum("other" not in piece for piece in listed) != len(result.content):
         return
@@ -319,7 +316,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def arguments_object(text: str) -> dict[str, Any] | None:
-    """The object that `text` spells, or None."""
+    """The object in the JSON text, or None."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -327,14 +324,14 @@ def arguments_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-# Whether a history without the calls that were left out may go back to its provider -------------
+# Whether a history without the left-out calls may go back to its provider -------------------------
 
 _SEALS = ("encrypted_content", "signature", "thoughtSignature", "thought_signature")
 _DEPTH = 12
 
 
 def seals(value: Any, depth: int = 0) -> Iterator[str]:
-    """Every sealed text in `value`, which is what a provider sent with a part."""
+    """All sealed texts in `value`, the provider's data of a part."""
     if depth > _DEPTH:
         return
     match value:
@@ -352,19 +349,19 @@ def seals(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 CALLS_LEFT_OUT = "calls_left_out"
-"""The code of the warning that counts them: `count` in its meta."""
+"""The code of the warning on left-out calls, whose meta has their `count`."""
 
 
 def left_out(turn: Turn) -> int:
-    """How many calls of the turn were not taken."""
+    """How many calls of the turn were left out."""
     counts = (warned.meta.get("count") for warned in turn.warnings if warned.code == CALLS_LEFT_OUT)
     return sum(count for count in counts if isinstance(count, int))
 
 
 def cannot_go_back(session: Session) -> RunPaused | None:
-    """The pause in place of the next request, where its history has sealed parts that stand among
-    calls which were left out: a provider takes these back only with what they led to. Where another
-    provider or model is asked, they do not go along."""
+    """A pause instead of the next request if its history has sealed parts among left-out calls: a
+    provider accepts these only together with the calls. Another provider or model does not get
+    them."""
     assert session.settings is not None
     for turn in session.turns:
         if turn.dropped or turn.end is None or not left_out(turn):
@@ -375,7 +372,7 @@ def cannot_go_back(session: Session) -> RunPaused | None:
 
 
 def _sealed_among(turn: Turn) -> bool:
-    """Whether something sealed stands behind the last call that was taken."""
+    """Whether a sealed part follows the last call that was kept."""
     last = turn.calls[-1].part.index if turn.calls else -1
     return any(next(seals(part.meta), None) is not None for part in turn.parts[last + 1 :])
 

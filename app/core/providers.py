@@ -1,12 +1,12 @@
-"""The providers this version knows, as rows of data: adding one is adding a row. The agents, too.
+"""Providers known to this version, as rows of data: to add one, add a row. Agents, too.
 
-A row says where a provider is reached, what its server does otherwise than its protocol (quirks, by
-name: the protocol's encoder and decoder have the reasons) and what is known about it; it fetches
-nothing. Most speak OpenAI's Chat Completions, each in its dialect (docs/wire.md, section 6). Model
-names are a beginning, or "": a wrong one would be worse than none.
+A row has a provider's address, its deviations from the protocol (quirks, by name: the protocol's
+encoder and decoder explain them) and facts about it; it sends nothing. Most speak dialects of
+OpenAI's Chat Completions (docs/wire.md, section 6). Model names are suggestions, or "": a wrong one
+would be worse than none.
 
-Profiles are found by name, and moved to where the environment says. Reads no environment itself and
-checks no key: which address a key may go to is decided in `net.keys`.
+Profiles are found by name, and moved to addresses given by the environment. Does not read the
+environment itself and checks no key: `net.keys` decides to which address a key may be sent.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from app.core.late import dataclass
 from app.core.settings import SIMULATOR_URL, Profile, Protocol
 
 LOCAL_S = 300.0
-"""A local server may load its model before its first byte, and think long between two."""
+"""A local server may load its model before the first byte, and pause long between two."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """Something worth knowing before a request is made, and where that is known from."""
+    """Something worth knowing before a request, and its source."""
 
     fact: str
     source: str
@@ -35,11 +35,11 @@ class Hint:
 
 @dataclass(frozen=True)
 class Provider:
-    """A profile with what a user wants to know about it.
+    """A profile with information for the user.
 
-    `key_place` is where to get a key, `start` how a `local` server is started. Both are texts.
-    `hosts` are its hosts besides the profile's; one that begins with a dot or a dash is how the
-    hosts end of a provider that has one for each region or customer.
+    `key_place` is where to get a key, `start` how to start a `local` server; both are texts.
+    `hosts` are its hosts besides the profile's; one that begins with a dot or a dash is the suffix
+    for a provider with one host per region or customer.
     """
 
     profile: Profile
@@ -52,13 +52,13 @@ class Provider:
     hosts: tuple[str, ...] = ()
 
     def is_at(self, base_url: str) -> bool:
-        """Whether `base_url` leads here: by the host alone, on this machine by the port.
+        """Whether `base_url` belongs to it: compares the host, on this machine the port.
 
-        Never an error, whatever the address looks like.
+        Never raises, even for an invalid URL.
         """
         try:
             there, own = urlsplit(base_url), urlsplit(self.profile.base_url)
-            host = (there.hostname or "").removesuffix(".")  # with it a name is whole, and the same
+            host = (there.hostname or "").removesuffix(".")  # a trailing dot makes no difference
             if self.local:
                 return host in LOOPBACK_NAMES and own.port == there.port
         except ValueError:
@@ -89,7 +89,7 @@ def on_this_machine(
     key_place: str = "",
     model: str = "",
 ) -> Provider:
-    """A server on this machine that speaks Chat Completions."""
+    """A Chat Completions server on this machine."""
     profile = Profile(
         name,
         "openai_chat",
@@ -114,7 +114,7 @@ def compatible(
     quirks: str = "",
     hosts: tuple[str, ...] = (),
 ) -> Provider:
-    """A service out there that speaks Chat Completions."""
+    """A remote Chat Completions service."""
     named = tuple(quirks.split())
     profile = Profile(name, "openai_chat", url, key_name, model, quirks=named)
     return Provider(profile, title, about, key_place, hints=hints, hosts=hosts)
@@ -156,7 +156,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             "https://api.openai.com/v1",
             key_name="OPENAI_API_KEY",
             model="gpt-5.4-mini",
-            # Reasoning models refuse max_tokens; every current model takes the other name.
+            # Reasoning models refuse max_tokens; every current model accepts the other name.
             quirks=("max_completion_tokens", "custom_tools", "allowed_tools"),
         ),
         "OpenAI, Chat Completions",
@@ -437,7 +437,7 @@ LOCALS: tuple[Provider, ...] = (
 
 PROVIDERS: tuple[Provider, ...] = (*SIMULATORS, *OWN_PROTOCOLS, *REMOTE, *LOCALS)
 
-# By name and address ---------------------------------------------------------------------------
+# Lookup by name and address -----------------------------------------------------------------------
 
 PROFILES: tuple[Profile, ...] = tuple(provider.profile for provider in PROVIDERS)
 SHIPPED: Mapping[str, Provider] = {provider.profile.name: provider for provider in PROVIDERS}
@@ -454,30 +454,30 @@ BASE_URL_NAMES: Mapping[str, str] = {
 """The variables by which the user moves a provider to another address."""
 
 KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
-"""What the name of a key looks like; no other variable is ever sent anywhere."""
+"""The form of a key's name; no other variable is ever sent anywhere."""
 
 ACCOUNT: Mapping[str, str] = {
     "OPENAI_ORG_ID": "openai-organization",
     "OPENAI_PROJECT_ID": "openai-project",
 }
-"""What names the account to OpenAI, and to nobody else: the variable, and its header."""
+"""The account for OpenAI, sent to nobody else: variable and header."""
 
 OLLAMA_PORT = 11434
 _PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]{0,99}")
 
 
 def profiles(environment: Mapping[str, str]) -> tuple[Profile, ...]:
-    """All shipped profiles, moved to where the environment says."""
+    """All built-in profiles, moved to the addresses given by the environment."""
     return tuple(with_account(_moved(profile_, environment), environment) for profile_ in PROFILES)
 
 
 def profile(name: str, environment: Mapping[str, str]) -> Profile:
-    """The shipped profile of that name; NotFound names those there are."""
+    """The built-in profile of that name; NotFound lists all names."""
     return profile_named(name, profiles(environment))
 
 
 def profile_named(name: str, among: tuple[Profile, ...]) -> Profile:
-    """The profile of that name among these; NotFound names those there are."""
+    """The one of these profiles with that name; NotFound lists all names."""
     for profile in among:
         if profile.name == name:
             return profile
@@ -486,9 +486,8 @@ def profile_named(name: str, among: tuple[Profile, ...]) -> Profile:
 
 
 def provider_at(base_url: str, protocol: str) -> Provider | None:
-    """The shipped provider at `base_url`: the row that speaks `protocol` before one that speaks
-    another. None where none is known.
-    """
+    """The built-in provider at `base_url`, preferring a row with that `protocol`. None if
+    unknown."""
     there = [
         provider
         for provider in PROVIDERS
@@ -500,7 +499,7 @@ def provider_at(base_url: str, protocol: str) -> Provider | None:
 
 
 def with_account(profile: Profile, environment: Mapping[str, str]) -> Profile:
-    """`profile` with the headers that name the account, where it is OpenAI that gets them."""
+    """`profile` with the account headers, if it is OpenAI's."""
     if not profile.base_url.lower().startswith("https://api.openai.com/"):
         return profile
     named = {header: environment.get(name, "").strip() for name, header in ACCOUNT.items()}
@@ -510,10 +509,10 @@ def with_account(profile: Profile, environment: Mapping[str, str]) -> Profile:
 
 
 def ollama_url(host: str) -> str:
-    """The base URL that OLLAMA_HOST means, in any of its forms; "" where it names none.
+    """The base URL in OLLAMA_HOST, in any of its forms; "" if it has none.
 
-    An address to listen at (0.0.0.0) is reached at this machine's own. As Ollama's client reads it,
-    but for the port after a scheme without one: the scheme's own holds.
+    A listening address (0.0.0.0) means this machine. Parsed like Ollama's client does, except for a
+    scheme without a port: the scheme's default port is used.
     """
     text = host.strip().rstrip("/")
     if not text:
@@ -534,7 +533,7 @@ def ollama_url(host: str) -> str:
 
 
 def vertex_url(environment: Mapping[str, str]) -> str:
-    """Where the project of the environment stands on Vertex, or ""."""
+    """The Vertex address of the environment's project, or ""."""
     project = environment.get("GOOGLE_CLOUD_PROJECT", "").strip()
     location = environment.get("GOOGLE_CLOUD_LOCATION", "").strip() or "global"
     if not _PLACE.fullmatch(project) or not re.fullmatch(r"[a-z0-9-]{2,40}", location):
@@ -545,7 +544,7 @@ def vertex_url(environment: Mapping[str, str]) -> str:
 
 
 def azure_url(environment: Mapping[str, str]) -> str:
-    """The v1 API of the resource that the environment names, or ""."""
+    """The v1 API of the environment's Azure resource, or ""."""
     endpoint = environment.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
     if not endpoint:
         return ""
@@ -565,8 +564,8 @@ def _moved(profile: Profile, environment: Mapping[str, str]) -> Profile:
     return replace(profile, base_url=url) if url else profile
 
 
-# What the agents are called that `playground tap` starts, how long they wait, and what of theirs
-# can be held. How they are started is in tap/agents.py.
+# Names of the agents that `playground tap` starts, how long they wait, and what can be held for
+# them. tap/agents.py starts them.
 
 AGENT_TITLES: Mapping[str, str] = {
     "claude": "Claude Code",
@@ -577,14 +576,14 @@ AGENT_TITLES: Mapping[str, str] = {
 
 
 def agent_title(name: str) -> str:
-    """What a user calls the agent; one that has no name, or another one, was started by hand."""
+    """The agent's title for users; one with no name or an unknown one was started by hand."""
     return AGENT_TITLES.get(name, name) or "an agent"
 
 
 @dataclass(frozen=True)
 class Waits:
-    """Seconds that an agent waits with the variables of its row, None where no end was seen: for
-    the head of an answer, in an answer with a harmless event each 10 s, and in a silent one."""
+    """Seconds that an agent waits, with the variables of its row; None if no limit was observed:
+    for the head of an answer, in an answer with a keep-alive every 10 s, and in a silent one."""
 
     head_s: float | None = None
     stream_s: float | None = None
@@ -597,12 +596,12 @@ AGENT_WAITS: Mapping[str, Waits] = {
     "gemini": Waits(silent_s=301),
     "opencode": Waits(head_s=300, silent_s=300),
 }
-"""By the names of `AGENT_TITLES`. Tried with the versions that docs/tap.md names; the 1800 s of
-Claude Code are by its own text."""
+"""By the names of `AGENT_TITLES`. Tested with the versions in docs/tap.md; the 1800 s of Claude
+Code are from its own text."""
 
 HELD_WHOLE_S = 60.0
-"""Seconds that an answer which is no stream waits here for decisions on its calls: nothing tells
-the agent meanwhile that it goes on."""
+"""Seconds that a non-streamed answer waits here for decisions on its calls: no keep-alive can be
+sent to the agent meanwhile."""
 
 STOPS_AT: Mapping[StopAt, str] = {
     "nothing": "nothing",
@@ -611,4 +610,4 @@ STOPS_AT: Mapping[StopAt, str] = {
     "results": "every result",
     "errors": "results that are errors",
 }
-"""What a user reads of where a tap stops."""
+"""Descriptions of where a tap stops, for users."""

@@ -1,9 +1,9 @@
-"""The fold: a session is what its events say, in order.
+"""The fold: computes a session from its events, in order.
 
 Theory of operation. `apply(session, logged)` is the only function that changes a Session. It is
-called once for each event, in order of `seq`, by the owner of the session (the store for one that
-lives, a loader or the replay for a copy), and it refuses an event that cannot follow. A Session is
-mutable and has one owner; everybody else reads it and keeps nothing.
+called once for each event, in order of `seq`, by the owner of the session (the store for a live
+one, a loader or the replay for a copy), and refuses an event that cannot follow. A Session is
+mutable and has one owner; all other code only reads it and keeps no reference.
 
 A turn is one request and its answer. It goes  sent -> open -> ended | failed.  A call goes
 
@@ -12,13 +12,13 @@ A turn is one request and its answer. It goes  sent -> open -> ended | failed.  
                                  |__________| returned |
                                  |_____________________| interrupted (asks the user again)
 
-Where a session begins as a fork, a call can go from anywhere back to proposed.
+At the beginning of a fork, a call can return to proposed from any state.
 
-A call that asks a user is checked again where its tool's file changed: the card gets a new
-digest and the decision is still to be made.
+A call that waits for a user is checked again if its tool's file changed: the card gets a new
+digest, and the decision remains open.
 
-The call of a turn that failed stays where it was: it can be read, never run. A growing part
-keeps its deltas in a list, so that a delta costs the same however long the part is.
+A call of a failed turn keeps its state: it can be read, but never run. A growing part stores its
+deltas in a list, so that the cost of a delta does not depend on the length of the part.
 """
 
 from __future__ import annotations
@@ -83,18 +83,18 @@ from app.core.session import (
 from app.core.tools import TOOLS_IN_USE, Same, Tool
 
 MOST_OUTPUT = 16_000
-"""Characters that are kept of what a running call printed: its end. The log has all of it."""
+"""Characters kept of a running call's output: its end. The log has all of it."""
 
 
 def apply(session: Session, logged: Logged) -> None:
-    """Fold one event into `session`; IllegalEvent, and nothing changed, where it cannot follow."""
+    """Folds one event into `session`; IllegalEvent, without any change, if it cannot follow."""
     if logged.seq <= session.seq:
         raise IllegalEvent(f"Event {logged.seq} comes after {session.seq}.")
     _apply(session, logged)
     if call_id := getattr(logged.event, "call_id", ""):
         _moved(session, call_id)
     session.seq = logged.seq
-    before = 0 if isinstance(logged.event, SessionForked) else session.updated_ms  # anybody's
+    before = 0 if isinstance(logged.event, SessionForked) else session.updated_ms  # by any session
     session.updated_ms = max(before, logged.at_ms)
 
 
@@ -106,7 +106,7 @@ def _moved(session: Session, call_id: str) -> None:
 
 
 def fold(session_id: str, log: Iterable[Logged]) -> Session:
-    """The session that `log` tells. `seq` may have gaps: deltas of ended parts can be left out."""
+    """The session of `log`. `seq` may have gaps: deltas of ended parts can be left out."""
     session = Session(session_id)
     for logged in log:
         apply(session, logged)
@@ -131,7 +131,7 @@ def _apply(session: Session, logged: Logged) -> None:
             if session.tapped is None:
                 _require(not session.waits, "Decide the waiting calls first, or stop the run.")
                 _require(session.state != "running", _RUNS)
-            else:  # its agent says what follows what
+            else:  # an agent decides on its own what follows
                 _require(session.turn is None or not session.turn.open, _UNDER_WAY)
             session.prompts += 1
             by_agent = session.tapped is not None
@@ -245,14 +245,14 @@ _RUNS = "This session is still running; stop it or wait."
 
 
 def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
-    """The run starts again here. What was decided before was not decided here: each call that can
-    still be and has no result is proposed again, and those `reopened`; of a log from somebody else
-    those of all turns, whatever it says of them. Tasks stayed with the parent."""
+    """Restarts the run. Earlier decisions do not count in a fork: each current call without a
+    result becomes proposed again, and so do those `reopened`; in an imported log such calls of all
+    turns, whatever it claims. Tasks stayed with the parent."""
     _require(session.turn is None or not session.turn.open, _UNDER_WAY)
     current = {call.id for call in session.current_calls}
     _require(current.issuperset(event.reopened), "These calls are over.")
     _not_retried(session)
-    session.tapped = session.received = None  # from here on it is ours
+    session.tapped = session.received = None  # the fork belongs to the user
     session.paused, session.paused_because, session.retries = "", "", 0
     session.stopped = session.stopped and not event.reopened
     session.forks.append((logged.seq, event))
@@ -264,13 +264,13 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
         if call.status != "done" and (event.foreign or call.id in current)
     }.union(event.reopened)
     tasks = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
-    session.tasks = dict(tasks)  # a call that is open again may start a task of that id again
+    session.tasks = dict(tasks)  # a reopened call may start a task with that id again
     assert session.settings is not None
     tools = {tool.name: tool for tool in reversed(session.settings.tools)}
     session.denied = [call for call in session.denied if call.id not in anew]
     session.denied_alike, session.denied_read = {}, 0
     for turn in session.turns:
-        turn.received = None  # whoever asked then has its answer
+        turn.received = None  # the original requester has its answer
         turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
         turn.kept_standing, turn.repeats = None, None
     session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms
@@ -278,22 +278,22 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
 
 
 def _anew(session: Session, call: Call, tools: Mapping[str, Tool]) -> Call:
-    """The call as if nobody had looked at it yet, for a user alone. Its tool is one of this
-    session, which need not be what its turn was sent with."""
+    """A fresh copy of the call that only a user can decide. Its tool is one of this session,
+    possibly not the one that was sent with the turn."""
     tool, status = tools.get(call.name), call.status
     if status == "proposed" and call.taken_back and call.tool is tool and call.progress is None:
-        return call  # of many forks in a row each would make thousands
+        return call  # repeated forks would create thousands
     fresh = Call(call.id, call.turn, call.part, tool, "proposed", taken_back=True)
     session.by_call[call.id] = fresh
     return fresh
 
 
 def _interrupted(session: Session, call: Call, at_ms: int) -> None:
-    """What ran last stays what the card asks about, also where a user had edited it."""
+    """Keeps what ran last as the card's arguments, even if a user had edited them."""
     _over(call, at_ms)
     decided = call.decided
     if decided is not None and decided.arguments is not None:
-        # An old log has no problems of an edit that a user ran anyway: those before stay.
+        # Older logs have no problems for an edit that was run anyway: keep the earlier ones.
         if decided.problems or not decided.anyway:
             cautions = (problem for problem in call.problems if problem.kind == "caution")
             call.problems = (*decided.problems, *cautions)
@@ -308,14 +308,14 @@ def _interrupted(session: Session, call: Call, at_ms: int) -> None:
 def _over(call: Call, at_ms: int) -> None:
     call.ended_ms = at_ms
     if call.progress is not None and call.progress.waits:
-        call.started_ms = at_ms  # it never had its place, so it was never at work
+        call.started_ms = at_ms  # it never got a slot, so it never ran
 
 
 def _resumed(session: Session, at_ms: int) -> None:
-    """The run starts again: what it took so far, and what failed in it, counts no more. Only where
-    the limit that it reached was raised, it counts on, up to that."""
+    """Restarts the run: its usage and failures so far no longer count. If the reached limit was
+    raised, the run keeps counting instead, up to the new limit."""
     counts_on, turn = raised(session), session.turn
-    if turn is not None and beyond_calls(session, turn):  # also where Stop came after the pause
+    if turn is not None and beyond_calls(session, turn):  # also if Stop came after the pause
         turn.calls_before = session.calls_allowed
     session.paused, session.paused_because, session.stopped = "", "", False
     if not counts_on:
@@ -326,7 +326,7 @@ def _resumed(session: Session, at_ms: int) -> None:
 
 
 def _not_retried(session: Session) -> None:
-    """A retry that was only waited for is not made, and is there to be made another time."""
+    """Cancels a scheduled retry, which can be made later."""
     if session.retrying is not None:
         session.retries = session.retrying.attempt - 1
         session.retrying = None
@@ -412,8 +412,8 @@ def _call_in(session: Session, call_id: str, *statuses: CallStatus) -> Call:
 
 
 def _returned(session: Session, event: CallReturned) -> None:
-    """Of a call that has begun nothing is taken back. One that was cut before asks as one that was
-    cut; the card is a new one, so that no click on the old one decides it."""
+    """Only a call that has not begun can be returned. One that was interrupted before is shown as
+    interrupted; it gets a new digest, so that no click on the old card decides it."""
     call = _call_in(session, event.call_id, "decided")
     _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
     call.decided, call.decided_ms, call.asks = None, None, event.why
@@ -424,16 +424,16 @@ def _returned(session: Session, event: CallReturned) -> None:
 
 
 def _progressed(session: Session, event: CallProgressed, seq: int, at_ms: int) -> None:
-    """A call that goes on in the background tells of itself, too."""
+    """Background calls report progress, too."""
     call = session.by_call.get(event.call_id)
     task = session.tasks.get(call.task_id) if call is not None else None
     if call is None or task is None or task.ended_ms is not None:
         came = session.tapped is not None and event.real is not None
         call = _call_in(session, event.call_id, "running", *(("interrupted",) if came else ()))
-        if came:  # also where it was thought that none would come
+        if came:  # even if none was expected any more
             call.status, call.result_key = "running", event.key
     if call.progress is not None and call.progress.waits and not event.waits:
-        call.started_ms = at_ms  # it has its place: from here on it is at work
+        call.started_ms = at_ms  # it has a slot: it runs from now on
     call.progress = event
     call.real = event.real or call.real
     if call.result_held:
@@ -441,7 +441,7 @@ def _progressed(session: Session, event: CallProgressed, seq: int, at_ms: int) -
     call.output += event.output
     call.printed += len(event.output)
     if len(call.output) > MOST_OUTPUT:
-        # Half at once, so that a page seldom has to be given it again.
+        # Drops half at once, so that a page rarely has to reload it.
         call.output, call.cut_seq = call.output[-MOST_OUTPUT // 2 :], seq
 
 
@@ -470,18 +470,18 @@ def _call_changed(
             call.output, call.printed, call.extended_s, call.real = "", 0, 0.0, None
         case CallEnded():
             call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
-            if call.result_held:  # it ended when its result came
+            if call.result_held:  # it ended when its result arrived
                 call.released_ms = at_ms
             elif call.status == "running" or call.started_ms is None:
-                _over(call, at_ms)  # what was cut has ended before
+                _over(call, at_ms)  # an interrupted call has ended before
             call.result, call.status = event.result, "done"
             call.real = event.real
 
 
 def digest(session: Session, call: Call, code: str) -> str:
-    """What a card shows, as 64 hex digits: a decision carries it, so that what was seen is run.
+    """A hash of what a card shows, 64 hex digits, sent with a decision: only what was seen runs.
 
-    `code` stands for what the tool's file holds (`CallChecked.code`).
+    `code` identifies the content of the tool's file (`CallChecked.code`).
     """
     before = (session.id, call.id, call.attempt, call.part.name)
     after = (call.judged, code, *((call.returned,) if call.returned else ()))
@@ -491,7 +491,7 @@ def digest(session: Session, call: Call, code: str) -> str:
 
 
 def result_digest(session: Session, call: Call) -> str:
-    """The same of a card that shows the result that is held."""
+    """The same for a card that shows a held result."""
     words = [session.id, call.id, "result", to_data(call.real)]
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode("ascii")).hexdigest()
 
@@ -501,26 +501,26 @@ def _tool_json(tool: Same[Tool | None]) -> str:
     return json.dumps(to_data(tool.value), sort_keys=True, separators=(",", ":"))
 
 
-# Where a session can be forked: how much of its log a fork takes over, and what is open again. That
-# is a beginning of the log, unchanged, that ends where no answer is under way. What a user changes
-# comes after it (SessionForked, and events of the fork's own).
+# Forks: how much of the log a fork copies, and which calls are reopened. It copies a prefix of the
+# log, unchanged, that ends where no answer is open. The user's changes follow it (SessionForked,
+# and the fork's own events).
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The first `seq` events, folded as `session`, and the calls that are open again after them."""
+    """The first `seq` events, folded as `session`, and the calls that are reopened after them."""
 
     seq: int
     session: Session
     reopened: tuple[str, ...] = ()
 
     def forked(self, *, foreign: bool = False) -> SessionForked:
-        """The event that ends what is taken over."""
+        """The event that ends the copied part."""
         return SessionForked(self.session.id, self.seq, self.reopened, foreign)
 
 
 def before_prompt(session: Session, number: int) -> int:
-    """The last event before prompt `number`; NotFound where there is none."""
+    """The last event before prompt `number`; NotFound if it does not exist."""
     for item in session.items:
         if isinstance(item, Prompt) and item.number == number:
             return item.seq - 1
@@ -528,26 +528,26 @@ def before_prompt(session: Session, number: int) -> int:
 
 
 def before_turn(session: Session, number: int) -> int:
-    """The last event before the request of turn `number`; NotFound where there is none."""
+    """The last event before the request of turn `number`; NotFound if it does not exist."""
     if not 0 < number <= len(session.turns):
         raise NotFound(f"This session has no turn {number}.")
     return session.turns[number - 1].seq - 1
 
 
 def at_call(session: Session, call_id: str) -> int:
-    """The last event before what came after the calls of that turn: the turn's calls are as they
-    were when the run went on. NotFound where there is none."""
+    """The last event before the continuation after the calls of that turn, so its calls are as they
+    were when the run went on. NotFound if the call does not exist."""
     turn = session.turns[session.call(call_id).turn - 1]
     return next((item.seq - 1 for item in session.items if item.seq > turn.seq), session.seq)
 
 
 def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] = ()) -> Cut:
-    """The beginning of `log` up to event `seq`, or to before the answer that was under way there.
-    `chosen` calls are open again, as are those that were not done; in a run that was stopped, and
-    stays so where none is chosen, the latter once it goes on.
+    """The prefix of `log` up to event `seq`, or to before an answer that was open there. Reopens
+    the `chosen` calls and those that were not done; the latter, if the run was stopped and none is
+    chosen, only after Continue.
 
-    `log` needs no deltas of parts that have ended. Refused where a chosen call cannot be decided
-    any more at that place.
+    `log` may lack the deltas of ended parts. Refused if a chosen call can no longer be decided at
+    that place.
     """
     session = fold(session_id, (logged for logged in log if logged.seq <= seq))
     turn = session.turn
@@ -559,7 +559,7 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
     current = {call.id for call in session.current_calls}
     if lost := [call_id for call_id in chosen if call_id not in current]:
         raise Refused(f"Call {lost[0]} can no longer be decided: its answer did not end well.")
-    goes_on = bool(chosen) or not session.stopped  # what a user stopped waits for Continue
+    goes_on = bool(chosen) or not session.stopped  # a stopped run waits for Continue
     reopened = [
         call.id
         for call in session.current_calls
@@ -569,14 +569,14 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
 
 
 def theirs(session: Session, seq: int, *, own: bool) -> bool:
-    """Whether what stands at event `seq` is somebody else's word: all of what they wrote, and what
-    was taken over of it up to where it was forked."""
+    """Whether event `seq` is from somebody else: an imported session, or the part that a fork
+    copied from one."""
     return not own or any(fork.foreign and seq < at for at, fork in session.forks)
 
 
 def begun(log: Sequence[Logged], cut: Cut, events: Sequence[Event]) -> Session:
-    """The fork as it will begin: what `cut` takes over of `log`, and `events` after it. It has the
-    parent's id. IllegalEvent where they cannot follow."""
+    """The fork as it will begin: the part `cut` of `log`, followed by `events`. It has the parent's
+    id. IllegalEvent if they cannot follow."""
     session = fold(cut.session.id, (logged for logged in log if logged.seq <= cut.seq))
     for event in events:
         apply(session, Logged(session.seq + 1, session.updated_ms, event))
@@ -585,8 +585,8 @@ def begun(log: Sequence[Logged], cut: Cut, events: Sequence[Event]) -> Session:
 
 @dataclass(frozen=True)
 class Spot:
-    """The item of the flow at which a fork branches off: its calls, or what it would come before;
-    "end" is after the last one."""
+    """The item at which a fork branches off: at its calls, or before it; "end" is after the last
+    one."""
 
     kind: Literal["prompt", "turn", "call", "end"]
     number: int = 0
@@ -604,7 +604,7 @@ class Spot:
 
 
 def spot(parent: Session, seq: int, reopened: Sequence[str] = ()) -> Spot:
-    """Where in `parent` a fork branches off that took over its first `seq` events."""
+    """Where a fork that copied its first `seq` events branches off `parent`."""
     if reopened and (call := parent.by_call.get(reopened[0])) is not None:
         return Spot("call", call.turn, call.id)
     item = next((item for item in parent.items if item.seq > seq), None)

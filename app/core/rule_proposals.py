@@ -1,7 +1,7 @@
 """The rule that "Always…" on a card would write, shown before it is written. Pure.
 
-What the program proposes by itself is careful: it never comes before a rule that keeps something
-back, and never lets through what a user once denied. A rule by hand may do both.
+Proposed rules are careful: they never precede a rule that holds calls back, and never run a call
+that a user once denied. A rule written by hand may do both.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from app.core.session import Call, Session, Turn
 
 
 class Denials:
-    """What the user denied, in whatever session: no rule that the program proposed lets it through.
-    The names and arguments are kept as hashes: there may be many, and long ones."""
+    """The user's denials in all sessions: no proposed rule runs these calls. Stores hashes of names
+    and arguments, because there may be many, and long ones."""
 
     def __init__(self) -> None:
         self._denied: dict[str, set[int]] = {}
 
     def add(self, name: str, arguments: Iterable[str]) -> None:
-        """Calls of the tool `name` with these arguments, as the model wrote them, were denied."""
+        """Adds denied calls of the tool `name` with these arguments, as the model wrote them."""
         self._denied.setdefault(name, set()).update(hash(canonical(text)) for text in arguments)
 
     def of(self, name: str) -> bool:
-        """Whether some call of the tool was denied."""
+        """Whether any call of the tool was denied."""
         return bool(self._denied.get(name))
 
     def has(self, call: Call) -> bool:
@@ -41,18 +41,18 @@ class Denials:
 
 
 MOST_EXACT = 4_000
-"""Characters of the longest arguments that a rule may name."""
+"""Most characters of arguments in a rule."""
 
 _NONE = Denials()
 
 _MARK = "proposed"
-"""The id of a rule while it is only proposed."""
+"""The id of a rule that is only proposed."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """`rule` would stand at `place` (from 0) in its list, and decide the calls `decides` (ids) of
-    this session at once. Where `rule` is None, `why_not` says why, and what to do."""
+    """`rule` would be inserted at `place` (from 0) in its list, and decide the calls `decides`
+    (ids) of this session at once. If `rule` is None, `why_not` says why, and what to do."""
 
     rule: Rule | None = None
     place: int = 0
@@ -71,12 +71,12 @@ def proposal(
     *,
     always: bool = False,
 ) -> Proposal:
-    """What "always run" or "always deny" this tool (or, `exact`, this tool with these arguments)
+    """The rule that "always run" or "always deny" for this tool (`exact`: with these arguments)
     would write.
 
-    `rules` are all that hold in the session, in order; `scope_rules` those of the list that it is
-    written into: the first of them, or, where it is to hold `always`, the last. `denied` are the
-    calls that a user denied in other sessions.
+    `rules` are all of the session, in order; `scope_rules` those of the target list: the first ones
+    of `rules`, or, if `always`, the last ones. `denied` are the calls that a user denied in other
+    sessions.
     """
     if refused := _undecidable(session, call) or _unnameable(call, exact):
         return Proposal(why_not=refused)
@@ -106,7 +106,7 @@ def proposal(
 
 
 def _undecidable(session: Session, call: Call) -> str:
-    """Why no rule is written at this call now."""
+    """Why no rule is written for this call now, or ""."""
     if call.status == "interrupted":
         return "It is unknown what this call did before it broke off; decide it by hand."
     if call.status != "waiting" or not session.current(call):
@@ -117,7 +117,7 @@ def _undecidable(session: Session, call: Call) -> str:
 
 
 def _unnameable(call: Call, exact: bool) -> str:
-    """Why no rule can say what it would be for."""
+    """Why no rule can express this call, or ""."""
     if call.name == "*" or not call.name.strip():
         return f"No rule can name a tool {call.name!r}, which there is not; deny the call."
     if not exact:
@@ -134,7 +134,7 @@ def _unnameable(call: Call, exact: bool) -> str:
 
 
 def _sayable(arguments: str) -> bool:
-    """Whether the values that a rule would keep are those of `arguments`, to the last digit."""
+    """Whether a rule can store the values of `arguments` exactly, to the last digit."""
     try:
         return equal(json.loads(arguments), values_of(arguments))
     except (ValueError, RecursionError):
@@ -142,7 +142,7 @@ def _sayable(arguments: str) -> bool:
 
 
 def _not_to_run(session: Session, turn: Turn, call: Call, exact: bool, denied: Denials) -> str:
-    """Why the program proposes no rule that runs this; "" where it may."""
+    """Why no rule that runs this is proposed, or ""."""
     if refused := _unsound(turn, call):
         return refused
     if turn.received is not None and turn.received.stop_at == "calls":
@@ -169,7 +169,7 @@ def _denied_here(session: Session) -> list[tuple[str, str]]:
 
 
 def _unsound(turn: Turn, call: Call) -> str:
-    """Why no rule may run a call like this one; "" where one may (laws.md)."""
+    """Why no rule may run such a call (laws.md), or ""."""
     if call.tool is None:
         return f"There is no tool {call.name}, so there is nothing to run; answer or deny the call."
     if call.tool.answered_by == "person" and turn.received is None:
@@ -202,9 +202,9 @@ def _alike(other: Rule, rule: Rule) -> bool:
 
 
 def _meets(other: Rule, rule: Rule, call: Call) -> bool:
-    """Whether `one` keeps something back that `rule` is about, or would, were it switched on. One
-    that asks about some arguments does, where `rule` is about all: its author wants to see
-    those. One that asks about the whole tool is what the user answers by `rule`."""
+    """Whether `other`, enabled or not, holds back calls that `rule` matches. So does one that asks
+    for some arguments, if `rule` is for all arguments: its author wants to see those calls. One
+    that asks for the whole tool does not: `rule` is the user's answer to it."""
     asks = other.action == "ask" and other.when and not rule.when
     if other.action not in KEEPS_BACK and not asks:
         return False
@@ -213,7 +213,7 @@ def _meets(other: Rule, rule: Rule, call: Call) -> bool:
 
 
 def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
-    """Where in `rules` it belongs, and why it would not decide `call` there, or ""."""
+    """The position in `rules`, and why the rule would not decide `call` there, or ""."""
     first = next((place for place, rule in enumerate(rules) if matches(rule, call)), len(rules))
     least = max((1 + n for n, other in enumerate(rules) if _meets(other, rule, call)), default=0)
     if first >= least:
@@ -226,7 +226,7 @@ def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
 
 
 def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[Rule]) -> str:
-    """What in the other list stands against it, or ""."""
+    """What in the other list prevents it, or ""."""
     first = first_match(before, call)
     if first is not None:
         sentence = f"In this session the rule “{first.sentence}” is asked before those for always"

@@ -1,8 +1,8 @@
-"""Rules decide without asking: ordered, the first that matches wins, no match means ask.
+"""Rules decide calls without asking: in order, the first match wins, no match means ask.
 
-A rule that lets something through (run, answer) is bound to the content of the tools it was
-written for: where a tool is another by now, or came later, it asks. One that keeps something back
-is not: it holds for whatever bears the name.
+A rule that lets calls through (run, answer) is bound to the content of the tools it was written
+for: if a tool has changed or was added later, it asks. A rule that holds calls back is not bound:
+it applies to any tool of that name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ KEEPS_BACK = ("deny", "stop")
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold of a call, and what is done with it then.
+    """The conditions on a call, and the action.
 
-    `tool` is an exact name or `*`; `source` who answers: a kind (`mcp`, `workspace`) or one server
-    (`mcp:NAME`); `read_only` asks for a tool that says it changes nothing; `when` is as in
-    arguments.py. `text` is the answer or the reason of a denial, `fault` what is staged. `words` is
-    how the user wrote the rule. `bound` is the content of each tool it was written for, None
-    where it holds for any. `here` is the session it was written in and `since_ms` (Unix ms) when:
-    in other sessions it decides no call that was there before. `proposed`: by the program.
+    `tool` is an exact name or `*`; `source` is the executor: a kind (`mcp`, `workspace`) or one
+    server (`mcp:NAME`); `read_only` requires a tool that declares to change nothing; `when` is as
+    in arguments.py. `text` is the answer or the reason of a denial, `fault` the fault to stage.
+    `words` is the rule as the user wrote it. `bound` is the content of each tool it was written
+    for, None if it applies to any. `here` is the session it was written in and `since_ms` (Unix ms)
+    when: in other sessions it decides no older call. `proposed`: by the program.
     """
 
     tool: str = "*"
@@ -60,11 +60,11 @@ class Rule:
 
     @property
     def sentence(self) -> str:
-        """The rule in words: the user's, or else what it says."""
+        """The rule in words: the user's, or else generated ones."""
         return self.words or rule_text(self)
 
     def covers(self, tool: Tool) -> bool:
-        """Whether it is about `tool`, whatever its arguments."""
+        """Whether it applies to `tool`, whatever the arguments."""
         return (
             self.tool in ("*", tool.name)
             and (not self.read_only or tool.read_only)
@@ -73,12 +73,12 @@ class Rule:
 
 
 def first_match(rules: Iterable[Rule], call: Call) -> Rule | None:
-    """The rule that is about `call`, whether it decides it or not; None: ask."""
+    """The first rule that matches `call`, whether it decides it or not; None: ask."""
     values: Any = _UNREAD
     for rule in rules:
         if not _meets(rule, call):
             continue
-        if rule.when and values is _UNREAD:  # once for all rules
+        if rule.when and values is _UNREAD:  # parsed once for all rules
             values = values_of(call.arguments)
         if _fits(rule, values):
             return rule
@@ -89,7 +89,7 @@ _UNREAD = object()
 
 
 def matches(rule: Rule, call: Call) -> bool:
-    """Whether `rule` is about `call`. A call of no known tool is met by its name alone."""
+    """Whether `rule` matches `call`. A call of an unknown tool matches only by its name."""
     return first_match([rule], call) is not None
 
 
@@ -110,8 +110,8 @@ def _fits(rule: Rule, values: Any) -> bool:
 
 
 def _climbs(when: Mapping[str, Any], values: Any) -> bool:
-    """Whether a text that was let through by how it begins, or by a pattern, has a step `..`:
-    "notes/../../key" begins with "notes/" and is somewhere else."""
+    """Whether a text permitted by its prefix or a pattern contains a step `..`: "notes/../../key"
+    begins with "notes/" but is elsewhere."""
     for pointer, test in when.items():
         value = value_at(values, pointer)
         loose = isinstance(test, Mapping) and test.keys() <= {"prefix", "glob"}
@@ -121,16 +121,15 @@ def _climbs(when: Mapping[str, Any], values: Any) -> bool:
 
 
 def _steps_up(text: str) -> bool:
-    """Whether somebody who reads `text` as a path or an address may find a step `..` in it: after
-    what is decoded once or several times, made plain (NFKC), without control characters.
-    """
+    """Whether some reader of `text` as a path or a URL may find a step `..` in it: after repeated
+    URL-decoding, normalization (NFKC), and without control characters."""
     for _ in range(_MOST_DECODED):
         plain = unquote(text.replace("%c0%ae", ".").replace("%C0%AE", "."))
         if plain == text:
             break
         text = plain
     else:
-        return True  # nobody encodes so often who means well
+        return True  # so many levels of encoding are suspicious
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return any(step.strip() == ".." for step in _STEP.split(_CONTROL.sub("", text)))
@@ -142,7 +141,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def host_left_open(rule: Rule) -> str:
-    """A word on a test for the beginning of an address that does not end its host, or ""."""
+    """A warning on a URL prefix that does not end the host name, or ""."""
     for test in rule.when.values():
         start = test.get("prefix") if isinstance(test, Mapping) else None
         if isinstance(start, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*", start):
@@ -156,30 +155,30 @@ def _comes_from(tool: Tool, source: str) -> bool:
 
 
 def content(tool: Tool, code: str) -> str:
-    """What a rule is bound to, as 64 hex digits: what the model reads of the tool, who answers
-    it, and `code`, which stands for what answers beyond it (`CallChecked.code`)."""
+    """The hash that a rule is bound to, 64 hex digits: the tool as the model sees it, its executor,
+    and `code`, which identifies executed files (`CallChecked.code`)."""
     text = f"[{_content_json(Same(tool))}, {json.dumps(code)}]"
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 @lru_cache(maxsize=TOOLS_IN_USE)
 def _content_json(same: Same[Tool]) -> str:
-    """The items of a JSON array."""
+    """The items of a JSON array, without the brackets."""
     tool = same.value
     shown = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
     return json.dumps(to_data([*shown, tool.format, tool.read_only]), sort_keys=True)[1:-1]
 
 
 def base_of(rule: Rule) -> str:
-    """What a user wrote of it, as 32 hex digits: an edit carries that of the rule it was drawn
-    from, so that nobody writes over what was not read."""
+    """A hash of the user's input, 32 hex digits: an edit carries that of the rule it was based on,
+    so that no unseen change is overwritten."""
     fields = [rule.tool, rule.action, rule.text, rule.words, rule.source, rule.read_only]
     text = json.dumps(to_data([*fields, rule.when, rule.is_error, rule.fault]))
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
 def unbound(rule: Rule, call: Call) -> str:
-    """Why the binding of `rule` does not hold for `call`, as a sentence; "" where it does."""
+    """Why the binding of `rule` does not apply to `call`, as a sentence; "" if it does."""
     if rule.bound is None or rule.action not in LETS_THROUGH or call.tool is None:
         return ""
     before = rule.bound.get(call.name)
@@ -194,13 +193,13 @@ def unbound(rule: Rule, call: Call) -> str:
 
 
 def rule_text(rule: Rule) -> str:
-    """What the rule says, in words: `run get_weather where /city is "Paris"`."""
+    """The rule in words: `run get_weather where /city is "Paris"`."""
     done = {"stop": "stop the run at"}.get(rule.action, rule.action)
     return f"{done} {target(rule)}"
 
 
 def target(rule: Rule) -> str:
-    """What the rule is about, without its action: `get_weather where /city is "Paris"`."""
+    """The conditions of the rule in words: `get_weather where /city is "Paris"`."""
     who = "every tool" if rule.tool == "*" else _plain(rule.tool)
     if rule.read_only:
         who = "read-only tools" if rule.tool == "*" else f"{who} where it is read-only"
@@ -231,7 +230,7 @@ def test_text(pointer: str, test: Any) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name that could be read as words of ours stands in quotes."""
+    """Quotes a name that could be read as our own words."""
     return name if re.fullmatch(r"[!-~]+", name) else _value(name)
 
 
@@ -242,7 +241,7 @@ def _value(value: Any) -> str:
 
 
 def pointer_fault(pointer: str) -> str:
-    """Why `pointer` is no JSON pointer, as a sentence; "" where it is one."""
+    """Why `pointer` is not a valid JSON pointer, as a sentence, or ""."""
     if pointer and not pointer.startswith("/"):
         return f"{pointer!r} is not a JSON pointer. Begin it with /, such as /city."
     if re.search(r"~(?![01])", pointer):
@@ -253,7 +252,7 @@ def pointer_fault(pointer: str) -> str:
 def rules_from_flags(
     allow: Sequence[str], deny: Sequence[str], answer: Sequence[tuple[str, str]]
 ) -> tuple[Rule, ...]:
-    """The rules of a command line; deny comes before answer, answer before allow."""
+    """The rules of a command line: first deny, then answer, then allow."""
     denied = [
         Rule(_star(name), "deny", "Denied on the command line.", f"--deny {name}") for name in deny
     ]

@@ -1,7 +1,7 @@
-"""Events as rows and JSON, and back. `kind` is the class name in snake_case.
+"""Converts events to rows and JSON, and back. `kind` is the class name in snake_case.
 
-Values are compared with the types of their fields, so that an event from a file is looked at as
-closely as this program's own are made, and texts are changed wherever they are in one.
+Checks values against the types of their fields, so that events from a file are checked as strictly
+as our own, and maps all texts within a value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _members(value: Any) -> dict[str, Any]:
 
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), default=_members).encode
-"""Made once: json.dumps with separators builds an encoder for each event."""
+"""Created once: json.dumps with separators creates an encoder for each event."""
 
 
 def to_data(value: Any) -> Any:
@@ -70,7 +70,7 @@ def to_row(event: Event) -> tuple[str, str]:
 
 
 def from_row(kind: str, body: str) -> Event:
-    """The event of a row; BadInput where this version does not know it."""
+    """The event of a row; BadInput if this version does not know it."""
     cls = EVENTS.get(kind)
     if cls is None:
         raise BadInput(f"This log holds an event of kind {kind!r}, which this version cannot read.")
@@ -79,7 +79,7 @@ def from_row(kind: str, body: str) -> Event:
 
 
 def logged_data(logged: Logged) -> dict[str, Any]:
-    """The line of the log as scripts read it: seq, at_ms, kind, source, the event's fields."""
+    """A log line for scripts: seq, at_ms, kind, source, and the event's fields."""
     line: dict[str, Any] = {
         "seq": logged.seq,
         "at_ms": logged.at_ms,
@@ -99,7 +99,7 @@ def _names(cls: Any) -> tuple[str, ...]:
 
 @lru_cache(maxsize=None)
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """A function from JSON data to a value of the type `hint`."""
+    """A function that converts JSON data to a value of the type `hint`."""
     if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
         readers = {name: _reader(hints[name]) for name in _names(hint)}
@@ -127,15 +127,15 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     return lambda data: data
 
 
-# Values and the types of their fields -----------------------------------------------------------
+# Checks values against the types of their fields --------------------------------------------------
 
 
 MAX_DEPTH = 80
-"""Of the JSON data inside one value: more than any event of our own has."""
+"""Most levels of JSON data in a value: more than our own events ever have."""
 
 
 def misfit(hint: Any, value: Any, place: str = "") -> str:
-    """The first thing in `value` that `hint` does not allow, as half a sentence; "" for none."""
+    """The first violation of `hint` in `value`, as half a sentence, or ""."""
     if isinstance(hint, type) and is_dataclass(hint):
         if not isinstance(value, hint):
             return _wrong(place, hint.__name__)
@@ -173,9 +173,9 @@ def with_texts(
     *,
     left: Collection[str] = (),
 ) -> Any:
-    """A copy of `value` in which `change(field name, text)` stands for each text; the words that
-    only a few may be are left, and so are the fields called as one of `left`. Inside of an object
-    its keys are the names, and none of them is left."""
+    """A copy of `value` with each text replaced by `change(field name, text)`, except Literal
+    values and the fields named in `left`. In an object the keys are the names; `left` does not
+    apply there."""
     if isinstance(hint, type) and is_dataclass(hint):
         hints = _hints(hint)
         changed = {

@@ -1,4 +1,4 @@
-"""An MCP server as the user keeps it, and what of it was accepted. Starts and asks nothing."""
+"""An MCP server as configured by the user, and what of it was accepted. Starts and asks nothing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from app.core.late import dataclass
 from app.core.serialization import to_data
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}")
-"""Of a server."""
+"""Names of servers."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""The name of one in `env`, and of one that `${NAME}` stands for."""
+"""Names of variables in `env` and in `${NAME}`."""
 MOST_TEXT = 8_192
 MOST_WORDS = 256
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server by stdio (`command`, `args`, `env`, `cwd`) or by streamable HTTP (`url`, `headers`).
+    """A server by stdio (`command`, `args`, `env`, `cwd`) or streamable HTTP (`url`, `headers`).
 
-    In the values of `env` and `headers`, and in `args` and `url`, `${NAME}` stands for a variable
-    of our own environment; a key is never written out. `private` allows an address within the
-    user's own network: it is set for what the user typed, not for what was imported.
+    In the values of `env` and `headers`, and in `args` and `url`, `${NAME}` refers to a variable of
+    our own environment; keys are never written out. `private` permits an address in the user's own
+    network: set for servers that the user typed, not for imported ones.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Server:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A value of a server that may be a key, and the `${variable}` that stands there now: at
-    `part` of the server ("env", "args" ...), of several the one `key` names. `why` is a reason, and
-    `place` and `hint` are for a user; the value itself is shown nowhere."""
+    """A possible key in a server, and the `${variable}` that replaces it: at `part` of the server
+    ("env", "args" ...), and there at `key`. `why` is the reason; `place` and `hint` are for users;
+    the value itself is shown nowhere."""
 
     part: str
     key: str | int
@@ -65,27 +65,27 @@ class Replaced:
 
     @property
     def hint(self) -> str:
-        """How it begins, and how long it is."""
+        """Its first characters and its length."""
         shown = self.value[: min(4, len(self.value) // 4)]
         return f"{shown}… ({len(self.value)} characters)"
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a user has agreed to: the `fingerprint` of the server ("" for none), and of each of
-    its tools by name. What differs from it asks again."""
+    """What a user has accepted: the `fingerprint` of the server ("" for none), and of each of its
+    tools by name. Anything different must be accepted again."""
 
     server: str = ""
     tools: Mapping[str, str] = field(default_factory=dict)
 
 
 def fingerprint(server: Server) -> str:
-    """What would be started or asked, as 64 hex digits."""
+    """A hash of what would be started or contacted, 64 hex digits."""
     return _hash(to_data(server))
 
 
 def tool_fingerprint(name: str, description: str, parameters: Mapping[str, Any]) -> str:
-    """What a model reads of a server's tool, as 64 hex digits."""
+    """A hash of a server's tool as models see it, 64 hex digits."""
     return _hash([name, description, parameters])
 
 

@@ -1,9 +1,9 @@
-"""What a session is at one moment, and what follows from that alone.
+"""The state of a session, and values derived from it alone.
 
-    session.items    Prompt | Turn, in the order of the flow
-    turn.parts       Part, in order of appearance; turn.calls is those that are ours to answer
+    session.items    Prompt | Turn, in order
+    turn.parts       Part, in order of appearance; turn.calls are those to be answered here
 
-Only the reducer (reducer.py) changes these; everybody else reads.
+Only the reducer (reducer.py) changes these; all other code reads.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ Group = Literal[
 SessionState = Literal["running", "paused", "waiting", "failed", "interrupted", "idle"]
 
 MARKED = frozenset(("history_changed", "history_left_out", "brought"))
-"""Codes of warnings that say what an agent did to its history: each has a place in the flow."""
+"""Warning codes on an agent's changes to its history: each is shown at its place."""
 
 
 @dataclass
 class Part:
-    """One block of an answer. `started_ms` and `ended_ms` are Unix ms; `seq` its first event.
+    """A part of an answer. `started_ms` and `ended_ms` are Unix ms; `seq` is its first event.
 
-    `doubt` is why the arguments of a call can no longer satisfy its schema, from when it is sure.
+    `doubt` says why a call's arguments can no longer satisfy the schema, once that is certain.
     """
 
     index: int
@@ -93,17 +93,15 @@ class Part:
 
 @dataclass
 class Call:
-    """A tool call. Its own id is `TURN.PART`; the provider's stands beside it on the part.
+    """A tool call. Its own id is `TURN.PART`; the provider's id is in the part.
 
-    `asks` is why a rule that fits does not decide it, `stopped_by` the rule that stopped the run
-    at it. `cut` is the decision by which it ran when the server stopped, with the arguments that
-    it ran with where a user had edited them.
-    `output` is the end of the `printed` characters that it printed, cut with event `cut_seq`;
-    `extended_s` is what its time was prolonged by.
-    `real` is what the tool returned where `result` was staged, or edited; `result_key` is what a
-    result that was held for the user is known by, `released_ms` when that one decided it.
-    `returned` counts how often its decision was taken back, `taken_back` says that a user did it
-    once, or reopened it in a fork: then no rule decides it.
+    `asks` says why a matching rule does not decide it, `stopped_by` is the rule that stopped the
+    run at it. `cut` is the decision by which it ran when the server stopped, with the edited
+    arguments, if any. `output` is the end of the `printed` characters of output, truncated at event
+    `cut_seq`; `extended_s` is the total extension of its time limit. `real` is what the tool
+    returned if `result` was staged or edited; `result_key` identifies a result held for the user,
+    `released_ms` is when the user decided it. `returned` counts how often its decision was revoked;
+    `taken_back`: a user did so, or reopened it in a fork: then no rule decides it.
     """
 
     id: str
@@ -151,7 +149,7 @@ class Call:
 
     @property
     def at_agent(self) -> bool:
-        """Whether it ran, or runs, at the agent that it was passed to, and not here."""
+        """Whether it runs, or ran, at the agent that it was passed to, and not here."""
         decided = self.decided or self.cut
         return decided is not None and decided.where == "agent"
 
@@ -162,23 +160,23 @@ class Call:
 
     @property
     def answered_here(self) -> bool:
-        """Whether it was answered or denied here, and the model reads that."""
+        """Whether it was answered or denied here, so that the model reads that."""
         decided = self.decided
         return decided is not None and decided.where == "here" and decided.decision != "run"
 
     @property
     def task_id(self) -> str:
-        """The id of the task that it goes on as in the background, where it does."""
+        """The id of its background task, if it has one."""
         return "call-" + self.id.replace(".", "-")
 
     @property
     def freeform(self) -> bool:
-        """Whether the model wrote text and not JSON: the call of a custom tool."""
+        """Whether the model wrote plain text, not JSON: the call of a custom tool."""
         return self.part.meta.get("type") == "custom"
 
     @property
     def written(self) -> str:
-        """The model's arguments as JSON text; the text of a free-form call is its one member."""
+        """The model's arguments as JSON text; a free-form text becomes the single member."""
         return json.dumps({"input": self.raw}, ensure_ascii=False) if self.freeform else self.raw
 
     @property
@@ -187,13 +185,13 @@ class Call:
 
     @property
     def judged(self) -> str:
-        """What the card asks about and `problems` are about: it runs unless it is edited again."""
+        """The arguments on the card, to which `problems` refer; they run unless edited again."""
         cut = self.cut.arguments if self.cut is not None else None
         return self.written if cut is None else cut
 
     @property
     def arguments(self) -> str:
-        """The text that runs: edited if a user edited it, `{}` where there is nothing."""
+        """The arguments that run: edited if a user edited them, `{}` if empty."""
         edited = self.decided.arguments if self.decided is not None else None
         text = self.judged if edited is None else edited
         return text if text.strip() not in ("", "null") else "{}"
@@ -204,38 +202,38 @@ class Call:
 
     @property
     def unsatisfied(self) -> bool:
-        """The schema is not satisfied (and nothing worse)."""
+        """The schema is violated (and nothing worse)."""
         return any(p.kind == "schema" for p in self.problems)
 
     @property
     def cautioned(self) -> bool:
-        """Something about the tool itself needs a user: no rule runs the call."""
+        """The tool itself needs a user's attention: no rule runs the call."""
         return any(p.kind == "caution" for p in self.problems)
 
     @property
     def to_run(self) -> bool:
-        """Whether it was decided to run, and has not begun."""
+        """Whether it was decided to run and has not begun."""
         decided = self.decided
         return self.status == "decided" and decided is not None and decided.decision == "run"
 
     @property
     def failed(self) -> bool:
-        """It ran and came to an error, or that was staged; a user who cancels one has seen it."""
+        """It ran and failed, or a failure was staged; cancelled calls do not count."""
         decided, result = self.decided, self.result
         ran = decided is not None and (decided.decision == "run" or decided.fault != "")
         return ran and result is not None and result.is_error and result.kind != "interrupted"
 
 
 class Standing:
-    """How the calls of a turn that has ended stand: those of a group, in the order of the calls.
+    """The calls of an ended turn, grouped by state; each group in the order of the calls.
 
-    What has moved is put right when it is asked for: a round of `next_commands` costs what has
-    moved since the last one, and not the whole turn.
+    Updated lazily for calls that changed: a round of `next_commands` costs what changed since the
+    last one, not the whole turn.
 
-    `to_run` and `settled` (answered or denied) are those that are decided; `held` those at an agent
-    whose result waits for the user. `undone` are all but
-    the done, `unsafe` the undone that run alone, `unasked` those waiting or looked at that no rule
-    was asked about as they stand, `failed` the done that ran and came to an error.
+    `to_run` and `settled` (answered or denied) are decided; `held` are at an agent, and their
+    result waits for the user. `undone` are all but the done; `unsafe` the undone that are not
+    parallel-safe; `unasked` those waiting or proposed for which no rule was evaluated in their
+    current state; `failed` the done that ran and failed.
     """
 
     def __init__(self, calls: Sequence[Call]) -> None:
@@ -246,11 +244,11 @@ class Standing:
         self._rules: object = None
 
     def moved(self, call: Call) -> None:
-        """Something has become of `call`."""
+        """Marks `call` as changed."""
         self._moved.append(call)
 
     def of(self, group: Group, end: int = sys.maxsize) -> list[Call]:
-        """The calls of `group` that stand before part `end`."""
+        """The calls of `group` before part `end`."""
         places = self._of(group)
         return [self._calls[place] for place in places[: bisect_left(places, end)]]
 
@@ -258,11 +256,11 @@ class Standing:
         return len(self._of(group))
 
     def first(self, group: Group) -> int:
-        """The part of the first call of `group`; beyond all where there is none."""
+        """The part of the first call of `group`; sys.maxsize if there is none."""
         return next(iter(self._of(group)), sys.maxsize)
 
     def able(self, end: int) -> Iterator[Call]:
-        """The calls before part `end` that are to run and that nothing holds back (`held`)."""
+        """The calls before part `end` that are to run and that no other call blocks (`held`)."""
         alone, first = self.first("unsafe"), self.first("undone")
         for place in self._of("to_run"):
             if place >= end or place > alone:
@@ -271,7 +269,7 @@ class Standing:
                 yield self._calls[place]
 
     def unasked(self, rules: object, end: int) -> list[Call]:
-        """The calls before part `end` that `rules` were not asked about as they stand now."""
+        """The calls before part `end` for which the current `rules` were not evaluated."""
         if self._rules != rules:
             self._rules = rules
             self._of("undone")
@@ -279,7 +277,7 @@ class Standing:
         return self.of("unasked", end)
 
     def asked(self, call: Call) -> None:
-        """The rules leave it as it is, until something becomes of it."""
+        """The rules leave it to the user until it changes."""
         _take(self._places["unasked"], call.part.index)
 
     def _of(self, group: Group) -> list[int]:
@@ -328,8 +326,8 @@ def _groups(call: Call) -> Iterator[Group]:
 
 @dataclass
 class Task:
-    """What a call left running in the background; `how` it ended, "" while it runs; `result` what
-    came of it, where the call itself went on."""
+    """A background task of a call; `how` it ended, "" while it runs; `result` is that of the call,
+    if the call itself was moved to the background."""
 
     id: str
     call: str
@@ -343,8 +341,8 @@ class Task:
 
 @dataclass
 class Prompt:
-    """`role` and `form` as in PromptAdded; `by_agent`: it came in the request of an agent that ran
-    the session then, which may have added to its user's words."""
+    """`role` and `form` as in PromptAdded; `by_agent`: it came in a request of a tapped agent,
+    which may have added to its user's words."""
 
     number: int
     text: str
@@ -357,8 +355,8 @@ class Prompt:
 
     @property
     def others(self) -> list[str]:
-        """What of its form is not shown: kinds of pieces that are neither text nor image, and what
-        stood beside it."""
+        """The parts of its form that are not shown: kinds of pieces other than text and image, and
+        names of further members."""
         listed = self.form.get("pieces")
         pieces = listed if isinstance(listed, list | tuple) else ()
         blocks = [piece.get("other") for piece in pieces if isinstance(piece, Mapping)]
@@ -370,7 +368,7 @@ class Prompt:
 
 @dataclass
 class Mark:
-    """A word about the history of an agent's session, at its place in the flow; counts from 1."""
+    """A warning on the history of an agent's session, at its place; counts from 1."""
 
     number: int
     warning: Warned
@@ -381,13 +379,12 @@ class Mark:
 class Turn:
     """One request and its answer. `number` counts from 1 and equals the recording's number.
 
-    `retries` is how many failed attempts by themselves came before it; `calls_before` how many of
-    its calls were done when a user last let it go on beyond their limit; `doubled`, `keys`,
-    `made`, `alike` and `repeats` are what was found of its calls (decide.doubled_ids, limits._keys,
-    _made, _alike and _repeats), None before. `kept_standing` is its
-    `standing`, once it was asked for. Of an agent's own request there is how it was `received`,
-    how its answer was `passed`, whether the agent had gone before (`client_gone`), and when it
-    asked once more (`joined_ms`, Unix ms).
+    `retries` counts the failed automatic attempts before it; `calls_before` is how many of its
+    calls were done when a user last continued beyond their limit; `doubled`, `keys`, `call_keys`,
+    `alike` and `repeats` cache results on its calls (decide.doubled_ids, limits._keys, _turn_keys,
+    _alike and _repeats), None before. `kept_standing` caches `standing`. For an agent's request:
+    how it was `received`, how its answer was `passed`, whether the agent had disconnected before
+    (`client_gone`), and when it repeated the request (`joined_ms`, Unix ms).
     """
 
     number: int
@@ -426,20 +423,20 @@ class Turn:
 
     @property
     def runnable(self) -> bool:
-        """Whether its calls may run as they are: the answer came to a good end."""
+        """Whether its calls may run unchanged: the answer ended well."""
         return self.end is not None and self.end.reason not in ("length", "refusal")
 
     @property
     def holds(self) -> bool:
-        """Whether its calls are decided here before the agent that asked gets them. An answer that
-        was cut, by whatever, is passed on as it came."""
+        """Whether its calls are decided here before the agent gets them. An interrupted or
+        truncated answer is passed on unchanged."""
         received, end = self.received, self.end
         held = received is not None and received.held and end is not None and self.passed is None
         return held and self.runnable and end is not None and not end.abrupt
 
     @property
     def standing(self) -> Standing:
-        """Kept once the turn is over: from then on the fold tells it what becomes of a call."""
+        """Cached once the turn is over: from then on the fold reports changes of calls to it."""
         if self.kept_standing is not None:
             return self.kept_standing
         standing = Standing(self.calls)
@@ -448,7 +445,7 @@ class Turn:
         return standing
 
     def part_after(self, count: int) -> int:
-        """The part of the first call beyond so many; beyond all where there is none."""
+        """The part of the first call after `count` calls; sys.maxsize if there is none."""
         return self.calls[count].part.index if count < len(self.calls) else sys.maxsize
 
     @property
@@ -458,19 +455,18 @@ class Turn:
 
 @dataclass
 class Session:
-    """`stopped` is set by Stop until the next prompt; `paused` names the limit that was reached,
-    and `paused_because` says it in a sentence; `halted_seq` is the event that did either.
+    """`stopped` is set by Stop until the next prompt; `paused` names the reached limit, and
+    `paused_because` is a sentence on it; `halted_seq` is the event that did either.
 
-    `retrying` is the retry that is being waited for; `retries` counts those since a user acted
-    or an answer came. With Continue a run starts again: after turn `resumed_turn`, at `resumed_ms`,
-    with what failed before it (`forgiven`, call ids) behind it. `forks` are (event, what it says)
-    of each time that the log until there was taken over from another session. `cut_off` says that
-    it was imported in mid-run: nothing of it goes on here. `denied` are the calls that a user
-    denied; of so many of them as were read (`denied_read`), `denied_alike` has the ids by name and
-    the hash of what is spelled (decide._was_denied). `tapped` says whose it is where an agent of
-    somebody else runs it: nothing is asked or run here then; `received` is what it asks last, from
-    when it came (`received_ms`, Unix ms) until it is sent, and whether the agent has gone meanwhile
-    (`received_gone`); `marks` say what it did to its history.
+    `retrying` is the pending retry; `retries` counts retries since a user acted or an answer came.
+    Continue restarts the run: after turn `resumed_turn`, at `resumed_ms`, ignoring earlier failures
+    (`forgiven`, call ids). `forks` are (event, SessionForked) of each time the log up to there was
+    copied from another session. `cut_off`: imported in mid-run, nothing continues here. `denied`
+    are the calls that a user denied; `denied_alike` indexes the first `denied_read` of them: ids by
+    name and hash of the arguments (decide._was_denied). `tapped` is set if an agent runs the
+    session: then nothing is requested or run here; `received` is its latest request, from its
+    arrival (`received_ms`, Unix ms) until it is sent, and `received_gone` whether the agent has
+    disconnected meanwhile; `marks` are its changes to its history.
     """
 
     id: str
@@ -506,7 +502,7 @@ class Session:
 
     @property
     def open_tasks(self) -> list[Task]:
-        """Those that run in the background."""
+        """The tasks that run in the background."""
         return [task for task in self.tasks.values() if task.ended_ms is None]
 
     @property
@@ -515,15 +511,15 @@ class Session:
         return next((turn for turn in reversed(self.turns) if not turn.dropped), None)
 
     def continued(self, turn: Turn) -> list[Turn]:
-        """The turns whose answers an agent gets as one with that of `turn`, which is the last of
-        them: from the agent's own request on, each goes on from the one before."""
+        """The turns that an agent gets as one answer, ending with `turn`: beginning with the
+        agent's own request, each continues the one before."""
         turns = [turn]
         while number := turns[0].request.continues:
             turns.insert(0, self.turns[number - 1])
         return turns
 
     def call(self, call_id: str) -> Call:
-        """The call of that id; NotFound with a sentence."""
+        """The call with that id; NotFound with a sentence."""
         call = self.by_call.get(call_id)
         if call is None:
             raise NotFound(f"This session has no call {call_id!r}.")
@@ -535,12 +531,12 @@ class Session:
 
     @property
     def current_calls(self) -> list[Call]:
-        """The calls that can still be decided: those of a last turn that came to an end."""
+        """The calls that can still be decided: those of the last turn, if it has ended."""
         item = self.last_item
         return item.calls if isinstance(item, Turn) and item.end is not None else []
 
     def current(self, call: Call) -> bool:
-        """Whether it is one of `current_calls`: its turn knows, for it can have thousands."""
+        """Whether it is one of `current_calls`, without searching them: there can be thousands."""
         turns = {call.turn for call in self.current_calls[:1]}
         return call.turn in turns and self.by_call.get(call.id) is call
 
@@ -556,8 +552,8 @@ class Session:
 
     @property
     def waits(self) -> int:
-        """How many calls need a user. One whose result never came from its agent needs none; one
-        whose result is held does."""
+        """How many calls need a user. For a tapped session interrupted calls do not count, but held
+        results do."""
         if self.stopped or self.cut_off:
             return 0
         after: Group = "interrupted" if self.tapped is None else "held"
@@ -565,7 +561,7 @@ class Session:
 
     @property
     def standing(self) -> Standing:
-        """That of `current_calls`."""
+        """The standing of `current_calls`."""
         item = self.last_item
         if isinstance(item, Turn) and item.end is not None:
             return item.standing
@@ -573,13 +569,13 @@ class Session:
 
     @property
     def answer(self) -> str:
-        """The last answer's text, "" where there is none."""
+        """The text of the last answer, "" if there is none."""
         texts = (turn.text for turn in reversed(self.turns) if not turn.dropped)
         return next(filter(None, texts), "")
 
     @property
     def state(self) -> SessionState:
-        """The first that holds, in the order of docs/contract.md."""
+        """The first state that applies, in the order of docs/contract.md."""
         if self.cut_off:
             return "interrupted"
         item = self.last_item
@@ -587,7 +583,7 @@ class Session:
         if self.tapped is not None and self.stopped and answered:
             return "interrupted"  # whatever its agent still runs
         if self.tapped is not None and self.standing.count("held"):
-            return "waiting"  # and its agent waits, whatever else it runs
+            return "waiting"  # its agent waits, whatever else it runs
         if self.standing.count("running"):
             return "running"
         if self.tapped is not None and self.standing.count("interrupted"):
@@ -597,21 +593,21 @@ class Session:
         if self.paused:
             return "paused"
         if self.waits:
-            # What is decided already still goes on beside the one that waits.
+            # Other calls that are already decided may still be running or about to run.
             return "running" if self._goes_on else "waiting"
         if isinstance(item, Turn) and item.failure is not None:
             cut = item.failure.failure in ("interrupted", "stopped")
             return "interrupted" if cut else "failed"
         if self.stopped or (self.tapped is not None and isinstance(item, Prompt)):
-            return "interrupted"  # what an agent said goes on with its request
+            return "interrupted"  # it continues with the agent's request
         if isinstance(item, Turn) and item.end is not None:
             return "running" if item.calls or item.end.reason == "pause" else "idle"
         return "idle" if item is None else "running"
 
     @property
     def stoppable(self) -> bool:
-        """Whether Stop means anything: something goes on or waits, or an agent may ask at any
-        time."""
+        """Whether Stop has an effect: something runs or waits, or an agent may send a request at
+        any time."""
         if self.stopped or self.cut_off:
             return False
         return self.tapped is not None or self.state in ("running", "waiting", "paused")
@@ -623,26 +619,26 @@ class Session:
 
     @property
     def calls_allowed(self) -> int:
-        """How many calls of the last turn may be decided by rules and run, by now."""
+        """How many calls of the last turn may currently be decided by rules and run."""
         assert self.settings is not None
         before = self.turn.calls_before if self.turn is not None else 0
         return before + max(1, self.settings.limits.max_calls_per_turn)
 
     @property
     def _goes_on(self) -> bool:
-        """Whether some call goes on without a user: it is checked next, or runs, or can."""
+        """Whether some call proceeds without a user: it will be checked, is running, or can run."""
         standing, turn = self.standing, self.turn
         if any((standing.count("proposed"), standing.count("running"), standing.count("settled"))):
             return True
-        if self.tapped is not None:  # its agent gets the answer once all of its calls are decided
+        if self.tapped is not None:  # the agent gets the answer when all calls are decided
             return False
         end = turn.part_after(self.calls_allowed) if turn is not None else 0
         return next(standing.able(end), None) is not None
 
     @property
     def run(self) -> list[Turn]:
-        """The turns since the last prompt, or since a user last let the run go on; those that
-        were dropped cost something, too."""
+        """The turns since the last prompt, or since a user continued the run; including dropped
+        ones, which have a cost, too."""
         turns: list[Turn] = []
         for item in reversed(self.items):
             if isinstance(item, Prompt):
@@ -653,17 +649,17 @@ class Session:
 
     @property
     def run_ms(self) -> int:
-        """When the run began, in Unix ms."""
-        at = self.forks[-1][0] if self.forks else 0  # the times before it may be anybody's
+        """The start of the run, in Unix ms."""
+        at = self.forks[-1][0] if self.forks else 0  # earlier times may be from an imported log
         prompts = (i.at_ms for i in reversed(self.items) if isinstance(i, Prompt) and i.seq > at)
         return max(self.resumed_ms, next(prompts, 0 if at else self.started_ms))
 
 
 def held(calls: Sequence[Call], call: Call) -> Call | None:
-    """The first call of `calls` that `call` waits for, or None: calls keep the model's order.
+    """The first of `calls` that `call` must wait for, or None: calls keep the model's order.
 
-    Only what is parallel-safe runs beside what is. An earlier call that still waits for a user
-    counts: a read must not overtake a write that comes before it, in any order of decisions.
+    Only parallel-safe calls run together. An earlier call that still waits for a user counts: a
+    read must not overtake a preceding write, in any order of decisions.
     """
     for other in calls:
         if other is call:
@@ -674,8 +670,8 @@ def held(calls: Sequence[Call], call: Call) -> Call | None:
 
 
 def snapshot(session: Session) -> Session:
-    """The session as it stands now, to be read while the fold goes on changing the other: what the
-    fold changes is copied, and all that it only replaces is shared."""
+    """A copy of the session for reading while the fold continues on the original: copies what the
+    fold mutates, and shares what it only replaces."""
     now = copy(session)
     turns = {turn.number: _turn_now(turn) for turn in session.turns}
     now.turns = list(turns.values())
@@ -706,11 +702,11 @@ def _part_now(part: Part) -> Part:
     return now
 
 
-# As JSON for scripts ----------------------------------------------------------------------------
+# JSON for scripts -------------------------------------------------------------------------------
 
 
 def session_data(session: Session, title: str = "") -> Mapping[str, Any]:
-    """The session as `GET /sessions/ID` gives it to scripts; see docs/contract.md."""
+    """The session as `GET /sessions/ID` returns it to scripts; see docs/contract.md."""
     return {
         "id": session.id,
         "title": title,

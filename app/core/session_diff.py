@@ -1,12 +1,11 @@
-"""Two sessions lined up: what they have in common, and prompt by prompt, turn by turn, call by
-call what differs.
+"""Aligns two sessions: their common beginning, and the differences by prompt, turn and call.
 
-Theory of operation. What a fork took over is set aside first. The rest is cut into rounds (a prompt
-and its turns); rounds are paired in order, then the turns of each pair, by the pairing that says
-most (`best`), within a band, so that long sessions cost what is in them. The calls of a pair of
-turns are matched whatever their order: those that are equal first, then those of one name in order;
-what is left over is looked for in the other turns of the round. Every call of both sides stands in
-exactly one pair. Which side is which changes nothing but the words: ties are broken by content.
+Theory of operation. The part that a fork copied is skipped first. The rest is split into rounds (a
+prompt and its turns); rounds are paired in order, then the turns of each pair, by the pairing with
+the highest score (`best`), within a band, so that the cost for long sessions is proportional to
+their length. The calls of paired turns are matched in any order: equal ones first, then those of
+one name in order; the rest is matched across the other turns of the round. Every call of both sides
+is in exactly one pair. Swapping the sides changes only the words: ties are broken by content.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from app.core.settings import Settings, model_of
 from app.core.tools import Content, ToolChoice, ToolResult
 from app.core.value_diff import JsonChange, json_changes
 
-# A session as it is compared --------------------------------------------------------------------
+# A session prepared for comparison ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What something took: `busy_ms` of work (side by side counts once), tokens `read` and
-    `written`, `cost` in US dollars. `uncounted` and `unpriced` turns are not in these sums, for
-    nobody said what they took: where there are such, a sum is less than the truth."""
+    """Resource use: `busy_ms` of work (overlaps count once), tokens `read` and `written`, `cost` in
+    US dollars. The sums exclude `uncounted` and `unpriced` turns, whose use is unknown: if there
+    are any, the sums are too low."""
 
     turns: int = 0
     calls: int = 0
@@ -46,7 +45,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class DiffCall:
-    """A call. `arguments` is the text that ran or would have; `edited`: a user wrote it."""
+    """A call. `arguments` is the text that ran or would have; `edited`: by a user."""
 
     id: str
     turn: int
@@ -72,8 +71,8 @@ class DiffPrompt:
 
 @dataclass(frozen=True)
 class DiffTurn:
-    """A turn. `ended` is its finish reason, `failed`, or "" while it is open; `error` says why it
-    failed, in a sentence. `settings` and `choice` are those it was asked with."""
+    """A turn. `ended` is its finish reason, `failed`, or "" while it is open; `error` is the
+    failure as a sentence. `settings` and `choice` are those of its request."""
 
     kind: ClassVar[Literal["turn"]] = "turn"
     number: int
@@ -94,9 +93,9 @@ Item = DiffPrompt | DiffTurn
 
 @dataclass(frozen=True)
 class Side:
-    """A session: its history, and what it took in all, of which `dropped` turns are not in the
-    history. Time is that of a model or a tool at work, never the user's. `lineage` are (session,
-    seq): the log up to `seq` is that of `session`, its own id first."""
+    """One session: its history, and its total use, including that of `dropped` turns, which are not
+    in the history. Time is that of models and tools, not the user's. `lineage` are (session, seq):
+    the log up to `seq` is that of `session`, beginning with its own id."""
 
     id: str
     title: str
@@ -110,7 +109,7 @@ class Side:
 
 
 def side(session: Session, title: str = "") -> Side:
-    """`session` as it stands."""
+    """`session` in its current state."""
     in_history = [item for item in session.items if isinstance(item, Prompt) or not item.dropped]
     settings = session.settings
     return Side(
@@ -127,7 +126,7 @@ def side(session: Session, title: str = "") -> Side:
 
 
 def total(measures: Iterable[Measure]) -> Measure:
-    """Their sum."""
+    """The sum of the measures."""
     columns = zip(*map(astuple, measures), strict=True)
     return Measure(*map(sum, columns))
 
@@ -178,19 +177,19 @@ def _took(turn: Turn) -> Measure:
     )  # fmt: skip
 
 
-# Two sessions lined up --------------------------------------------------------------------------
+# Alignment of two sessions ------------------------------------------------------------------------
 
 Way = Literal["missing", "extra", "text", "images", "end"]
 
 CELLS = 60_000
-"""Pairs that `best` weighs where two lists are long, but for their length."""
+"""Cells that `best` evaluates for long lists, apart from their length."""
 
 
 @dataclass(frozen=True)
 class DiffRow:
-    """Two prompts or two turns, or one with None beside it. Calls stand with their left turn, or
-    with the right one where there is none on the left. `settings` are what else was asked
-    differently: `model`, `profile`, `system prompt`, `tools`, `tool choice`, `parameters`."""
+    """A pair of prompts or of turns; one side may be None. Calls are listed at their left turn, or
+    at the right one if there is no left. `settings` are further differences of the request:
+    `model`, `profile`, `system prompt`, `tools`, `tool choice`, `parameters`."""
 
     left: Item | None
     right: Item | None
@@ -200,7 +199,7 @@ class DiffRow:
 
     @property
     def item(self) -> Item:
-        """The left one, or the right one where there is no other."""
+        """The left item, else the right one."""
         item = self.left or self.right
         assert item is not None
         return item
@@ -212,8 +211,8 @@ class DiffRow:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many calls are missing, extra, with other arguments, results, in another order or turn;
-    how many turns and prompts are missing or extra; how many texts, ends and prompts differ."""
+    """Counts of calls that are missing, extra, or differ in arguments, results, order or turn; of
+    missing or extra turns and prompts; and of differing texts, ends and prompts."""
 
     missing: int = 0
     extra: int = 0
@@ -232,7 +231,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Alignment:
-    """`common` items stand at the beginning of both, copied by a fork; `rows` are the others."""
+    """`common` items are equal at the beginning of both, copied by a fork; `rows` the others."""
 
     left: Side
     right: Side
@@ -242,7 +241,7 @@ class Alignment:
 
 
 def align(left: Side, right: Side, most: int | None = None) -> Alignment:
-    """`right` as it differs from `left`; of what they have in common, `most` is set aside."""
+    """Compares `right` with `left`; skips at most `most` common items."""
     common = in_common(left, right)
     common = common if most is None else min(common, most)
     before, after = _rounds(left.items[common:]), _rounds(right.items[common:])
@@ -253,11 +252,11 @@ def align(left: Side, right: Side, most: int | None = None) -> Alignment:
     return Alignment(left, right, common, tuple(rows), _counts(rows))
 
 
-# What a fork took over -------------------------------------------------------------------------
+# The part copied by a fork ----------------------------------------------------------------------
 
 
 def in_common(left: Side, right: Side) -> int:
-    """How many items at the beginning are the same ones: where a fork says so, and they are."""
+    """How many items at the beginning are common: copied by a fork, and equal."""
     ours, theirs = dict(reversed(left.lineage)), dict(reversed(right.lineage))
     seq = max((min(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()), default=0)
     count = 0
@@ -272,8 +271,8 @@ def in_common(left: Side, right: Side) -> int:
 
 
 def best(n: int, m: int, score: Callable[[int, int], int]) -> list[tuple[int, int]]:
-    """Pairs (i, j), both rising, whose scores sum up to the most that is found near the diagonal.
-    What scores 0 is no pair; of equal sums it is that of the earlier pairs."""
+    """Pairs (i, j), both increasing, with the maximum total score near the diagonal. A score of 0
+    is no pair; among equal totals, earlier pairs win."""
     if not n or not m:
         return []
     width = max(CELLS // (2 * n), m // n + 1, 16)
@@ -320,7 +319,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Round:
-    """A prompt, None where only its turns are left, and its turns."""
+    """A prompt, None for turns without one, and its turns."""
 
     prompt: DiffPrompt | None
     turns: tuple[_Turn, ...]
@@ -333,8 +332,8 @@ T = TypeVar("T", _Round, _Turn)
 def _joined(
     left: Sequence[T], right: Sequence[T], score: Callable[[T, T], int], swapped: bool
 ) -> Iterator[tuple[T | None, T | None]]:
-    """All of both in order, in pairs where they belong together; between two pairs the left ones
-    come first."""
+    """All items of both in order, paired if they match; between two pairs the left ones come
+    first."""
     start, shorter = 0, min(len(left), len(right))
     while start < shorter and left[start].key == right[start].key:
         start += 1
@@ -353,7 +352,7 @@ def _joined(
 def _in_order(
     left: Sequence[T], right: Sequence[T], score: Callable[[T, T], int], swapped: bool
 ) -> list[tuple[int, int]]:
-    """Their best pairs, the same ones whichever side is which."""
+    """The best pairs, independent of which side is left."""
     if not swapped:
         return best(len(left), len(right), lambda i, j: score(left[i], right[j]))
     pairs = best(len(right), len(left), lambda i, j: score(left[j], right[i]))
@@ -402,7 +401,7 @@ def _names(turns: Sequence[_Turn]) -> list[str]:
 
 
 def _turn_score(left: _Turn, other: _Turn) -> int:
-    """How much two turns look like the same step."""
+    """A score of how similar two turns are."""
     if left.keys == other.keys:
         if not left.keys:
             return 9 if left.turn.text == other.turn.text else 4
@@ -434,7 +433,7 @@ def _prompt_row(left: DiffPrompt | None, right: DiffPrompt | None) -> DiffRow:
 
 
 def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[DiffRow]:
-    """The turns of one round, and their calls: matched in their own pair, else in the round."""
+    """The turns of one round with their calls, matched within their pair, else within the round."""
     calls_of_turns: list[list[CallPair]] = []
     lefts: list[tuple[int, DiffCall, str]] = []
     rights: list[tuple[int, DiffCall, str]] = []
@@ -466,7 +465,7 @@ def _turn_row(left: DiffTurn | None, right: DiffTurn | None, calls: list[CallPai
 
 
 def _settings(left: DiffTurn, right: DiffTurn) -> Iterator[str]:
-    """What was asked differently, but for what was said."""
+    """The differences in the requests, except for the messages."""
     if left.model != right.model:
         yield "model"
     ours, other = left.settings, right.settings
@@ -503,10 +502,10 @@ def _counts(rows: Sequence[DiffRow]) -> Counts:
     )
 
 
-# The calls of two turns in pairs ----------------------------------------------------------------
+# Pairs of the calls of two turns ------------------------------------------------------------------
 
 CallWay = Literal["missing", "extra", "arguments", "result", "order", "turn"]
-"""`turn`: it stands in another turn of the round. `missing` is on the left alone, `extra` on the
+"""`turn`: it is in another turn of the round. `missing`: only on the left, `extra`: only on the
 right."""
 
 
@@ -518,21 +517,21 @@ class CallPair:
 
     @property
     def call(self) -> DiffCall:
-        """The left one, or the right one where there is no other."""
+        """The left call, else the right one."""
         call = self.left or self.right
         assert call is not None
         return call
 
     @property
     def changes(self) -> tuple[JsonChange, ...] | None:
-        """How the arguments differ; None where they do not, or are no JSON."""
+        """The differences of the arguments; None if there are none, or they are no JSON."""
         if self.left is None or self.right is None or "arguments" not in self.ways:
             return None
         return json_changes(self.left.arguments, self.right.arguments)
 
 
 Keyed = tuple[DiffCall, str]
-"""A call with what is equal where its name and arguments are."""
+"""A call with a key that is equal for equal name and arguments."""
 
 
 def keyed(call: DiffCall) -> Keyed:
@@ -542,7 +541,7 @@ def keyed(call: DiffCall) -> Keyed:
 def matched(
     left: Sequence[Keyed], right: Sequence[Keyed]
 ) -> tuple[list[CallPair], list[Keyed], list[Keyed]]:
-    """The pairs of two turns' calls, and what is left of both: equal ones first, then by name."""
+    """The pairs of two turns' calls, equal ones first, then by name, and the rest of both sides."""
     places, ours = _equal_places([key for _, key in left], [key for _, key in right])
     by_name: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     matched_before = set(ours)
@@ -569,7 +568,7 @@ def matched(
 
 
 def _equal_places(left: Sequence[str], right: Sequence[str]) -> tuple[dict[int, int], list[int]]:
-    """Equal keys in pairs, the first with the first: {place on the left: on the right}."""
+    """Pairs of equal keys in order: {index on the left: index on the right}."""
     waiting: dict[str, deque[int]] = defaultdict(deque)
     for j, key in enumerate(right):
         waiting[key].append(j)
@@ -578,7 +577,7 @@ def _equal_places(left: Sequence[str], right: Sequence[str]) -> tuple[dict[int, 
 
 
 def _rising(places: Sequence[int]) -> set[int]:
-    """The indexes of a longest rising run of `places`: these kept their order."""
+    """The indexes of a longest increasing subsequence of `places`: these kept their order."""
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -598,7 +597,7 @@ def _rising(places: Sequence[int]) -> set[int]:
 def elsewhere(
     lefts: Sequence[tuple[int, DiffCall, str]], rights: Sequence[tuple[int, DiffCall, str]]
 ) -> Iterator[tuple[int, CallPair]]:
-    """What no pair of turns has on both sides: the same call in another turn, or none."""
+    """Pairs of unmatched calls across turns: the same call in another turn, or no partner."""
     places, used = _equal_places([key for _, _, key in lefts], [key for _, _, key in rights])
     for i, (place, call, key) in enumerate(lefts):
         if i in places:
@@ -624,7 +623,7 @@ def _pair(left: Keyed, right: Keyed, ways: tuple[CallWay, ...]) -> CallPair:
 
 
 def _same_result(left: ToolResult | None, right: ToolResult | None) -> bool:
-    """Equal in what the model reads: JSON by its values, all else to the letter."""
+    """Whether the model reads the same: JSON compared by value, everything else exactly."""
     if left is None or right is None or left == right:
         return left is right or left == right
     if replace(left, content=()) != replace(right, content=()):

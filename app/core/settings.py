@@ -1,4 +1,4 @@
-"""What a request is made from. Settings are stored whole in the log: an old session replays."""
+"""The inputs of a request. The log stores settings completely, so old sessions can be replayed."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Protocol = Literal[
     "gemini",
     "ollama",
 ]
-"""All protocols there are; each is the name of its folder in `protocols/`."""
+"""All protocols; each is the name of its folder in `protocols/`."""
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 SIMULATOR_URL = "sim:"
 """The base URL of the built-in simulator; resolved to this process's own port when used."""
 
 RECORDING_URL = "recording:"
-"""With the id of a session behind it: the base URL of its recording, which the simulator plays."""
+"""Followed by a session id: the base URL of its recording, which the simulator plays."""
 
 
 @dataclass(frozen=True)
 class Profile:
     """A provider as a row of data.
 
-    `key_name` names an environment variable; the key itself is read in `net` alone. `base_url` is
-    the part before the protocol's own path (`/v1/messages`, `/chat/completions`). `quirks` name
-    what its server does otherwise; the codec of the protocol says why. Times in seconds: for a
-    connection, for the first byte of an answer, and of silence after it.
+    `key_name` names an environment variable; only `net` reads the key itself. `base_url` is the
+    part before the protocol's own path (`/v1/messages`, `/chat/completions`). `quirks` name its
+    server's deviations; the codec of the protocol explains them. Time limits in seconds: to
+    connect, for the first byte of an answer, and for silence after it.
     """
 
     name: str
@@ -53,22 +53,22 @@ class Profile:
 
     @property
     def recorded(self) -> str:
-        """The id of the session whose recording answers, "" where none does."""
+        """The id of the session whose recording answers, or ""."""
         is_one = self.base_url.startswith(RECORDING_URL)
         return self.base_url.removeprefix(RECORDING_URL) if is_one else ""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a run stops and asks, and what of an answer is taken. Times in seconds, sizes in bytes;
-    of those of a run 0 is none.
+    """Limits for a run and for the size of an answer. Times in seconds, sizes in bytes; for a run,
+    0 means no limit.
 
     A run begins with a prompt, and again with Continue. `max_run_tokens` are read and written,
-    `max_cost` is in US dollars, `max_minutes` counts while a model or a tool is at work,
-    `max_repeats` is how often the same call may be made. Without `continue_on_error` a call that
-    fails holds the run. `max_retries` is how often a request that failed before any output is sent
-    again by itself. `max_calls_per_turn` is how many calls of a turn run before a user is asked;
-    of calls beyond `max_calls_per_answer` nothing is kept but their bytes.
+    `max_cost` is in US dollars, `max_minutes` counts while a model or a tool works, `max_repeats`
+    is how often the same call may be made. Without `continue_on_error` a failed call pauses the
+    run. `max_retries` is how often a request that failed before any output is retried
+    automatically. `max_calls_per_turn` is how many calls of a turn run before a user is asked; of
+    calls beyond `max_calls_per_answer` only the bytes are stored.
     """
 
     max_turns: int = 10
@@ -90,7 +90,7 @@ class Limits:
 
 
 def with_waits(limits: Limits, profile: Profile) -> Limits:
-    """`limits` with the times that `profile` needs: a local server may load its model first."""
+    """`limits` with the times of `profile`: a local server may load its model first."""
     return replace(
         limits,
         connect_s=profile.connect_s,
@@ -101,10 +101,10 @@ def with_waits(limits: Limits, profile: Profile) -> Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything a request depends on but the history.
+    """Everything a request depends on except the history.
 
-    `params` are the neutral ones (`temperature`, `max_tokens`, `top_p`, `stop`, `thinking`);
-    `extra` is merged into the request body as it is.
+    `params` are protocol-independent (`temperature`, `max_tokens`, `top_p`, `stop`, `thinking`);
+    `extra` is merged into the request body unchanged.
     """
 
     profile: Profile
@@ -123,5 +123,5 @@ class Settings:
 
 
 def model_of(settings: Settings) -> str:
-    """The model that is asked, or the profile where it names none."""
+    """The requested model, or the profile's default."""
     return settings.model or settings.profile.model or settings.profile.name

@@ -1,4 +1,4 @@
-"""What a tool is, what choice a model is given, and what comes back from a call."""
+"""Tools, tool choices, and results of calls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from app.core.late import dataclass
 AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
 ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person", "workspace")
 SHIPPED = "shipped:"
-"""Marks a Python file of this program, wherever that is installed: sessions stay valid."""
+"""The place of a Python file of this program, wherever it is installed: sessions stay valid."""
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,128}")
-"""Our own rule for names; "." and ".." are folders in an address. What a protocol demands beyond it
-is a matter of lint."""
+"""Our rule for names; "." and ".." are folders in a URL. Protocols' stricter rules are left to
+lint."""
 
 
 FREEFORM: Mapping[str, Any] = {
@@ -25,24 +25,24 @@ FREEFORM: Mapping[str, Any] = {
     "required": ["input"],
     "additionalProperties": False,
 }
-"""The parameters of every free-form tool: what the model wrote is the one member."""
+"""The parameters of every free-form tool: the model's text is the single member."""
 
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
-"""The schema of a tool that takes no arguments."""
+"""The schema of a tool without arguments."""
 
 
 @dataclass(frozen=True)
 class Tool:
     """A tool as the user defined it.
 
-    `parameters` is a JSON Schema of an object. `config` belongs to `answered_by`: see
-    docs/contract.md. `timeout_s` is in seconds. `format` makes it a free-form tool (a "custom"
-    tool of OpenAI), which is given text instead of JSON: `{"type": "text"}`, or `{"type":
-    "grammar", "syntax": "lark" | "regex", "definition": ...}`; its parameters are FREEFORM.
-    `eager` asks for its arguments as they are written, unchecked (Claude's eager streaming).
-    `read_only` says that it changes nothing; of an MCP tool it is its server's word.
-    `extra` holds members of its definition by protocol, which go along there as they are.
+    `parameters` is a JSON Schema of an object. `config` depends on `answered_by`: see
+    docs/contract.md. `timeout_s` is in seconds. `format` makes it a free-form tool (a "custom" tool
+    of OpenAI), which gets text instead of JSON: `{"type": "text"}`, or `{"type": "grammar",
+    "syntax": "lark" | "regex", "definition": ...}`; its parameters are FREEFORM. `eager` requests
+    its arguments as they are written, unchecked (Claude's eager streaming). `read_only`: it
+    declares to change nothing; for an MCP tool its server declares it. `extra` holds further
+    members of its definition by protocol, sent unchanged.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ToolChoice:
     """Which tools a model may or must call. `name` is set for mode `tool` only.
 
     `allowed` is a subset of the tools' names (None: all). `parallel` False asks for at most one
-    call in a turn.
+    call per turn.
     """
 
     mode: ChoiceMode = "auto"
@@ -99,14 +99,14 @@ ResultKind = Literal[
 
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-"""The media types of images that a model may be shown."""
+"""The supported media types of images."""
 
 
 @dataclass(frozen=True)
 class Content:
     """One piece of a tool result: text, or an image as base64 `data` with its `media_type`.
 
-    Text that is JSON by the tool's own word has the media type `application/json`.
+    Text that the tool declares to be JSON has the media type `application/json`.
     """
 
     type: Literal["text", "image"] = "text"
@@ -117,10 +117,9 @@ class Content:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What the model will read. `kind` says why it is an error; `staged` that it was made up.
-    `form` is how an imported request wrote it: its `protocol`, what stood beside it (`own`)
-    and beside its `pieces`: {"own": ...} for each of `content`, and {"other": ...} for what has no
-    word of ours, as it came."""
+    """What the model will read. `kind` classifies an error; `staged`: it was made up. `form` is the
+    wire form in an imported request: its `protocol`, further members of it (`own`) and of its
+    `pieces`: {"own": ...} for each of `content`, and {"other": ...} verbatim for unknown ones."""
 
     content: tuple[Content, ...] = ()
     is_error: bool = False
@@ -138,9 +137,9 @@ def text_result(text: str, *, is_error: bool = False, kind: ResultKind = "") -> 
     return ToolResult((Content(text=text),), is_error=is_error, kind=kind)
 
 
-# What follows from a tool or a schema that nobody changes, remembered for that very object. It has
-# mappings in it, so it has no hash, and to compare two of them costs as much as what is remembered;
-# a thousand calls of an answer bear one and the same:
+# Caches results for a tool or a schema, by identity of the object. It contains mappings, so it has
+# no hash, and comparing two costs as much as the cached computation; a thousand calls of an answer
+# share one object:
 #
 #     @lru_cache(maxsize=TOOLS_IN_USE)
 #     def size(tool: Same[Tool]) -> int: ...
@@ -148,11 +147,11 @@ def text_result(text: str, *, is_error: bool = False, kind: ResultKind = "") -> 
 T = TypeVar("T")
 
 TOOLS_IN_USE = 64
-"""Of so many tools what was found out last is remembered."""
+"""Size of such a cache, in tools."""
 
 
 class Same(Generic[T]):
-    """Equal where `value` is the same object, which lives as long as this does."""
+    """Equal if `value` is the same object, which is kept alive by this."""
 
     __slots__ = ("value",)
 

@@ -1,12 +1,12 @@
-"""What differs between two values of JSON, and between two texts, by words or by lines.
+"""Differences between two JSON values, and between two texts, by words or lines.
 
-`json_changes` gives JSON pointers with the value before and after. Arrays of different lengths are
-lined up at both ends.
+`json_changes` returns JSON pointers with the old and new value. Arrays of different lengths are
+aligned at both ends.
 
-`text_changes` sets aside what is equal at both ends; the rest is cut into words, or into lines
-where it is long, and the shortest way from one to the other is looked for (Myers 1986) that has
-STEPS differences at most. Beyond that the rest is one piece that became another. (difflib takes
-seconds for a model that says two words over and over.) `in_sight` is as much of it as is shown.
+`text_changes` skips the equal parts at both ends, splits the rest into words, or lines if it is
+long, and searches for the shortest edit path (Myers 1986) of at most STEPS differences. Beyond that
+the rest is one changed piece. (difflib takes seconds for a model that repeats two words over and
+over.) `in_sight` is the part of it that is shown.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from app.core.arguments import ABSENT, DEEPEST, canonical_value, pointer_step
 from app.core.late import dataclass
 
 How = Literal["added", "removed", "changed", "type"]
-"""`type`: the same place holds another type of value, a number that became a text."""
+"""`type`: the type of a value changed, such as a number that became a text."""
 
 
 @dataclass(frozen=True)
 class JsonChange:
-    """At JSON pointer `pointer` stood `old` and stands `new`, as JSON text; "" where nothing does.
-    The pointer of what was added is its place in the new value, else that in the old one.
-    `types` are (old, new) in words where they differ: null, boolean, number, text, list, object."""
+    """The value at JSON pointer `pointer` changed from `old` to `new`, as JSON text; "" if absent.
+    The pointer of an added value is that in the new value, else that in the old one. `types` are
+    (old, new) in words if they differ: null, boolean, number, text, list, object."""
 
     pointer: str
     how: How
@@ -40,8 +40,8 @@ class JsonChange:
 
 
 def json_changes(old: str, new: str) -> tuple[JsonChange, ...] | None:
-    """All that differs between two JSON texts, in the order of the old one; None where one of them
-    is no sound JSON, or too deep: then they are compared as text."""
+    """All differences of two JSON texts, in the order of the old one; None if one is invalid JSON
+    or nested too deep: then compare them as text."""
     try:
         before, after = _value(old), _value(new)
     except (ValueError, RecursionError, InvalidOperation):
@@ -50,12 +50,12 @@ def json_changes(old: str, new: str) -> tuple[JsonChange, ...] | None:
 
 
 def _value(text: str) -> Any:
-    """What `text` says, numbers as Decimals."""
+    """The value of `text`, numbers as Decimals."""
     value = json.loads(
         text,
         parse_int=Decimal,
         parse_float=Decimal,
-        parse_constant=int,  # which takes neither NaN nor Infinity
+        parse_constant=int,  # rejects NaN and Infinity
         object_pairs_hook=_without_twins,
     )
     canonical_value(value, DEEPEST + 1)
@@ -90,8 +90,8 @@ def _changes(pointer: str, old: Any, new: Any) -> Iterator[JsonChange]:
 
 
 def _lined_up(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
-    """The elements of two lists in pairs: those that are equal at both ends are left out where the
-    lengths differ, else each is compared with the one in its place."""
+    """Pairs the elements of two lists: of different lengths, without those equal at both ends; else
+    by index."""
     shorter, start, end = min(len(old), len(new)), 0, 0
     if len(old) != len(new):
         before, after = ([canonical_value(item, DEEPEST) for item in items] for items in (old, new))
@@ -103,7 +103,7 @@ def _lined_up(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
 
 
 def _same_items(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many of both beginnings are equal."""
+    """The number of equal elements at the beginning."""
     pairs = zip(left, right, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -142,10 +142,10 @@ def _written(value: Any) -> str:
 
 STEPS = 200
 MOST_PIECES = 3_000
-"""Words, else lines, that are compared one by one, of both texts together."""
+"""Most words, or else lines, that are compared, of both texts together."""
 
 LONG = 200_000
-"""Characters of two texts beyond which words are not looked at."""
+"""Characters of two texts above which they are not compared by words."""
 
 TextHow = Literal["same", "removed", "added"]
 
@@ -157,7 +157,7 @@ class TextPiece:
 
 
 def text_changes(old: str, new: str) -> tuple[TextPiece, ...]:
-    """How `old` became `new`: the pieces that are same or removed are `old`, the others `new`."""
+    """The edit from `old` to `new`: the same and removed pieces are `old`, the others `new`."""
     start, end = _ends(old, new)
     before, after = old[start : len(old) - end], new[start : len(new) - end]
     pieces = _by(_WORD.findall, before, after) if len(before) + len(after) <= LONG else None
@@ -173,8 +173,7 @@ _BREAK = re.compile(r"\s")
 
 
 def _ends(old: str, new: str) -> tuple[int, int]:
-    """How many characters are equal at the beginning and at the end, back to the next gap, so that
-    no word is cut."""
+    """The number of equal characters at the beginning and at the end, up to word boundaries."""
     start = _equal(old, new)
     if start < max(len(old), len(new)):
         start = max(old.rfind(" ", 0, start), old.rfind("\n", 0, start)) + 1
@@ -184,7 +183,7 @@ def _ends(old: str, new: str) -> tuple[int, int]:
 
 
 def _equal(left: str, right: str) -> int:
-    """How many characters of both beginnings are equal."""
+    """The number of equal characters at the beginning."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
@@ -200,14 +199,14 @@ def _lines(text: str) -> list[str]:
 
 
 def _by(cut: Callable[[str], list[str]], old: str, new: str) -> list[_Piece] | None:
-    """The difference by the pieces of `cut`; None where there are too many to be compared."""
+    """The difference by the pieces of `cut`; None if there are too many."""
     before, after = cut(old), cut(new)
     return _way(before, after) if len(before) + len(after) <= MOST_PIECES else None
 
 
 def _way(old: Sequence[str], new: Sequence[str]) -> list[_Piece] | None:
-    """The shortest way from `old` to `new`; None where it has more than STEPS steps."""
-    # By lane: how far one comes in `old`, and the way there, as (what was before, the last piece).
+    """The shortest edit path from `old` to `new`; None if it has more than STEPS steps."""
+    # By diagonal: the position in `old`, and the path there, as (rest of path, last piece).
     reached: dict[int, tuple[int, Any]] = {1: (0, None)}
     for steps in range(min(STEPS, len(old) + len(new)) + 1):
         for lane in range(-steps, steps + 1, 2):
@@ -236,7 +235,7 @@ def _unwound(way: Any) -> list[_Piece]:
 
 
 def _joined(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
-    """Neighbours of one kind as one; between two that are same, what was removed comes first."""
+    """Merges neighbours of one kind; between two same pieces, removed text comes first."""
     changed_pieces = (piece for piece in pieces if piece[1])
     for same, group in groupby(changed_pieces, key=lambda piece: piece[0] == "same"):
         neighbours = list(group)
@@ -247,16 +246,16 @@ def _joined(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
 
 
 PIECES_IN_SIGHT = 100
-"""Of one text."""
+"""In one text."""
 
 SHOWN_TEXT = 1_200
 AROUND = 60
-"""Characters in sight of a text, and of what is the same around a difference."""
+"""Visible characters of a text, and of the same text around a difference."""
 
 
 def in_sight(pieces: Sequence[TextPiece]) -> list[TextPiece]:
-    """What is the same is cut in its middle, what differs after SHOWN_TEXT characters, and the
-    whole after PIECES_IN_SIGHT pieces; each cut says how much is left out."""
+    """Shortens the same text in its middle, changes after SHOWN_TEXT characters, and the whole
+    after PIECES_IN_SIGHT pieces; each cut says how much is left out."""
     cut: list[TextPiece] = []
     for place, piece in enumerate(pieces[:PIECES_IN_SIGHT]):
         if piece.how != "same":
@@ -283,7 +282,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 LineChange = tuple[str, str]
-"""A line with how it came: "+", "-", " ", or "@" for the place of what follows."""
+"""A line with its kind: "+", "-", " ", or "@" for the position of what follows."""
 
 
 def line_changes(old: str, new: str) -> list[LineChange]:
