@@ -1,8 +1,8 @@
 """The providers' protocols as pure functions, both ends.
 
-Client end: requests to bytes, response bytes to events. Server end (the simulator): requests
-parsed and refused, replies encoded as the provider streams them. Here is what is known of a
-protocol beside its code: `FACTS` of its folder, listed by `registry`. Imports nothing of ours.
+Client end: requests to bytes, response bytes to events. Server end (the simulator): parses and
+refuses requests, encodes replies as the provider streams them. This module defines the facts about
+a protocol: `FACTS` of its folder, listed by `registry`. Imports no other module of ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Verdict = Literal["yes", "no", "partly", "unknown"]
 
 @dataclass(frozen=True)
 class Assessment:
-    """A verdict with a sentence that says why."""
+    """A verdict with a sentence that gives the reason."""
 
     verdict: Verdict
     sentence: str
@@ -26,14 +26,14 @@ class Assessment:
 
 @dataclass(frozen=True)
 class ParameterWords:
-    """What a protocol calls the parameters of a request; `parameters` says how they are read.
+    """The names of a protocol's request parameters; `parameters` translates them.
 
-    `same` are its words for what others have, too, by the names of `parameters.SUBJECTS`; `own` are
-    the members of a body that are parameters, but for those that bear our own name, and `inside`
-    the same of its member `inner`, which holds most of them. `thinking` says how much is thought,
-    "" where nothing does: `off` and `free` (as much as the model likes; None: no word for it) are
-    values of it, by `members` an object under our own name is known for this protocol's, and
-    `budgeted` protocols take a number of tokens.
+    `same` are its names for parameters that other protocols have, too, by the names of
+    `parameters.SUBJECTS`; `own` are further parameters in the body, except those that have our own
+    name, and `inside` the same for its member `inner`, which holds most of them. `thinking` is the
+    parameter for thinking, "" if none: `off` and `free` (no fixed budget; None: inexpressible) are
+    its values; an object under our own name is recognized as this protocol's by its `members`;
+    `budgeted` protocols accept a number of tokens.
     """
 
     same: Mapping[str, str] = field(default_factory=dict)
@@ -49,13 +49,12 @@ class ParameterWords:
 
 @dataclass(frozen=True)
 class ProtocolFacts:
-    """`title` is what it is called where a user reads of it, `short` where there is little room
-    ("": the same). `forced`, `images` and `strict` say how a tool is taken: forced, with images as
-    results, in strict mode (None: there is one, and the table of limits judges). `tool_tokens` is
-    what a provider puts around a tool, estimated. `key_name` is the key of an address that is no
-    vendor's, "" for none. `simulated` is where the simulator's end stands below its base URL.
-    `path` is a pattern of how the paths of its requests end: what stands before is a base URL.
-    """
+    """`title` is its name for users, `short` a short form ("": the same). `forced`, `images` and
+    `strict` say how a tool is accepted: forced, with images in results, in strict mode (None: it
+    exists, and the table of limits decides). `tool_tokens` is the provider's estimated overhead per
+    tool. `key_name` is the key for an address of no known vendor, "" for none. `simulated` is the
+    path of the simulator's end below its base URL. `path` is a pattern of the end of its request
+    paths: what precedes it is a base URL."""
 
     title: str
     simulated: str
@@ -70,5 +69,5 @@ class ProtocolFacts:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The names of a list that is written with spaces between them."""
+    """Splits a space-separated list of names."""
     return frozenset(text.split())

@@ -1,10 +1,10 @@
-"""Changes a provider's answer for the client that gets it: calls taken out, other arguments, and
-what the provider went on with once these were answered here.
+"""Edits a provider's answer for the client: removes calls, changes arguments, and appends the
+answer to a request that was made here with results for these calls.
 
-What of an answer may leave before its calls are decided, and the harmless events that keep a
-client waiting meanwhile, too. Pure; an answer is here the frames that came and what is to
-become of each: an editor of a protocol (EDITOR in its folder's `edits`) marks frames, and what it
-leaves alone keeps its very bytes. Where its calls are is said by its decoder.
+Also determines which part of an answer may be passed on before its calls are decided, and the
+keep-alive events meanwhile. Pure. An answer is the received frames and their edits: a protocol's
+editor (EDITOR in its folder's `edits`) marks frames; unmarked frames keep their exact bytes. The
+decoder locates the calls.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from app.protocols.registry import EDITORS, FACTS, codec
 
 @dataclass(frozen=True)
 class TakeOut:
-    """The call goes, and `reason` is said as text in its place."""
+    """Removes the call; `reason` replaces it as text."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class NewArguments:
-    """The call gets these arguments, JSON text; of a free-form tool its input as it is."""
+    """Replaces the call's arguments by JSON text, or a free-form input by plain text."""
 
     text: str
 
@@ -42,8 +42,8 @@ Edit = TakeOut | NewArguments
 
 
 class EditableFrame:
-    """One frame: `value` is its JSON object ({} where it has none), `places` the pieces of calls
-    in it. A `fixed` one has left already and is changed no more; a `fresh` one never came."""
+    """One frame: `value` is its JSON object ({} if it has none), `places` the pieces of calls in
+    it. A `fixed` frame was passed on already and cannot change; a `fresh` one was inserted here."""
 
     def __init__(self, frame: Frame | None, raw: bytes, gap: bytes, value: Any = None) -> None:
         self.kind = frame.kind if frame else "sse"
@@ -64,11 +64,11 @@ class EditableFrame:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is the closing marker that is no JSON."""
+        """Whether it is the closing marker that is not JSON."""
         return self.data.strip() == DONE
 
     def at(self, *path: str | int) -> Any:
-        """What came at `path`, None where nothing is."""
+        """The received value at `path`, None if there is none."""
         value: Any = self.value
         for key in path:
             if isinstance(value, dict) and isinstance(key, str):
@@ -83,29 +83,29 @@ class EditableFrame:
         self.dropped = not self.fixed
 
     def put(self, text: str, *path: str | int) -> None:
-        """The JSON `text` is at `path` from now on. ValueError where it is none."""
+        """Sets the JSON `text` at `path`. ValueError if it is invalid."""
         parse_json(text)
         self._changes[path] = one_line(text)
 
     def set(self, value: Any, *path: str | int) -> None:
-        """The same of a value; where it is there already, its bytes stay."""
+        """Sets a value at `path`; if it is there already, its bytes stay."""
         if self.at(*path) != value or value is None:
             self._changes[path] = dumped(value)
 
     def take(self, *path: str | int) -> None:
-        """Nothing is at `path` from now on, whatever is changed below it."""
+        """Removes the value at `path`, including all changes below it."""
         self._changes[path] = None
 
     def bytes(self) -> bytes:
         if self.fixed or not self._changes:
             return self.raw
         new = change_json(self.data, self._changes)
-        text = new.encode("utf-8", "backslashreplace")  # half a character is an escape in JSON
+        text = new.encode("utf-8", "backslashreplace")  # escape a lone surrogate, as in JSON
         return text if self.kind == "json" else _with_data(self.raw, text)
 
 
 def _with_data(event: bytes, text: bytes) -> bytes:
-    """The event with `text` in place of its data."""
+    """The event with its data replaced by `text`."""
     lines: list[bytes] = []
     has_data = False
     for line in event.splitlines(keepends=True):
@@ -120,9 +120,9 @@ def _with_data(event: bytes, text: bytes) -> bytes:
 
 
 class EditableAnswer:
-    """A whole answer. `taken` are the reasons by the index of the call that goes, `arguments` the
-    new ones; `number` counts the calls that stay; `has_text` is whether it says any text. The
-    first `passed` bytes have left. ValueError where its frames overlap."""
+    """A complete answer. `taken` are the reasons by index of a removed call, `arguments` the new
+    ones; `number` numbers the remaining calls; `has_text`: it has any text. The first `passed`
+    bytes were passed on already. ValueError if its frames overlap."""
 
     def __init__(
         self,
@@ -160,24 +160,24 @@ class EditableAnswer:
             editable.places = by_span.pop((frame.start, frame.end), [])
         if by_span:
             raise ValueError("Frames of this answer are inside of others: it cannot be edited.")
-        # What cannot be read behind the first that goes may be a piece of it.
+        # An unreadable frame after the first removed call may be a piece of that call.
         for editable in self.frames[self._first_taken() :]:
             if editable.kind in ("sse", "json", "text", "too_large") and not editable.readable:
                 editable.drop()
 
     @property
     def calls_gone(self) -> bool:
-        """Whether calls were taken out and none is left."""
+        """Whether calls were removed and none remains."""
         return bool(self.taken) and not self.number
 
     @property
     def reasons(self) -> str:
-        """What is said in place of the calls that go, each reason once."""
+        """The text that replaces the removed calls, each reason once."""
         return "\n\n".join(dict.fromkeys(reason for reason in self.taken.values() if reason))
 
     @property
     def joined_reasons(self) -> str:
-        """The same where it is said on in the text of the answer."""
+        """The same, to be appended to the text of the answer."""
         return f"\n\n{self.reasons}" if self.has_text and self.reasons else self.reasons
 
     def _first_taken(self) -> int:
@@ -188,13 +188,13 @@ class EditableAnswer:
         return any(place.part in self.taken for place in frame.places)
 
     def ending(self, ends: Callable[[EditableFrame], bool]) -> EditableFrame | None:
-        """The first frame that `ends` the answer and is no earlier than the last piece of a call
-        that goes; None where there is none."""
+        """The first frame that `ends` the answer and is not before the last piece of a removed
+        call; None if there is none."""
         last = max((n for n, frame in enumerate(self.frames) if self._is_taken(frame)), default=0)
         return next((frame for frame in self.frames[last:] if ends(frame)), None)
 
     def insert(self, before: EditableFrame | None, *values: Mapping[str, Any]) -> None:
-        """Events with these values before that frame; None: behind the last that can be read."""
+        """Inserts events with these values before that frame; None: after the last readable one."""
         place = len(self.frames)
         if before is not None:
             place = self.frames.index(before)
@@ -226,9 +226,8 @@ class EditableAnswer:
 
 
 def _frames_apart(data: bytes, placed: Collection[tuple[int, int]]) -> list[Frame]:
-    """The frames of a body in the order of their bytes. A comment may be between the lines of an
-    event, and a stray line, too: they are no frames of their own there. Those that are `placed`
-    count before all others."""
+    """Disjoint frames in byte order. A comment or a stray line inside an event is not a frame of
+    its own. Those that are `placed` take precedence."""
     framer = Framer()
     frames = [*framer.feed(data), *framer.end()]
     frames.sort(
@@ -250,7 +249,7 @@ def _frames_apart(data: bytes, placed: Collection[tuple[int, int]]) -> list[Fram
 
 
 class GapCloser:
-    """New numbers without gaps for what stays, where what has other numbers goes."""
+    """Renumbers what remains without gaps after other numbers are removed."""
 
     def __init__(self) -> None:
         self._gone: list[int] = []  # sorted
@@ -268,7 +267,7 @@ class GapCloser:
 
 
 def _value(frame: Frame) -> Any:
-    """The JSON value of a frame, as decoders read it; None where it has none."""
+    """The JSON value of a frame, as decoders read it; None if it has none."""
     if frame.kind not in ("sse", "json"):
         return None
     try:
@@ -278,7 +277,7 @@ def _value(frame: Frame) -> Any:
 
 
 def _fresh(value: Mapping[str, Any], like: EditableFrame | None) -> EditableFrame:
-    """A frame as its neighbours are written; `data` is set, so that it can be changed."""
+    """A frame formatted like its neighbours; `data` is set, so that it can be changed."""
     end = b"\r\n" if like is not None and b"\r\n" in like.gap else b"\n"
     text = dumped(value)
     frame = EditableFrame(None, b"", end + end, value)
@@ -294,10 +293,10 @@ def _fresh(value: Mapping[str, Any], like: EditableFrame | None) -> EditableFram
 
 @dataclass(frozen=True)
 class AnswerEditor:
-    """EDITOR of a protocol's folder. `edit` marks the frames of an answer. `keepalive` gives the
-    harmless event from the values that came and the first of these that were passed on; b"" where
-    none can be sent. `join` marks the frames of two answers, the second of which goes on where the
-    first ends, so that they are one; None where that is not known of the protocol."""
+    """EDITOR of a protocol's folder. `edit` marks the frames of an answer. `keepalive` creates a
+    keep-alive event from the received values and how many of these were passed on; b"" if
+    impossible. `join` marks the frames of two answers to form one, the second continuing the first;
+    None if the protocol does not support it."""
 
     edit: Callable[[EditableAnswer], None]
     keepalive: Callable[[Sequence[Mapping[str, Any]], int], bytes]
@@ -305,8 +304,8 @@ class AnswerEditor:
 
 
 def add_output(first: object, last: object) -> Any:
-    """The tokens of two answers that are one: the sum of two numbers, also of those in objects;
-    else what the last one says."""
+    """The usage of two joined answers: numbers are added, also inside objects; other values are
+    taken from the last answer."""
     match first, last:
         case (bool(), _) | (_, bool()):
             return last
@@ -318,14 +317,14 @@ def add_output(first: object, last: object) -> Any:
 
 
 def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed: int = 0) -> bytes:
-    """A whole answer (SSE, JSON Lines, or one JSON body) with these edits of its calls, by
-    PartStarted.index. Its first `passed` bytes have left already and stay.
+    """Applies edits, by PartStarted.index of the calls, to a complete answer (SSE, JSON Lines, or
+    one JSON body). Its first `passed` bytes were passed on already and stay.
 
-    Frames of what is not edited keep their bytes but for numbers. Where a call is taken out no byte
-    of it is left, the reasons are one text of their own at the end, and an answer without any call
-    left ends as one that had none. New arguments are at every place that had the old. ValueError
-    where an index is no call of the answer, or arguments are no JSON where a protocol has a value,
-    or the frames of a broken answer overlap.
+    Frames that are not edited keep their bytes except for numbers. A removed call leaves no bytes,
+    the reasons become one text at the end, and an answer without remaining calls ends like one that
+    had none. New arguments are written wherever the old ones were. ValueError if an index is no
+    call of the answer, if arguments are invalid JSON in a protocol that has a value there, or if
+    the frames of a broken answer overlap.
     """
     if not edits:
         return data
@@ -343,7 +342,7 @@ def edit_answer(protocol: str, data: bytes, edits: Mapping[int, Edit], *, passed
 
 
 def why_not_answered(turn: Turn) -> str:
-    """Why the calls of an agent cannot be answered here, as a sentence; "" where they can."""
+    """Why the calls of an agent cannot be answered here, as a sentence, or ""."""
     protocol = turn.request.protocol
     if EDITORS[protocol].join is None:
         return (
@@ -359,12 +358,12 @@ def why_not_answered(turn: Turn) -> str:
 
 
 def join_answers(protocol: str, first: bytes, last: bytes, *, passed: int = 0) -> bytes:
-    """One answer of two whole ones (`why_not_answered`), the second of which goes on where the
-    first, which has no calls left, ends. The first `passed` bytes have left already and stay.
+    """Joins two complete answers (see `why_not_answered`): the second continues the first, which
+    has no calls left. The first `passed` bytes were passed on already and stay.
 
-    It starts once, with the id of the first, and ends as the last does. It has no thinking of the
-    last; its output tokens are the sum, all other counters those of the last. ValueError where one
-    is a stream and the other is not.
+    The result has one start, with the first one's id, and the end of the last. It omits the last
+    one's thinking; its output tokens are the sum, all other counts those of the last. ValueError if
+    only one of them is a stream.
     """
     join = EDITORS[protocol].join
     assert join is not None
@@ -379,15 +378,15 @@ def join_answers(protocol: str, first: bytes, last: bytes, *, passed: int = 0) -
 
 
 class BeforeCalls:
-    """How much of an answer may leave, as it comes, before its calls are decided: all up to the
-    frame that bears the first of a call, or what may yet be a piece of one."""
+    """How much of an answer may be passed on before its calls are decided: everything before the
+    frame with the first piece of a call, or what may become one."""
 
     def __init__(self, protocol: str, status: int = 200) -> None:
         self._decoder = codec(protocol).decoder(status)
         self._places = self._decoder.locate()
 
     def add(self, data: bytes) -> int:
-        """How many bytes of the answer may leave with these: O(len(data))."""
+        """How many bytes of the answer may be passed on, including these: O(len(data))."""
         self._decoder.feed(data)
         del self._places[1:]
         first = self._places[0].start if self._places else self._decoder.settled
@@ -395,7 +394,7 @@ class BeforeCalls:
 
 
 class PassedAnswer:
-    """What is known of an answer while a client waits in its stream."""
+    """State of an answer whose client waits in the middle of the stream."""
 
     def __init__(self, protocol: str) -> None:
         self.protocol = protocol
@@ -404,7 +403,7 @@ class PassedAnswer:
         self._passed = 0
 
     def add(self, data: bytes) -> None:
-        """These bytes came from the provider, whether they may leave or not."""
+        """Adds bytes from the provider, whether they may be passed on or not."""
         for frame in self._framer.feed(data):
             try:
                 value = parse_json(frame.data) if frame.kind in ("sse", "json") else None
@@ -414,12 +413,12 @@ class PassedAnswer:
                 self._values.append((frame.end, value))
 
     def pass_on(self, size: int) -> None:
-        """The first `size` bytes of the answer have gone to the client."""
+        """The first `size` bytes of the answer were passed on to the client."""
         self._passed = size
 
     def keepalive(self) -> bytes:
-        """The event that tells a client nothing but that its answer goes on; b"" where there is
-        none yet. It may stand between two frames alone."""
+        """An event without content that keeps the client waiting; b"" if none is possible yet.
+        Valid only between two frames."""
         values = [value for _, value in self._values]
         passed = sum(end <= self._passed for end, _ in self._values)
         return EDITORS[self.protocol].keepalive(values, passed)

@@ -1,6 +1,6 @@
 """Defines a codec: the client end of one protocol, sans-IO (no socket, clock or id generator).
 
-What the codecs share stands below it: lists of models, addresses, and what an error says.
+Also what codecs share: lists of models, addresses, and error messages.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from app.core.messages import ModelRequest
 from app.core.settings import Limits
 
 Spanned = tuple[int, int, WireEvent]
-"""(start, end, event): the event and the half-open span of body bytes it came from."""
+"""(start, end, event): the event and its half-open span of body bytes."""
 
 
 @dataclass(frozen=True)
 class SideText:
-    """A text of the answer that no delta brings, as it came: of the member `member` of part
-    `part`; of a call that is not taken, which has a number below 0, with "" its arguments; of
-    `logprobs` each `token`, of which no part is known yet (TOKENS). No fact of the log: for whoever
-    looks for secrets in pieces."""
+    """A text of the answer that is in no delta, as received: of the member `member` of part `part`;
+    with "" the arguments of a call that is left out, whose number is below 0; each `token` of
+    `logprobs`, whose part is not known yet (TOKENS). Not an event of the log: only for the
+    detection of secrets in pieces."""
 
     part: int
     member: str
@@ -33,19 +33,19 @@ class SideText:
 
 
 TOKENS: Mapping[str, int] = {"text": -(10**9), "refusal": -(10**9) - 1}
-"""The tokens of which kind of text these are, as a part."""
+"""The part number that stands for the tokens of a kind of text."""
 
 ReadItem = tuple[int, int, WireEvent | SideText]
-"""The same of all that was said."""
+"""That for the tokens of all text."""
 
 
 UNDECIDED = -(10**9) - 2
 
 
 class CallPlace(NamedTuple):
-    """Where a piece of a call is: in the frame of bytes `start`..`end`, at `path` in its JSON
-    value, () where all of the frame is about it. `part` is the call's PartStarted.index, or
-    UNDECIDED where it shows later whether, and of which call, it is one."""
+    """The position of a piece of a call: the frame of bytes `start`..`end`, and `path` in its JSON
+    value, () for the whole frame. `part` is the call's PartStarted.index, or UNDECIDED if it is not
+    known yet whether, and of which call, it is a piece."""
 
     start: int
     end: int
@@ -55,10 +55,10 @@ class CallPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class WireRequest:
-    """`path` is what `join_url` puts behind the profile's base URL; `headers` hold no key.
+    """`path` is appended to the profile's base URL by `join_url`; `headers` contain no key.
 
-    `body` is UTF-8 JSON. `notes` are sentences about what the protocol could not say and was left
-    out or changed. `expects` is the media type of the stream that was asked for, or "".
+    `body` is UTF-8 JSON. `notes` are sentences about what the protocol cannot express and was
+    omitted or changed. `expects` is the media type of the requested stream, or "".
     """
 
     method: str
@@ -71,9 +71,9 @@ class WireRequest:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model as its provider lists it. What the list does not tell is None or "".
+    """A model as its provider lists it. Unknown values are None or "".
 
-    `tools` is whether it takes tools, `window` how many tokens it reads at most.
+    `tools` is whether it supports tools, `window` its maximum number of input tokens.
     """
 
     id: str
@@ -85,18 +85,18 @@ class ModelInfo:
 
 
 class Decoder(Protocol):
-    """One response body. Output grammar: docs/laws.md.
+    """Decodes one response body. Output grammar: docs/laws.md.
 
-    `feed` may be given the bytes cut anywhere and costs O(len(data)). `end(clean)` is called
-    once: `clean` tells whether the connection closed politely; of an answer that we gave up
-    ourselves (`stopped`) no finish reason makes a good end. After it exactly one
-    ResponseEnded or ResponseFailed has been yielded, whatever the bytes were; never an exception.
-    `limit` may be called before the first byte: how large one event may grow, and how many calls
-    are taken; those beyond are counted in one warning at the end. `advise` gives what the sentence
-    on a failure may say beyond the body; waits are named only after it. `settled` is the place in
-    the body up to which no event can come any more: the frames before it are complete. `hear` and
-    `hear_end` are `feed` and `end`, and yield what is said beside the events, too. `locate` may be
-    called before the first byte: the list that it gives gets every place of every call.
+    `feed` takes bytes cut at any position and costs O(len(data)). `end(clean)` is called once:
+    `clean` is whether the connection closed properly; if we gave up the answer (`stopped`), even a
+    finish reason does not make it complete. Then exactly one ResponseEnded or ResponseFailed has
+    been yielded, whatever the bytes were; never raises. `limit` may be called before the first
+    byte: the maximum size of an event, and of the number of calls; further calls are counted in one
+    warning at the end. `advise` provides what the message of a failure may say beyond the body;
+    waits are mentioned only then. `settled` is the position in the body before which no event can
+    come any more: all earlier frames are complete. `hear` and `hear_end` are like `feed` and `end`,
+    but also yield side texts. `locate` may be called before the first byte: the list it returns
+    gets every position of every call.
     """
 
     def limit(self, limits: Limits) -> None: ...
@@ -121,12 +121,12 @@ class Decoder(Protocol):
 class Codec:
     """A protocol's client end: CODEC of its folder's `decode`.
 
-    `decoder(status)` makes a Decoder for a response of that HTTP status. `label(frame)` is the
-    short name of a decoded frame in the protocol's own words ("content_block_delta
-    input_json_delta"), for the wire view. `key_header(key, quirks)` is how the key travels.
-    `models_path` lists the provider's models by GET, and `models(value)` reads the JSON value that
-    comes back; it raises nothing, whatever that is. `quirks` are what a profile may name, each with
-    its reason in a sentence. `says_again`: at the end of a part all of its text is sent once more.
+    `decoder(status)` creates a Decoder for a response with that HTTP status. `label(frame)` is the
+    short name of a decoded frame in the protocol's own terms ("content_block_delta
+    input_json_delta"), for the wire view. `key_header(key, quirks)` is the header with the key.
+    `models_path` lists the provider's models by GET, and `models(value)` reads the JSON response;
+    it never raises. `quirks` are those that a profile may name, each with its reason as a sentence.
+    `says_again`: the end of a part repeats its whole text.
     """
 
     name: str
@@ -140,20 +140,19 @@ class Codec:
     says_again: bool = False
 
 
-# The list of models as providers answer it: whatever came, the objects in it.
+# The list of models in a provider's response; ignores anything that is no object.
 
 
 def model_entries(value: Any, member: str) -> list[Mapping[str, Any]]:
-    """The objects of the list at `member` of `value`, or of `value` where it is the list itself
-    (Together); those without a name are left out, and of anything else nothing.
-    """
+    """The named objects of the list at `member` of `value`, or of `value` if it is the list itself
+    (Together); else nothing."""
     items = value.get(member) if isinstance(value, Mapping) else value
     entries = items if isinstance(items, list) else []
     objects = (entry for entry in entries if isinstance(entry, Mapping))
     return [entry for entry in objects if any(entry.get(key) for key in ("id", "name", "model"))]
 
 
-# Addresses: a provider's base URL and a protocol's path joined. Pure text; checks nothing.
+# Addresses: joins a base URL and a protocol's path. Pure text; checks nothing.
 
 
 _ENDPOINT = re.compile(
@@ -163,17 +162,17 @@ _ENDPOINT = re.compile(
     r"|(?:(?<=/v1)|(?<=/openai))/responses$"
     r"|/models/[^/]+:(?:streamG|g)enerateContent$"
 )
-"""Whole addresses that people paste from a provider's examples: the base is what stands before."""
+"""Full endpoint URLs that people paste from a provider's examples: the base is what precedes."""
 _VERSION = re.compile(r"v\d+[a-z]*\d*")
 _GOOGLE = re.compile(r"(?:.*\.)?googleapis\.com(?::\d+)?")
 
 
 def join_url(base_url: str, path: str) -> str:
-    """`path` behind `base_url`.
+    """Appends `path` to `base_url`.
 
-    A query of the base URL (Azure's `?api-version=`) goes behind the path. What the base URL ends
-    with and the path begins with stands once: people write `https://api.anthropic.com/v1` as well
-    as `https://api.anthropic.com`, or paste the whole address of an endpoint.
+    A query of the base URL (Azure's `?api-version=`) goes after the path. Segments that both end
+    the base URL and begin the path are written once: people write `https://api.anthropic.com/v1` as
+    well as `https://api.anthropic.com`, or paste an endpoint.
     """
     base, _, query = base_url.partition("?")
     path, _, own_query = path.partition("?")
@@ -194,7 +193,7 @@ def join_url(base_url: str, path: str) -> str:
 
 
 def url_parts(url: str) -> SplitResult:
-    """Its parts, host and port among them; none at all where it is no address."""
+    """Its parts, including host and port; empty parts if it is invalid."""
     try:
         parts = urlsplit(url)
         _ = parts.hostname, parts.port
@@ -204,19 +203,19 @@ def url_parts(url: str) -> SplitResult:
 
 
 def _names_version(host: str, last: str, first: str) -> bool:
-    """Whether the base names a version of Google's own instead of that of the path."""
+    """Whether the base contains an API version of Google's, which replaces that of the path."""
     versions = _VERSION.fullmatch(last) and _VERSION.fullmatch(first)
     return bool(versions and _GOOGLE.fullmatch(host))
 
 
 def _overlap(segments: list[str], steps: list[str]) -> int:
-    """How many segments the base ends with that the path begins with."""
+    """How many segments at the end of the base are also the beginning of the path."""
     most = min(len(segments), len(steps))
     return next((n for n in range(most, 0, -1) if segments[-n:] == steps[:n]), 0)
 
 
 def rate_limits(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of `headers` that tell how much may be asked, and when; the names in lower case."""
+    """Those of `headers` on rate limits and their reset; names in lower case."""
     return {
         name.lower(): value
         for name, value in headers.items()
@@ -224,8 +223,8 @@ def rate_limits(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-# Errors: the bodies of providers, read, and worded for the user. The user reads the sentence; the
-# provider's error object is kept beside it as it was sent.
+# Error bodies of providers, and our messages for them. The user reads our sentence; the provider's
+# error object is stored beside it, unchanged.
 
 MAX_WORDS = 2000
 MAX_DEPTH = 3
@@ -233,7 +232,7 @@ MAX_DEPTH = 3
 
 @dataclass(frozen=True)
 class ProviderError:
-    """An error as a provider sent it: its object or text as sent, and its words for a person."""
+    """An error as a provider sent it: the object or text, and its message for people."""
 
     error: Any
     words: str
@@ -244,8 +243,8 @@ def read_error(
 ) -> ProviderError | None:
     """The error in a JSON object, or None.
 
-    `event` is the name of the event that carried it; `expected` says that nothing but an error
-    can be meant (a status of 400 or above), so that looser shapes are believed.
+    `event` is the name of the event that carried it; `expected`: it can only be an error (a status
+    of 400 or above), so looser forms are recognized.
     """
     error = value.get("error")
     if isinstance(error, Mapping) and error:
@@ -263,9 +262,9 @@ _SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 
 def asked_wait(error: Any) -> float | None:
-    """The seconds to wait that an error object itself asks for, or None.
+    """The wait in seconds that an error object asks for, or None.
 
-    Google sends no Retry-After but, among `details`, a google.rpc.RetryInfo with its retryDelay
+    Google sends no Retry-After but, in `details`, a google.rpc.RetryInfo with its retryDelay
     ("17s"): https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto
     """
     details = error.get("details") if isinstance(error, Mapping) else None
@@ -278,7 +277,7 @@ def asked_wait(error: Any) -> float | None:
 
 
 def _bare(value: Mapping[str, Any]) -> bool:
-    """`{"detail": ...}` and `{"code", "message", "type"}`, when nothing else is in it."""
+    """`{"detail": ...}` and `{"code", "message", "type"}`, if it has nothing else."""
     keys = value.keys()
     return bool(keys) and (
         keys == {"detail"} or ("message" in keys and keys <= {"message", "code", "type", "status"})
@@ -305,11 +304,11 @@ def _item_words(item: Any, depth: int) -> str:
 
 @dataclass(frozen=True)
 class Advice:
-    """What the sentence on a failed answer can say that is not in the answer's body.
+    """Information for the message of a failure that is not in the body.
 
-    `key_name` is the variable of the key; "" where the profile names none, None where nobody knows.
-    `retry_after` are the seconds that the headers ask to wait. A recording that answers
-    (`from_recording`) says itself how to go on.
+    `key_name` is the variable of the key; "" if the profile names none, None if unknown.
+    `retry_after` is the wait in seconds that the headers ask for. A recording that answers
+    (`from_recording`) has its own advice in the message.
     """
 
     key_name: str | None = None
@@ -317,11 +316,11 @@ class Advice:
     from_recording: bool = False
 
     def wait_s(self, error: Any) -> float | None:
-        """The seconds that headers or error ask to wait, or None."""
+        """The wait in seconds that headers or error ask for, or None."""
         return asked_wait(error) if self.retry_after is None else self.retry_after
 
     def with_wait(self, message: str, error: Any) -> str:
-        """`message`, and the wait that is asked for."""
+        """`message`, followed by the requested wait, if any."""
         seconds = self.wait_s(error)
         if not seconds:
             return message
@@ -330,7 +329,7 @@ class Advice:
 
 
 def _wait(seconds: float) -> str:
-    """Seconds for a sentence; what is beyond a day is only called long."""
+    """Seconds as words; more than a day is just called long."""
     if seconds > 86_400:
         return "more than a day"
     return f"{seconds:.1f}".removesuffix(".0") + " s"
@@ -366,7 +365,7 @@ def _what_to_do(status: int, advice: Advice | None, error: Any) -> str:
 
 
 def http_sentence(status: int, words: str, advice: Advice | None = None, error: Any = None) -> str:
-    """A sentence on an answer whose status is 400 or above, without the wait that it asks for."""
+    """A sentence on a response with status 400 or above, without the requested wait."""
     what_to_do = _what_to_do(status, advice, error)
     if advice is not None and advice.from_recording and what_to_do == _CHECK_REQUEST and words:
         return _end_sentence(words)
@@ -386,7 +385,7 @@ def error_sentence(words: str) -> str:
 
 
 def not_api_sentence(api: str, size: int, text: str) -> str:
-    """A sentence on a body in which nothing of the protocol was found. `size` is in bytes."""
+    """A sentence on a body without any content of the protocol. `size` is in bytes."""
     if not size:
         what = "an empty body"
     elif text.lstrip()[:1] == "<":

@@ -1,10 +1,10 @@
-"""Changes the body of a request on its way to the provider: results, answers put back, and answers
-added by which a request goes on from another.
+"""Edits the body of an agent's request on its way to the provider: results, original answers put
+back, and answers appended to continue from.
 
-An agent keeps its own history and sends it whole each time: a result that the user edited comes as
-it was in each later request, and of an answer whose calls were answered here comes what the agent
-got of it. Every byte that is not edited stays (spaces, order, escapes, doubled keys). Pure; how a
-protocol writes results is in its folder's `edits` (HISTORY), where they are is said by its reader.
+An agent keeps its own history and sends all of it each time: a result that the user edited appears
+unedited in each later request, and an answer whose calls were answered here appears as the agent
+got it. Bytes that are not edited stay exactly (spaces, order, escapes, duplicate keys). Pure. A
+protocol's `edits` (HISTORY) defines how it writes results; its reader locates them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from app.protocols.request import (
 
 @dataclass(frozen=True)
 class ResultEdit:
-    """What a call came to, in the words of the user: all that the model is to read of it."""
+    """The result of a call in the user's words: all that the model will read of it."""
 
     text: str
     is_error: bool = False
@@ -59,15 +59,15 @@ def refuse_none(elements: Sequence[object]) -> Sequence[int]:
 class HistoryForm:
     """HISTORY of a protocol's folder.
 
-    `member` of a body is the list of all that was said. `holder` is the member of an element of
-    the user that has the results of an answer, "" where each is an element of its own.
+    `member` of a body is the list of messages. `holder` is the member of a user message that
+    contains the results of an answer, "" if each result is an element of its own.
 
-    `write` gives the changes that make a result (the value at `ResultMessage.at`) say an edit,
-    and `make` a result of this call without its content, for an answer that has these elements.
-    `id_of` is where a result has the id of its call. `keep_mark` gives the changes that keep a mark
-    of the cache: from the elements that are replaced to the last one that comes in their place.
-    `ask_freely` gives the changes of a body by which no call is forced. `alone` are the places of
-    elements that are refused where nothing is behind them of what they led to.
+    `write` returns the changes that write an edit into a result (the value at `ResultMessage.at`),
+    and `make` a result for a call, without content, for an answer with these elements. `id_of` is
+    the path of the call's id in a result. `keep_mark` returns the changes that preserve a cache
+    mark: from the replaced elements to the last replacement. `ask_freely` returns the changes to a
+    body so that no call is forced. `alone` are the indexes of elements that are refused if what
+    they led to does not follow.
     """
 
     member: str
@@ -81,19 +81,19 @@ class HistoryForm:
 
 
 def say_result(edit: ResultEdit) -> str:
-    """The text of a result where the protocol has no word for a failure."""
+    """The text of a result if the protocol cannot mark failures."""
     content = (Content(text=edit.text),)
     return error_text(MessagePart("result", content=content, is_error=edit.is_error), "", Notes())
 
 
 def find_mark(pieces: object) -> Any:
-    """The mark of the last of these pieces that has one, else None."""
+    """The mark of the last piece that has one, else None."""
     marks = [piece[MARK] for piece in dicts(pieces) if piece.get(MARK)]
     return marks[-1] if marks else None
 
 
 def write_text(text: str, mark: Any) -> str:
-    """The text as JSON; with a mark, which needs a piece that bears it."""
+    """The text as JSON; with a mark, as a piece that carries it."""
     if not mark or not text:
         return dumped(text)
     return dumped([{"type": "text", "text": text, MARK: mark}])
@@ -114,16 +114,16 @@ def mark_content(content: object, mark: Any) -> Changes:
 
 
 _UNMARKED = ("thinking", "redacted_thinking")
-"""Pieces of Anthropic's that are refused with a mark."""
+"""Pieces for which Anthropic refuses a mark."""
 
 
 @dataclass(frozen=True)
 class ProviderAnswer:
-    """An answer as the provider gave it. `content` is the JSON that says it in a history: the
-    message of the assistant, Gemini's content, or the array of output items of Responses.
+    """The provider's original answer. `content` is its JSON in a history: the assistant message,
+    Gemini's content, or the array of output items of Responses.
 
-    `results` are what its calls came to here, in their order; None, and whatever is missing at the
-    end, for calls that the agent ran.
+    `results` are those of its calls given here, in order; None, or missing at the end, for calls
+    that the agent ran.
     """
 
     content: bytes
@@ -131,27 +131,27 @@ class ProviderAnswer:
 
 
 def result_keys(protocol: str, value: Any) -> dict[Position, str]:
-    """The key of each result in a parsed body, by its `ResultMessage.at`; the same in every later
-    body of the conversation.
+    """The key of each result in a parsed body, by its `ResultMessage.at`; stable over the bodies of
+    a conversation.
 
-    It is the provider's id of the call. Where a provider gave several calls one id, the further
-    ones have their number behind it. Where a call has no id (Gemini, Ollama), a digest of its name,
-    its arguments and its number among equal calls takes its place: so it does not depend on what
-    else the agent still has in its history.
+    It is the provider's id of the call. If several calls have the same id, a number is appended for
+    the later ones. For a call without an id (Gemini, Ollama) it is a digest of its name, its
+    arguments and its number among equal calls, so it does not depend on what else the agent still
+    has in its history.
     """
     return {paired.result.at: paired.key for paired in _paired(_items(protocol, value))}
 
 
 def key_without_id(name: str, arguments: str) -> str:
-    """The key of the result of the first call with these, where a provider gave it no id."""
+    """The result key of the first call with this name and arguments if it has no id."""
     return _digest(name, canonical(arguments))
 
 
 def edit_results(protocol: str, body: bytes, edits: Mapping[str, ResultEdit]) -> bytes:
-    """`body` with these edits of its results, by `result_keys`; other keys change nothing.
+    """Applies edits, by `result_keys`, to the results in `body`; unknown keys are ignored.
 
-    All content of a result is replaced, its images too. What else it has stays, and a mark of the
-    cache in its content. The same bytes where the body is no JSON.
+    Replaces all content of a result, including images. Its other members stay, and so does a cache
+    mark in its content. Returns the same bytes if the body is invalid JSON.
     """
     sent = _SentBody.read(protocol, body) if edits else None
     if sent is None:
@@ -163,15 +163,15 @@ def edit_results(protocol: str, body: bytes, edits: Mapping[str, ResultEdit]) ->
 def replace_answer(
     protocol: str, body: bytes, at: Sequence[int], answers: Sequence[ProviderAnswer]
 ) -> bytes:
-    """`body` with the provider's own `answers` where the agent has its copy of the answer that it
-    got of them: the elements at the places `at` of messages, contents or input.
+    """Replaces the agent's copy of an answer, the elements at the indexes `at` of messages,
+    contents or input, by the provider's original `answers`.
 
-    Each answer but the last is followed by the results of all its calls. Those of the last are
-    put with the agent's own results behind it, in the order of the calls, ahead of all else; ids
-    that the agent made up become the provider's. A mark of the cache in the copy stays, on the last
-    answer. Places behind `at` move and keys may: of several answers the last is replaced first, and
-    results are edited before. ValueError where there is no such place, or `answers` are none or no
-    JSON, or a call before the last answer has no result.
+    Each answer except the last is followed by the results of all its calls. Those of the last are
+    merged with the agent's own results after it, in the order of the calls, before everything else;
+    ids made up by the agent become the provider's. A cache mark in the copy is moved to the last
+    answer. Indexes after `at` change and keys may: replace the last of several answers first, and
+    edit results before. ValueError if there is no such index, `answers` are empty or invalid JSON,
+    or a call before the last answer has no result.
     """
     sent = _SentBody.read(protocol, body)
     if not answers:
@@ -182,9 +182,9 @@ def replace_answer(
 
 
 def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -> bytes:
-    """`body` with these answers behind all that is said in it, each with the results of all its
-    calls, and no call forced: the request that goes on from them. ValueError as `replace_answer`,
-    also where the body has no list of what is said."""
+    """Appends these answers to the history in `body`, each with the results of all its calls, and
+    unsets a forced call: the request that continues from them. ValueError as for `replace_answer`,
+    and if the body has no list of messages."""
     sent = _SentBody.read(protocol, body)
     sent = sent.with_list() if sent is not None else None
     if sent is None or not sent.has_list:
@@ -200,8 +200,8 @@ def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -
 
 
 def follow_answer(protocol: str, body: bytes, answer_id: str, answer: ProviderAnswer) -> bytes:
-    """`body`, which goes on from an answer that the provider keeps, as one that goes on from the
-    answer of that id: `answer`, whose results from here stand ahead of all else."""
+    """Changes `body`, which continues from an answer stored by the provider, to continue from the
+    answer with that id: `answer`, whose results given here precede everything else."""
     sent = _SentBody.read(protocol, body)
     if sent is None:
         return body
@@ -220,8 +220,8 @@ def follow_answer(protocol: str, body: bytes, answer_id: str, answer: ProviderAn
 
 
 def leave_out(protocol: str, body: bytes, known: Collection[str]) -> bytes:
-    """`body` without the elements that have one of the `known` ids or seals, and that a provider
-    refuses alone, as they are here."""
+    """Removes from `body` the elements with one of the `known` ids or seals that a provider would
+    refuse without their successors, which are missing here."""
     sent = _SentBody.read(protocol, body) if known else None
     if sent is None:
         return body
@@ -234,12 +234,12 @@ def leave_out(protocol: str, body: bytes, known: Collection[str]) -> bytes:
 
 
 Slices = Mapping[tuple[int, int], str]
-"""New text by the half-open span of the text that it replaces; spans do not overlap."""
+"""New text by the half-open span of the text it replaces; spans do not overlap."""
 
 
 class _SentBody:
-    """A body as text and as value. A byte that is no UTF-8 is half a character in the text, and
-    the same byte again in what is `spliced`."""
+    """A body as text and as value. A byte that is invalid UTF-8 is a lone surrogate in the text,
+    and the same byte again in the output of `spliced`."""
 
     def __init__(self, protocol: str, text: str, value: Any) -> None:
         self.protocol, self.text, self.value = protocol, text, value
@@ -251,7 +251,7 @@ class _SentBody:
 
     @classmethod
     def read(cls, protocol: str, body: bytes) -> _SentBody | None:
-        """None where the body is no JSON."""
+        """None if the body is invalid JSON."""
         text = body.decode("utf-8", "surrogateescape")
         try:
             return cls(protocol, text, DECODER.decode(text))
@@ -259,7 +259,7 @@ class _SentBody:
             return None
 
     def with_list(self) -> _SentBody:
-        """The same where a bare text is all that is said: as the list that says it."""
+        """Converts a plain text in place of the list of messages to a list."""
         value = self.value.get(self.form.member) if isinstance(self.value, dict) else None
         if not isinstance(value, str):
             return self
@@ -295,14 +295,14 @@ class _SentBody:
 
 
 class _NewElements:
-    """Elements of a history, as they are written into `sent`."""
+    """New elements of a history, formatted for `sent`."""
 
     def __init__(self, sent: _SentBody) -> None:
         self.texts: list[str] = []
         self._sent, self._form = sent, sent.form
 
     def add(self, answer: ProviderAnswer) -> None:
-        """The answer and its results. ValueError where one is missing."""
+        """Adds the answer and its results. ValueError if one is missing."""
         raws, values = _read_answer(answer.content)
         calls = _calls(self._sent.protocol, values)
         if len(answer.results) < len(calls) or None in answer.results[: len(calls)]:
@@ -329,7 +329,7 @@ class _NewElements:
 
 
 class _Replacement:
-    """The provider's `answers` in place of the elements at `places` (sorted)."""
+    """Replaces the elements at `places` (sorted) by the provider's `answers`."""
 
     def __init__(
         self, sent: _SentBody, places: Sequence[int], answers: Sequence[ProviderAnswer]
@@ -343,7 +343,7 @@ class _Replacement:
         self._add_last(answers[-1])
 
     def slices(self) -> Slices:
-        """The new elements at the first of the places, nothing at the others."""
+        """The new elements replace the first place; the others are removed."""
         first = self._places[0]
         span = self._span(first)
         self._slices[span] = self._separator(first).join(self._new.texts)
@@ -355,11 +355,11 @@ class _Replacement:
         return self._sent.quoted.span(self._form.member, place)
 
     def _take(self, place: int) -> None:
-        """The element goes with what separates it from the one before."""
+        """Removes the element and the separator before it."""
         self._slices[self._span(place - 1)[1], self._span(place)[1]] = ""
 
     def _separator(self, place: int) -> str:
-        """What is between two elements near `place`."""
+        """The separator of two elements near `place`."""
         count = len(self._sent.elements)
         if count < 2:
             return ","
@@ -393,8 +393,8 @@ class _Replacement:
     def _own_results(
         self, calls: Sequence[MessagePart], ours: Mapping[int, str]
     ) -> dict[int, tuple[Position, str]]:
-        """The agent's results of the last answer, by the number of the call among the provider's
-        `calls`: where each is, and its text with the provider's id."""
+        """The agent's results for the last answer, by the number of the call among the provider's
+        `calls`: their position, and their text with the provider's id."""
         first, member = self._places[0], self._form.member
         copied_ids = [
             (part.call_id, place)
@@ -432,8 +432,7 @@ class _Replacement:
     def _put_into_holder(
         self, count: int, ours: Mapping[int, str], agents: Mapping[int, tuple[Position, str]]
     ) -> None:
-        """All results first in the element of the user that follows; in one of their own where
-        there is none."""
+        """Puts all results first in the following user message; in a new one if there is none."""
         place = self._following()
         if place is None:
             self._new.add_results([ours[n] for n in range(count) if n in ours])
@@ -471,7 +470,7 @@ class _Replacement:
             self._slices[span] = changed
 
     def _following(self) -> int | None:
-        """The place of the user's element behind the answer; what the system says is passed by."""
+        """The index of the user message after the answer, skipping system messages."""
         for place in range(self._places[-1] + 1, len(self._sent.elements)):
             element = self._sent.elements[place]
             role = element.get("role", "user") if isinstance(element, dict) else ""
@@ -485,7 +484,7 @@ def _place_of(at: Position) -> int:
 
 
 def _at(value: Any, path: Position) -> Any:
-    """The value at `path`, None where there is none."""
+    """The value at `path`, None if there is none."""
     for step in path:
         if isinstance(value, dict):
             value = value.get(step)
@@ -508,12 +507,12 @@ def _read_answer(content: bytes) -> tuple[list[str], list[Any]]:
     return [quoted.member(place) for place in range(len(value))], value
 
 
-# Which result belongs to which call.
+# Matches results to calls.
 
 
 @dataclass(frozen=True)
 class _PairedResult:
-    """`number` is which of all calls it belongs to, -1 where none is known."""
+    """`number` is the index of its call among all calls, -1 if unknown."""
 
     result: ResultMessage
     key: str
@@ -540,7 +539,7 @@ def _calls(protocol: str, elements: Sequence[Any]) -> list[MessagePart]:
 
 
 def _paired(items: Iterator[RequestItem]) -> Iterator[_PairedResult]:
-    """Results by the id of their call, else by its name and their order."""
+    """Matches results by the id of their call, else by name and order."""
     seen: Counter[str] = Counter()
     open_calls: list[_WaitingCall] = []
     count = 0
@@ -587,6 +586,6 @@ def _digest(*words: str) -> str:
 
 
 def _numbered(name: str, seen: Counter[str]) -> str:
-    """`name`; from the second time on with its number."""
+    """`name`; from its second occurrence on with a number."""
     seen[name] += 1
     return name if seen[name] == 1 else f"{name}~{seen[name]}"

@@ -1,7 +1,7 @@
-"""Decodes response bodies: what every protocol has in common (frames, errors, the end of bytes).
+"""Decodes response bodies: the common part of all protocols (frames, errors, the end of bytes).
 
-A protocol's own half is a Reader: it takes one JSON object after the other and writes to an
-EventBuilder. What the end of a body means is decided here and nowhere else: docs/laws.md.
+The protocol-specific part is a Reader: it takes one JSON object after the other and writes to an
+EventBuilder. The meaning of the end of a body is decided only here: docs/laws.md.
 """
 
 from __future__ import annotations
@@ -45,32 +45,31 @@ from app.protocols.base import (
 from app.protocols.framing import Frame, Framer, texts_of
 from app.protocols.raw_json import joined, parse_json, whole_characters
 
-# Builds the events of a response and keeps the grammar of docs/laws.md, whatever decoders ask for.
-#
-# Parts are numbered by first appearance, everything that was started is ended, there is exactly one
-# end, and after it nothing but warnings. Knows no protocol.
+# Builds the events of a response and enforces the grammar of docs/laws.md for any decoder: parts
+# are numbered by first appearance, everything started is ended, there is exactly one end, and after
+# it only warnings. Independent of protocols.
 
 FAILED_REASONS = frozenset(
     {"error", "failed", "failure", "server_error", "internal_error", "network_error"}
     | {"insufficient_system_resource", "insufficient_resources", "overloaded", "interrupted"}
     | {"abort", "aborted", "cancelled", "canceled", "timeout", "timed_out", "expired"}
 )
-"""Finish reasons, in small letters, that tell of trouble at the provider, not of an answer."""
+"""Finish reasons, in lower case, that mean a failure of the provider, not an answer."""
 
 Meaning = EndReason | Literal["failed"]
-"""What a finish reason stands for; "failed": the answer is none."""
+"""The meaning of a finish reason; "failed": not an answer."""
 _STAYS: Mapping[Meaning, int] = {"length": 1, "refusal": 1, "failed": 2}
-"""What a later finish reason cannot make good, and what weighs more than that."""
+"""Meanings that a later finish reason cannot override, with their rank."""
 
 PROSE = frozenset({"text", "thinking", "refusal"})
-"""Kinds of parts that are read and never run: half a character is no character there."""
+"""Kinds of parts that are shown and never run: lone surrogates are replaced in them."""
 
 LEFT_OUT = -1
-"""The index of the first call that is not taken: nothing that is written to it becomes an event.
-The others count on from there, down."""
+"""The index of the first call that is left out: nothing written to it becomes an event. Further
+ones count down from it."""
 
 MOST_TOKENS = 10**12
-"""No answer is longer, nor was anything read for it."""
+"""Upper bound of plausible token counts and costs."""
 
 _COUNTS = (
     *("input_tokens", "output_tokens"),
@@ -78,14 +77,14 @@ _COUNTS = (
 )
 
 MOST_ALIKE = 20
-"""Warnings of one code that are listed; a hostile stream may hold 200,000."""
+"""Warnings of one code that are recorded; a hostile stream may cause 200,000."""
 
 
 class OpenPart:
     """A part being written. `name`, `provider_id` and `meta` may be set until it is stopped.
 
-    `sure` is up to which doubt (`Answer.doubt`) it is beyond all; -1 where it is doubted itself.
-    `half` is the first half of a character (a surrogate) whose second may come with the next piece.
+    `sure` is the number of doubts (`EventBuilder.doubt`) up to which it is trusted; -1 if it is
+    doubted itself. `half` is a high surrogate whose second half may come with the next piece.
     """
 
     __slots__ = ("ended", "half", "index", "kind", "meta", "name", "pieces", "provider_id", "sure")
@@ -103,9 +102,9 @@ class OpenPart:
 
 
 class EventBuilder:
-    """One response. `span` is the place of the frame at hand, given to every event it yields.
+    """Builds one response. `span` is that of the current frame, used for every event.
 
-    `sound` is whether that frame is read as it was sent: a part that begins in another is doubted.
+    `sound`: the frame was decoded without loss; a part that begins in another frame is doubted.
     Calls beyond `most_calls` are left out, and counted in one warning before the end.
     """
 
@@ -135,7 +134,7 @@ class EventBuilder:
         ]
 
     def take_all(self) -> list[ReadItem]:
-        """The same, and what was said beside them."""
+        """The same, including side texts."""
         items, self._events = self._events, []
         return items
 
@@ -156,7 +155,7 @@ class EventBuilder:
         return part
 
     def delta(self, part: OpenPart, text: str) -> None:
-        """Append `text`; the empty text is no event."""
+        """Appends `text`; an empty text creates no event."""
         if part.ended:
             return
         if part.kind in PROSE and (part.half or not text.isascii()):
@@ -171,17 +170,17 @@ class EventBuilder:
                 self.beside(part, "", text)
 
     def beside(self, part: OpenPart, member: str, text: str) -> None:
-        """A piece of the part that is in no delta (base.SideText)."""
+        """A text of the part that is in no delta (base.SideText)."""
         if text:
             self._events.append((*self.span, SideText(part.index, member, text)))
 
     def tokens(self, entries: Any, kind: str = "text") -> None:
-        """The tokens of a text are reported, with how likely they were."""
+        """The tokens of a text, as reported with their probabilities."""
         for text in texts_of(entries):
             self._events.append((*self.span, SideText(TOKENS[kind], "token", text)))
 
     def readable(self, text: str) -> str:
-        """`text` as it can be shown: half a character is U+FFFD, and a warning."""
+        """`text` for display: lone surrogates become U+FFFD, with a warning."""
         whole = whole_characters(text)
         if whole.count("\ufffd") > text.count("\ufffd"):
             self.warn_once(
@@ -190,7 +189,7 @@ class EventBuilder:
         return whole
 
     def stop(self, part: OpenPart, complete: bool = True) -> None:
-        """End the part; a second time does nothing."""
+        """Ends the part; idempotent."""
         if part.ended:
             return
         if half := part.half:
@@ -205,7 +204,7 @@ class EventBuilder:
         self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
 
     def locate(self, part: OpenPart | None, *path: str | int) -> None:
-        """A piece of `part` is at `path` in the frame at hand; None: perhaps of a call."""
+        """A piece of `part` is at `path` in the current frame; None: perhaps of a call."""
         if self.places is not None and (part is None or part.kind == "call"):
             index = UNDECIDED if part is None else part.index
             self.places.append(CallPlace(*self.span, index, path))
@@ -213,7 +212,7 @@ class EventBuilder:
     def whole(
         self, kind: PartKind, text: str = "", name: str = "", provider_id: str = "", **meta: Any
     ) -> OpenPart:
-        """A part that came in one piece."""
+        """A part that arrived in one piece."""
         part = self.start(kind, name, provider_id)
         part.meta.update(meta)
         self.delta(part, text)
@@ -221,36 +220,35 @@ class EventBuilder:
         return part
 
     def doubt(self, part: OpenPart | None = None) -> None:
-        """What arrived is perhaps not what the model wrote: of this part, or (where something was
-        lost on the way) of any that is open. A call in doubt is never complete.
-        """
+        """Marks this part as possibly different from what the model wrote, or, if something was
+        lost on the way, all open parts. A call in doubt is never complete."""
         if part is None:
-            self._doubts += 1  # Counted, not reported to each: there may be many of both.
+            self._doubts += 1  # counted instead of marking each part: there may be many
         else:
             part.sure = -1
 
     def lose(self) -> None:
-        """An event could not be read. What it said is not known, so there will be no good end."""
+        """An event could not be read. Its content is unknown, so the answer cannot end well."""
         self._doubts += 1
         self._lost = True
 
     def trust(self, part: OpenPart) -> None:
-        """What the part says stands whole in the frame at hand."""
+        """The current frame contains the whole content of the part."""
         part.sure = self._doubts if self.sound else -1
 
     def seal(self, part: OpenPart) -> None:
-        """No more comes of the part, though it is stopped later: what is lost now is none of it."""
+        """The part gets no more content, though it is stopped later: later losses do not count."""
         if part.sure == self._doubts:
             part.sure = sys.maxsize
 
     def seal_calls(self) -> None:
-        """Seal all that are open; each is looked at once, however often this is said."""
+        """Seals all open calls; each is visited once, however often this is called."""
         unsealed, self._unsealed = self._unsealed, []
         for part in unsealed:
             self.seal(part)
 
     def tell_reason(self, raw: str, meaning: Meaning) -> None:
-        """The provider's word for how it ended. One that tells of a cut is never made good."""
+        """Sets the provider's finish reason. One that means a cut is never overridden."""
         old, new = self._meaning, meaning_of(raw, meaning)
         if self.raw_reason not in ("", raw) and (old in _STAYS or new in _STAYS):
             stays = _STAYS.get(old, 0) >= _STAYS.get(new, 0)
@@ -264,7 +262,7 @@ class EventBuilder:
         self.raw_reason, self._meaning = raw, new
 
     def forget_reason(self) -> None:
-        """The answer started again: how the first attempt ended is not how this one does."""
+        """The answer restarted: the finish reason of the first attempt does not count."""
         self.raw_reason, self._meaning = "", "other"
 
     def open_parts(self) -> Iterator[OpenPart]:
@@ -290,9 +288,8 @@ class EventBuilder:
             self._yield(Warned(code, message + " There may be more of these.", meta))
 
     def end(self, reason: EndReason, meta: Mapping[str, Any], abrupt: bool = False) -> None:
-        """The good end, with which all open parts came to theirs; but where an event was lost, the
-        answer is interrupted, whatever came after it.
-        """
+        """Ends well, completing all open parts; but if an event was lost, the answer is interrupted
+        instead."""
         if self._lost:
             self.fail(
                 "interrupted",
@@ -320,7 +317,7 @@ class EventBuilder:
     def fail(
         self, failure: FailKind, message: str, *, error: Any = None, status: int | None = None
     ) -> None:
-        """The bad end; nothing where the answer has ended already."""
+        """Ends with a failure; no effect if the answer has ended already."""
         if self.done:
             return
         if self.advice is not None:
@@ -357,14 +354,14 @@ class EventBuilder:
             )
 
     def _flag_twins(self) -> None:
-        """Calls are told apart by their place here; that the provider cannot is worth a word."""
+        """Warns on duplicate ids: an index identifies calls here, but not at the provider."""
         ids = [part.provider_id for part in self.parts if part.kind == "call" and part.provider_id]
         twin = next((call_id for call_id, count in Counter(ids).items() if count > 1), "")
         if twin and "same_id" not in self._warned:
             self.warn("same_id", f"Two calls have the id {twin[:80]!r}.")
 
     def _check_usage(self) -> None:
-        """A count that cannot be is none: limits and sums would believe it."""
+        """Drops impossible counts, which limits and sums would use."""
         counts: dict[str, int | None] = {name: getattr(self.usage, name) for name in _COUNTS}
         odd = [name for name, count in counts.items() if count is not None and not _may_be(count)]
         if odd:
@@ -376,7 +373,7 @@ class EventBuilder:
             self.warn("odd_usage", message)
 
     def _cost(self) -> float | None:
-        """In US dollars, where the provider names it (OpenRouter does)."""
+        """In US dollars, if the provider reports it (OpenRouter does)."""
         cost = self.usage.raw.get("cost")
         if not isinstance(cost, int | float) or isinstance(cost, bool):
             return None
@@ -395,53 +392,52 @@ def meaning_of(raw: str, meaning: Meaning) -> Meaning:
 
 
 def is_server_call(kind: PartKind, part: PartEnded) -> bool:
-    """Whether the provider ran a tool there. The list of an MCP server's tools, which Responses
-    tells in an item of its own, is no call."""
+    """Whether the provider ran a tool. An MCP server's tool list, an item of its own in Responses,
+    is no call."""
     return kind == "server_call" and block_type(part) != "mcp_list_tools"
 
 
 def block_type(part: PartEnded) -> str:
-    """The provider's own word for the block that a part is."""
+    """The provider's type of the block that became this part."""
     value = part.meta.get("block", part.meta).get("type", "")
     return value if isinstance(value, str) else ""
 
 
 Took = Literal["unknown", "known", "held", "last"]
-"""What a Reader made of an object: nothing, something, an error that it tells itself when more of
-it came or nothing else did, or the end of the answer.
-"""
+"""How a Reader handled an object: unknown, known, an error that it will report itself after more
+content or at the end, or the end of the answer."""
 
 DONE = "[DONE]"
 """The closing marker of some protocols; gateways send it in others, too."""
 
 
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}:[^{}\"]*")
-"""A line with a field of its own, which readers of event streams ignore."""
+"""A line with an unknown field, which readers of event streams ignore."""
 _ALIVE = re.compile(r"(?:ping|pong|keep-?alive|heartbeat|(?:openrouter )?processing)", re.I)
-"""The words by which gateways say that they live; anything else that is no JSON is a lost event."""
+"""Keep-alive words of gateways; any other text that is no JSON is a lost event."""
 
 
 class Reader(Protocol):
-    """One answer in one protocol. `api` is its name for a sentence.
+    """Reads one answer of one protocol. `api` is its name in messages.
 
-    `marked` is whether a stream of this protocol closes with a marker, so that one without is odd.
+    `marked`: a complete stream of this protocol has a closing marker, so one without is odd.
     """
 
     api: str
     marked: bool
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
-        """Take one object; `text` is its JSON text, `event` the name of its event, or ""."""
+        """Reads one object; `text` is its JSON text, `event` the name of its event, or ""."""
 
     def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
-        """Called once before the good end, with `answer.raw_reason` set: its word for it, meta."""
+        """Called once before a good end, with `answer.raw_reason` set: finish reason and meta."""
 
     def settle(self, whole: bool) -> None:
-        """Called once before any end: write what was held back. `whole`: it is a good end."""
+        """Called once before any end: writes what was held back. `whole`: it is a good end."""
 
 
 class BodyDecoder:
-    """A Decoder (app/protocols/base.py) of one response body of HTTP status `status`."""
+    """A Decoder (app/protocols/base.py) of one response body with HTTP status `status`."""
 
     def __init__(self, status: int, answer: EventBuilder, reader: Reader) -> None:
         self._status = status
@@ -449,10 +445,10 @@ class BodyDecoder:
         self._reader = reader
         self._framer = Framer()
         self._size = 0
-        self._known = False  # something of the protocol was read
+        self._known = False  # content of the protocol was read
         self._cut = False  # the body ended inside a frame
         self._markers = 0
-        self._text = ""  # the start of what is no frame of any protocol
+        self._text = ""  # the start of unframed text
         self._told: ProviderError | None = None
 
     def limit(self, limits: Limits) -> None:
@@ -513,7 +509,7 @@ class BodyDecoder:
             case "too_large" if self._status < 400:
                 self._fail_too_large(frame)
             case "too_large":
-                pass  # The status says already that this is an error.
+                pass  # the status already means an error
             case "fields" | "comment":
                 self._cut = self._cut or not frame.complete
 
@@ -537,7 +533,7 @@ class BodyDecoder:
             self._take_object(value, data, frame.event)
 
     def _take_broken(self, frame: Frame) -> None:
-        """An event that is no JSON: cut by the end of the body, or sent so."""
+        """An event that is invalid JSON: cut by the end of the body, or sent so."""
         if not frame.complete:
             self._cut = True
         elif not frame.data.strip():
@@ -567,7 +563,7 @@ class BodyDecoder:
     def _take_marker(self) -> None:
         self._markers += 1
         if self._answer.done:
-            # One marker after the end is the end, reported twice by a gateway.
+            # One marker after the end is a gateway repeating the end.
             if self._markers > 1:
                 self._answer.warn("after_end", "Something came after the end of the answer.")
         elif self._status < 400 and self._known:
@@ -593,7 +589,7 @@ class BodyDecoder:
         )
 
     def _finish(self, marker: bool, abrupt: bool = False) -> None:
-        """The answer is over by its own word, or by the end of the bytes, which may be `abrupt`."""
+        """The answer is over by its own end, or by the end of the bytes, which may be `abrupt`."""
         answer = self._answer
         self._reader.settle(whole=bool(answer.raw_reason))
         if answer.done:
@@ -640,9 +636,8 @@ class BodyDecoder:
 
 
 def _says_nothing(line: str) -> bool:
-    """Whether a line that is no event can be no piece of an answer either: a field of its own, a
-    sign of life, or JSON that is no object.
-    """
+    """Whether an invalid line cannot be content of an answer: an unknown field, a keep-alive, or
+    JSON that is no object."""
     if not line or _FIELD.fullmatch(line) or _ALIVE.fullmatch(line):
         return True
     try:

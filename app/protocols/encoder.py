@@ -1,4 +1,4 @@
-"""Encodes requests: what every protocol has in common (ids, names, arguments, bytes)."""
+"""Encodes requests: the common part of all protocols (ids, names, arguments, bytes)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from app.protocols.base import WireRequest
 from app.protocols.limits import LimitTable, SentTool
 from app.protocols.raw_json import too_deep
 
-# Notes, before tools are sent, what the provider will refuse of them.
-#
-# Nothing is changed: the tools go as they are, for a local server may take what others refuse.
+# Notes before sending what the provider will refuse of the tools. Changes nothing: the tools are
+# sent as they are, because a local server may accept what others refuse.
 
 _REMEMBERED = 512
-"""Of so many tools it is remembered what is refused: a request may bear hundreds, and bears the
-same ones turn by turn."""
+"""Number of tools whose findings are cached: a request may have hundreds, the same in each turn."""
 
 
 def foretell(
@@ -37,8 +35,8 @@ def foretell(
     sure: bool = True,
     strict: bool = True,
 ) -> None:
-    """Note what `model` will refuse of `tools`. `sure` is whether all who speak the protocol refuse
-    what breaks its `limits`, `strict` whether they have a strict mode."""
+    """Notes what `model` will refuse of `tools`. `sure`: all servers of the protocol refuse what
+    exceeds its `limits`; `strict`: they have a strict mode."""
     outcome = "will be refused" if sure else "may be refused"
     for tool in tools:
         for message in _refusals(Same(limits), Same(tool), model, strict):
@@ -62,19 +60,19 @@ _GROUPS = frozenset(
         "output_config",
     )
 )
-"""Members whose own members stand for themselves: ours and extra ones go together."""
+"""Members whose own members are independent: ours and extra ones are merged."""
 JSON_HEADERS = {"content-type": "application/json"}
 SSE = "text/event-stream"
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
-"""Letters that not every provider takes in the name of a tool."""
+"""Characters in tool names that some providers refuse."""
 
 
 class Ids:
-    """The ids that calls and their results go by in one request: ones `where` takes, none twice.
+    """The ids of calls and their results in one request: matching `pattern`, and unique.
 
-    A provider may have sent one id for two calls, or the calls come from another provider, whose
-    ids this one refuses; `pattern` is what it takes. Results come in the order of their calls.
+    A provider may have sent one id for two calls, or calls come from another provider, whose ids
+    this one refuses. Results come in the order of their calls.
     """
 
     def __init__(self, pattern: re.Pattern[str], where: str, notes: Notes) -> None:
@@ -121,17 +119,17 @@ CUT = "were cut off before their end"
 
 
 class Notes:
-    """Sentences about what a protocol could not say, each once."""
+    """Sentences about what a protocol cannot express, without repetition."""
 
     def __init__(self) -> None:
         self._notes: dict[str, str] = {}
 
     def add(self, sentence: str, about: str = "") -> None:
-        """`sentence`; what it is `about` has no more than one, the last."""
+        """Adds `sentence`, which replaces an earlier one on the same topic `about`."""
         self._notes[about or sentence] = sentence
 
     def foreign(self, part: MessagePart) -> None:
-        """A part that only who it came from could read."""
+        """Notes a part that only its originator can read."""
         self.left_out(part, f"came {_ORIGINS[part.origin]}")
 
     def left_out(self, part: MessagePart, why: str) -> None:
@@ -144,7 +142,7 @@ class Notes:
 def own_members(
     meta: Mapping[str, Any], part: MessagePart, where: str, notes: Notes
 ) -> dict[str, Any]:
-    """What stood beside an imported piece: it goes back to its own protocol alone."""
+    """Further members of an imported piece: sent back only in its own protocol."""
     if meta and part.protocol != where:
         notes.add(f"Left out: {_list_names(meta)}, which came by {part.protocol}.")
         return {}
@@ -152,7 +150,7 @@ def own_members(
 
 
 def note_foreign(part: MessagePart, where: str, notes: Notes) -> None:
-    """Note what stood beside a part, and beside its pieces, and came by another protocol."""
+    """Notes further members of a part, and of its pieces, that came by another protocol."""
     if part.kind == "other" and part.protocol != where:
         own_block(part.meta, part, where, notes)
     else:
@@ -165,7 +163,7 @@ def note_foreign(part: MessagePart, where: str, notes: Notes) -> None:
 
 
 def own_block(block: Mapping[str, Any], part: MessagePart, where: str, notes: Notes) -> list[Any]:
-    """The same of a piece that no other protocol has a word for: itself, or nothing."""
+    """The same for a piece of unknown type: the whole piece, or nothing."""
     if part.protocol == where:
         return [dict(block)]
     kind = str(block.get("type") or next(iter(block), "empty"))[:40]
@@ -174,19 +172,19 @@ def own_block(block: Mapping[str, Any], part: MessagePart, where: str, notes: No
 
 
 def role_word(message: Message, where: str, usual: str) -> str:
-    """What the role of a system's message is called: as it was where it came by this protocol."""
+    """The role of a system message: the original one if it came by this protocol."""
     came = any(part.protocol == where for part in message.parts)
     return message.word if came and message.word else usual
 
 
 def message_members(message: Message, where: str, notes: Notes) -> dict[str, Any]:
-    """What stood beside an imported message."""
+    """Further members of an imported message."""
     return own_members(message.own, message.parts[0], where, notes) if message.own else {}
 
 
 def led_by_system(request: ModelRequest, notes: Notes) -> ModelRequest:
-    """`request` with what the system says before all others in its system prompt: for a protocol
-    that takes it nowhere else, or only later."""
+    """Moves leading system messages to the system prompt, for a protocol that accepts them only
+    there, or only later."""
     if not request.messages or request.messages[0].role != "system":
         return request
     first, *rest = request.messages
@@ -199,7 +197,7 @@ def led_by_system(request: ModelRequest, notes: Notes) -> ModelRequest:
 
 
 def tool_extra(tool: Tool, where: str, notes: Notes) -> dict[str, Any]:
-    """The members of a tool's definition that `where` alone knows."""
+    """The members of a tool's definition that are specific to `where`."""
     for protocol, members in tool.extra.items():
         if protocol != where and members:
             notes.add(f"Left out of the tools: {_list_names(members)}, which {protocol} has.")
@@ -211,11 +209,11 @@ def _list_names(members: Mapping[str, Any]) -> str:
 
 
 class Names:
-    """The names that calls and their results go by in one request, each of `most` letters at most.
+    """The names of calls and their results in one request, each at most `most` characters.
 
-    A model may invent a name that no provider takes back; sent as it came, it would have every
-    further request of the session refused. The name of a tool that is sent along stays as it is:
-    what takes the tool takes the call. `odd` are the letters that are not taken.
+    A model may invent a name that no provider accepts; sent back unchanged, it would make every
+    further request of the session fail. The name of a tool that is sent along is kept: if the tool
+    is accepted, so is the call. `odd` matches characters that are not accepted.
     """
 
     def __init__(
@@ -238,15 +236,15 @@ class Names:
 
 @dataclass(frozen=True)
 class Exact:
-    """A JSON object as the text that spells it: it is sent to the letter, digits and all."""
+    """A JSON object as text: sent exactly, including all digits."""
 
     text: str
 
 
 def exact_object(text: str) -> tuple[Exact | None, str]:
-    """The object that `text` spells, or None and what is wrong with it.
+    """The object in `text`, or None and what is wrong with it.
 
-    No number is read, however long or large: read and written again it might be another one.
+    Numbers are not parsed, whatever their length: re-encoding might change them.
     """
     if too_deep(text):
         return None, "are nested too deeply"
@@ -266,7 +264,7 @@ def exact_object(text: str) -> tuple[Exact | None, str]:
 
 
 class _Twice(ValueError):
-    """An object has one key twice."""
+    """An object has a duplicate key."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -277,12 +275,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def sound_object(text: str) -> dict[str, Any] | None:
-    """The object that `text` spells in strict JSON, or None."""
+    """The object in `text`, if it is strict JSON, or None."""
     if too_deep(text):
         return None
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
-        # What cannot be written again (an infinity) is no sound object either.
+        # An infinity cannot be encoded again, so it is invalid, too.
         json.dumps(value, allow_nan=False)
     except ValueError:
         return None
@@ -294,9 +292,8 @@ def _refuse_constant(name: str) -> Any:
 
 
 def input_object(part: MessagePart, notes: Notes) -> Exact:
-    """The arguments of a call where they must be an object: what is none goes as {}, and the
-    result says what was wrong.
-    """
+    """The arguments of a call that must be an object: anything else becomes {}; the result says
+    what was wrong."""
     value, wrong = exact_object(part.text or "{}")
     if value is None:
         notes.add(f"The arguments of {part.name or 'a call'} {wrong}: sent as {{}}.")
@@ -304,7 +301,7 @@ def input_object(part: MessagePart, notes: Notes) -> Exact:
 
 
 def no_tools_note(request: ModelRequest, notes: Notes) -> None:
-    """Why no tool is sent, where there are some or one is demanded."""
+    """Why no tool is sent although there are some or one is required."""
     if request.tools:
         notes.add("No tool is allowed, so none is sent.")
     if request.choice.forced:
@@ -312,7 +309,7 @@ def no_tools_note(request: ModelRequest, notes: Notes) -> None:
 
 
 def freeform_note(tool: Tool, where: str, notes: Notes) -> None:
-    """A free-form tool in a protocol without: its parameters make a function of it as they are."""
+    """Notes a free-form tool in a protocol without them: it is sent as a function."""
     if tool.format is not None:
         notes.add(
             f"{where} has no free-form tools: {tool.name} was sent as a tool with one text, and "
@@ -321,7 +318,7 @@ def freeform_note(tool: Tool, where: str, notes: Notes) -> None:
 
 
 def error_text(part: MessagePart, where: str, notes: Notes) -> str:
-    """The text of a result in a protocol without a word for a failure: the text says it."""
+    """The text of a result in a protocol that cannot mark failures: the text says it."""
     text = "\n".join(piece.text for piece in part.content if piece.type == "text")
     if not part.is_error:
         return text
@@ -332,7 +329,7 @@ def error_text(part: MessagePart, where: str, notes: Notes) -> str:
 
 
 def stop_words(value: Any) -> list[str]:
-    """The setting `stop` as a list, whether one word or several were given."""
+    """The setting `stop`, one text or several, as a list."""
     words = [value] if isinstance(value, str) else list(value or [])
     return [word for word in words if isinstance(word, str) and word]
 
@@ -347,9 +344,9 @@ def wire_request(
     *,
     stream_in_path: bool = False,
 ) -> WireRequest:
-    """The request with `own` and `extra` merged over its body. BadInput where no JSON can say it.
+    """The request with `own` and `extra` merged into its body. BadInput if it cannot be JSON.
 
-    Where the extra members speak of the stream they hold, unless the path says it already.
+    If extra members set the stream option they win, unless the path determines it.
     """
     merged, stream = _merge(body, request.own, notes, "params"), request.stream
     merged = _merge(merged, request.extra, notes, "extra")
@@ -366,7 +363,7 @@ def wire_request(
 def _merge(
     body: Mapping[str, Any], extra: Mapping[str, Any], notes: Notes, source: str
 ) -> dict[str, Any]:
-    """`extra` over `body`: what is replaced is noted, but for groups of settings, which join."""
+    """Merges `extra` into `body`: notes replaced members, but merges groups of settings."""
     merged = dict(body)
     for name, value in extra.items():
         ours = body.get(name)
@@ -383,9 +380,8 @@ def _merge(
 
 _PLACE: Mapping[Any, int] = {"1": 0, 1: 0}
 _WRITTEN = '{"1":0,"1":0}'
-"""What stands for an Exact while the rest is written: one key twice, which no other value of a body
-spells, and no text either, for there the quotes would be escaped.
-"""
+"""A placeholder for an Exact during encoding: a duplicate key, which no other value of a body can
+have; in strings its quotes would be escaped."""
 
 
 def _json_bytes(body: Mapping[str, Any]) -> bytes:
@@ -408,5 +404,5 @@ def _json_bytes(body: Mapping[str, Any]) -> bytes:
     first, *rest = text.split(_WRITTEN)
     assert len(rest) == len(exact)
     whole = first + "".join(text + more for text, more in zip(exact, rest, strict=True))
-    # A lone surrogate has no UTF-8: written as an escape, as JSON has it, it goes unharmed.
+    # A lone surrogate has no UTF-8: as an escape it is valid JSON.
     return whole.encode("utf-8", "backslashreplace")

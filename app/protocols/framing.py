@@ -1,9 +1,9 @@
 """Splits the bytes of a response body into frames, each with its half-open span of bytes.
 
-Knows Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html), JSON
-Lines, whole JSON documents and arrays of them, told apart by the bytes alone; knows no provider.
-What is none of these is a frame too, so that a wire view can show every byte that came. The spans
-of the texts in a frame are found here, too (`star_deltas`, `star_tokens`).
+Handles Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html), JSON
+Lines, whole JSON documents and arrays of them, detected by the bytes alone; independent of
+providers. Anything else is a frame too, so that a wire view can show every byte. Also finds the
+spans of texts in a frame (`star_deltas`, `star_tokens`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FrameKind = Literal[
     "comment",  # a line that starts with a colon: keep-alives
     "json",  # a JSON object without any `data:` around it
     "text",  # anything else: HTML, a stray line
-    "too_large",  # the cap was reached; no frame follows
+    "too_large",  # the size limit was reached; no frame follows
 ]
 
 MAX_EVENT = 8 * 1024 * 1024
@@ -42,11 +42,11 @@ _FIELDS = (b"data", b"event", b"id", b"retry")
 
 
 class Frame(NamedTuple):
-    """One unit of a body: bytes `start`..`end` (half open, without the line end after it).
+    """A unit of a body: bytes `start`..`end` (half open, without the following line end).
 
-    `data` is the text of the frame, of an event its joined data lines; `event` an event's name.
-    `complete` is False where the body ended inside the frame; `sound` where the bytes were no
-    UTF-8 and U+FFFD stands for some of them.
+    `data` is the text of the frame, or an event's joined data lines; `event` an event's name.
+    `complete` is False if the body ended inside the frame; `sound` is False if it had invalid
+    UTF-8, replaced by U+FFFD.
     """
 
     start: int
@@ -59,10 +59,10 @@ class Frame(NamedTuple):
 
 
 class Framer:
-    """Feed it a body cut anywhere; the frames and their spans do not depend on the cuts.
+    """Splits a body fed in pieces cut at any position; frames and spans do not depend on the cuts.
 
-    Costs O(len(data)) a feed: what was looked at once is not looked at again. Positions below are
-    offsets into `_buffer`, whose first byte is byte `_base` of the body.
+    `feed` costs O(len(data)): nothing is scanned twice. Positions below are offsets into `_buffer`,
+    whose first byte is byte `_base` of the body.
     """
 
     def __init__(self, cap: int = MAX_EVENT) -> None:
@@ -70,15 +70,15 @@ class Framer:
         self._buffer = bytearray()
         self._base = 0
         self._mode: Literal["start", "lines", "value", "text", "closed"] = "start"
-        self._from = 0  # where the unfinished line or value begins
-        self._scan = 0  # up to where it was looked at
+        self._from = 0  # start of the unfinished line or value
+        self._scan = 0  # scanned up to here
         self._frames: list[Frame] = []
-        # lines
+        # State in lines.
         self._after_cr = False
         self._json_lines = False
         self._event = _Event()
         self._stray = _Run()
-        # a JSON value
+        # State in a JSON value.
         self._depth = 0
         self._in_string = False
         self._one_line = True
@@ -87,13 +87,13 @@ class Framer:
 
     @property
     def unclosed(self) -> bool:
-        """Whether an array was begun of which no end came: there was more to come."""
+        """Whether an array began and did not end: more was to come."""
         return self._array == "begun"
 
     @property
     def settled(self) -> int:
-        """Up to which byte of the body everything stands in a frame that is complete. What is no
-        frame of any protocol is not waited for beyond the start that is kept of it."""
+        """The position before which all bytes are in complete frames. Of unframed text, only the
+        start is kept and waited for."""
         if self._mode == "closed":
             return sys.maxsize
         starts = [self._event.start] if self._event.start >= 0 else []
@@ -102,7 +102,7 @@ class Framer:
         return min(self._base + self._from, *starts, sys.maxsize)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are complete with these bytes."""
+        """The frames that are completed by these bytes."""
         if self._mode == "closed":
             return []
         self._buffer += data
@@ -110,7 +110,7 @@ class Framer:
         return self._take_frames()
 
     def end(self) -> list[Frame]:
-        """What was left unfinished, as frames that are not `complete`."""
+        """The unfinished rest, as frames that are not `complete`."""
         match self._mode:
             case "start" if self._buffer[self._from :].strip():
                 self._stray.add(*self._line_at(self._from, len(self._buffer)))
@@ -152,7 +152,7 @@ class Framer:
         self._from = 0
 
     def _read_start(self) -> bool:
-        """Skip a byte order mark and blank lines, then let the first byte tell the kind."""
+        """Skips a byte order mark and blank lines; the first byte then determines the kind."""
         if self._base == 0 and self._from == 0 and _BOM.startswith(self._buffer[:3]):
             if len(self._buffer) < len(_BOM):
                 return False
@@ -169,7 +169,7 @@ class Framer:
                 self._mode = "lines"
         return True
 
-    # Lines: Server-Sent Events, JSON Lines, and what is neither.
+    # Lines: Server-Sent Events, JSON Lines, and anything else.
 
     def _read_lines(self) -> bool:
         buffer, search = self._buffer, _LINE_END.search
@@ -184,7 +184,7 @@ class Framer:
             start, end = self._from, match.start()
             if self._over_cap(self._base + start, self._base + end) or not self._line(start, end):
                 return True
-            # Behind a blank line more of them say nothing, and a hostile server sends millions.
+            # Further blank lines mean nothing, and a hostile server sends millions.
             self._scan = match.end() if start < end else _end(_LINE_ENDS, buffer, match.end())
             self._from = self._scan
             # A carriage return ends the line at once; a line feed may still follow it.
@@ -195,11 +195,11 @@ class Framer:
         return self._over_cap(self._base + self._from, self._base + self._scan)
 
     def _read_plain(self) -> bool:
-        """Take what stands whole at the place reached and is written as nearly all servers write:
-        an event of at most a name, then one line of data, and a blank line; or a line of JSON.
+        """Fast path for the format of nearly all servers: complete events with at most a name, one
+        line of data, and a blank line; or complete lines of JSON.
 
-        What is written in another way is left to be read line by line, which gives the same
-        frames of these, too. False where no such end stands in the rest of the buffer."""
+        Other formats are read line by line, which yields the same frames. False if the rest of the
+        buffer has no such event or line."""
         buffer, end_mark = self._buffer, b"\n" if self._json_lines else b"\n\n"
         while (end := buffer.find(end_mark, self._from)) >= 0:
             start, unit = self._from, buffer[self._from : end]
@@ -225,7 +225,7 @@ class Framer:
         return False
 
     def _over_cap(self, start: int, end: int) -> bool:
-        """Close for good where the event, or the line alone, has grown beyond the cap."""
+        """Stops for good if the event, or the line alone, exceeds the size limit."""
         if self._event.start >= 0:
             start = self._event.start
         if end - start <= self._cap:
@@ -235,7 +235,7 @@ class Framer:
         return True
 
     def _line(self, start: int, end: int) -> bool:
-        """Take one line; False where it opens a JSON value, which is read from its start."""
+        """Handles one line; False if it begins a JSON value, which is read from its start."""
         line = self._buffer[start:end]
         at, event = self._base + start, self._event
         if line.startswith(b"data:"):
@@ -285,7 +285,7 @@ class Framer:
         if line and any(name.startswith(line) for name in _FIELDS):
             self._event.extend(self._base + start, self._base + end)
         elif line.startswith(b"{") and self._json_lines:
-            # Not every server ends its last line; what is no JSON is a line that was cut.
+            # Some servers omit the last line end; if it is invalid JSON, the line was cut.
             self._emit_json(start, end, complete=_is_json(line))
         elif line and not self._line(start, end):
             self._read()
@@ -309,7 +309,7 @@ class Framer:
     # JSON values: one document, several, or the elements of an array.
 
     def _read_value(self) -> bool:
-        """Read values until the bytes run out (False) or something else begins (True)."""
+        """Reads values until the bytes run out (False) or something else begins (True)."""
         while True:
             if not self._depth:
                 self._skip_between()
@@ -335,12 +335,12 @@ class Framer:
             self._from = self._scan = end
             first, self._first_value = self._first_value, False
             if first and self._one_line:
-                # A whole object on the first line: from here on every line is one.
+                # A whole object on the first line: all lines are JSON from here on.
                 self._mode, self._json_lines = "lines", True
                 return True
 
     def _skip_between(self) -> None:
-        """Go on to the next value, past what opens, parts and closes arrays."""
+        """Advances to the next value, past array brackets and commas."""
         start, end = self._scan, _end(_BETWEEN, self._buffer, self._scan)
         opened, closed = (self._buffer.rfind(mark, start, end) for mark in (b"[", b"]"))
         if opened != closed:
@@ -348,7 +348,7 @@ class Framer:
         self._from = self._scan = end
 
     def _value_end(self) -> int:
-        """Where the value that begins at `_from` ends, or -1; leaves off where the bytes end."""
+        """The end of the value that begins at `_from`, or -1 if the bytes end before."""
         buffer = self._buffer
         while hit := (_IN_STRING if self._in_string else _IN_VALUE).search(buffer, self._scan):
             self._scan = hit.end()
@@ -358,7 +358,7 @@ class Framer:
                 case b"\\":
                     self._scan += 1
                 case b"\n" if self._in_string:
-                    return hit.start()  # No JSON: only this line is lost.
+                    return hit.start()  # no JSON: only this line is lost
                 case b"\n":
                     self._one_line = False
                 case b"{" | b"[":
@@ -378,7 +378,7 @@ class Framer:
 
 
 class _Event:
-    """The event whose lines are being read; `start` is -1 before its first."""
+    """The event being read; `start` is -1 before its first line."""
 
     __slots__ = ("data", "end", "name", "start")
 
@@ -394,7 +394,7 @@ class _Event:
 
 
 class _Run:
-    """Stray bytes in a row; only the first 64 kB are kept, however many come."""
+    """Consecutive stray bytes; only the first 64 kB are kept."""
 
     __slots__ = ("end", "kept", "start")
 
@@ -412,7 +412,7 @@ class _Run:
 
 
 def _end(pattern: re.Pattern[bytes], buffer: bytearray, start: int) -> int:
-    """Where the run of `pattern` (which always matches) that begins at `start` ends."""
+    """The end of the match of `pattern` (which always matches) at `start`."""
     match = pattern.match(buffer, start)
     return match.end() if match else start
 
@@ -433,13 +433,13 @@ def _text(data: bytes | bytearray) -> tuple[str, bool]:
 
 
 # The byte spans of text in a frame, so that redaction can star exactly these: the characters of its
-# deltas, and the tokens of its `logprobs` with their alternatives and the `bytes` that spell them
-# in numbers. Knows the members in which protocols send text and tokens, and how JSON escapes; knows
-# no secret.
+# deltas, and the tokens of its `logprobs` with their alternatives and the numeric `bytes` that
+# spell them. Uses the members in which protocols send text and tokens, and JSON escapes; knows no
+# secrets.
 
 Span = tuple[int, int]
 Delta = tuple[str, Sequence[Span]]
-"""The text of a delta, and the half-open spans of its characters that are starred."""
+"""The text of a delta, and the half-open spans of its starred characters."""
 
 TEXT_MEMBERS = frozenset(
     b"text content thinking refusal summary code delta input partial_json arguments args"
@@ -447,8 +447,8 @@ TEXT_MEMBERS = frozenset(
 )
 """The members whose strings, or strings in arrays, become text of a part in some protocol."""
 
-# A quote in a comment or in the name of an event closes nothing of the next line.
-# What has matched is never given back: to remember it costs much memory where there are escapes.
+# A quote in a comment or in an event's name must not match one in the next line. Possessive:
+# backtracking positions would cost much memory if there are many escapes.
 _TOKEN = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n]|\Z))|[{}]')
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _CHARACTER = re.compile(
@@ -471,9 +471,9 @@ class StringSpan:
 def star_deltas(
     frame: bytes, deltas: Sequence[Delta], members: Collection[bytes] = TEXT_MEMBERS
 ) -> list[Span]:
-    """The bytes of `frame` to be starred for the spans of `deltas`, which are all that its
-    `members` bring, in order. A text that stands twice in the frame (reasoning, beside its details)
-    is starred in both places."""
+    """The bytes of `frame` to star for the spans of `deltas`, which are all texts in its `members`,
+    in order. A text that occurs twice in the frame (reasoning, and its details) is starred in both
+    places."""
     literals = list(text_literals(frame, members))
     unused: dict[str, deque[StringSpan]] = {}
     for literal in literals:
@@ -495,8 +495,8 @@ def star_deltas(
 def _starred_inside(
     frame: bytes, strings: deque[StringSpan], text: str, spans: Sequence[Span]
 ) -> Iterator[Span]:
-    """The same where the delta is no string of the frame: JSON that was put together around one of
-    its `strings` (Gemini's `partialArgs`), or the frame's own text for an object."""
+    """The same if the delta is no string of the frame: JSON assembled around one of its `strings`
+    (Gemini's `partialArgs`), or the frame's own text of an object."""
     while strings:
         literal = strings.popleft()
         escaped = [json.dumps(char, ensure_ascii=False)[1:-1] for char in literal.text]
@@ -524,8 +524,8 @@ def _size(text: str) -> int:
 def text_literals(
     frame: bytes, members: Collection[bytes] = TEXT_MEMBERS, *, broken: bool = False
 ) -> Iterator[StringSpan]:
-    """The strings of `members`, by default those that become text of a part, the last one perhaps
-    without its end. Of a `broken` frame also the one in which it ends, whatever its member."""
+    """The strings of `members`, by default those that become text of a part; the last one may lack
+    its end. In a `broken` frame also the last string, whatever its member."""
     names, name = [b""], b""
     for token in _TOKEN.finditer(frame):
         mark = token[0]
@@ -546,7 +546,7 @@ def text_literals(
 
 
 def text_of(string: bytes) -> str:
-    """What the JSON `string` says, "" where it is none."""
+    """The text of the JSON `string`, "" if it is invalid."""
     try:
         text: str = json.loads(string.decode("utf-8", "replace"), strict=False)
     except ValueError:
@@ -555,7 +555,7 @@ def text_of(string: bytes) -> str:
 
 
 def bytes_of(frame: bytes, literal: StringSpan, spans: Sequence[Span]) -> Iterator[Span]:
-    """The spans of `frame` in which the characters `spans` of `literal` stand."""
+    """The spans of `frame` with the characters `spans` of `literal`."""
     if not spans:
         return
     places = {place for start, end in spans for place in (start, end - 1)}
@@ -565,7 +565,7 @@ def bytes_of(frame: bytes, literal: StringSpan, spans: Sequence[Span]) -> Iterat
         count = place + 1
         if place in places:
             span_at[place] = character.span()
-    if count != len(literal.text):  # its bytes are no UTF-8: rather too much than less
+    if count != len(literal.text):  # invalid UTF-8: rather star too much
         yield literal.start, literal.end
         return
     for start, end in spans:
@@ -573,7 +573,7 @@ def bytes_of(frame: bytes, literal: StringSpan, spans: Sequence[Span]) -> Iterat
 
 
 _MARK = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+("?)|[{}\[\]]')
-"""A string without an end is read once as a whole: not again from each quote that is in it."""
+"""An unterminated string is matched once: not again from each quote inside."""
 _BRACKET = re.compile(rb"[{}\[\]]")
 _IS_NAME = re.compile(rb"\s*:")
 
@@ -582,9 +582,9 @@ _NAME = re.compile(
 )
 
 _BESIDE = b"top_logprobs"
-"""The list of what else might have stood there, in an entry."""
+"""The alternatives in an entry."""
 _APART = b"candidates"
-"""The same where it stands apart from the entries (Gemini)."""
+"""The alternatives if they are separate from the entries (Gemini)."""
 
 
 @dataclass
@@ -598,14 +598,14 @@ class TokenSpan:
 
 @dataclass
 class Stars:
-    """Spans of a frame to be starred. `quoted` are places of brackets that become quotes, for a
-    list of stars would be no JSON."""
+    """Spans of a frame to star. `quoted` are positions of brackets to replace by quotes, because a
+    list of stars would be invalid JSON."""
 
     spans: list[Span] = field(default_factory=list)
     quoted: list[int] = field(default_factory=list)
 
     def add(self, others: Stars, at: int = 0) -> None:
-        """Those of a frame that begins at `at`, too."""
+        """Adds those of a frame that begins at `at`."""
         self.spans += [(at + start, at + end) for start, end in others.spans]
         self.quoted += [at + place for place in others.quoted]
 
@@ -623,19 +623,19 @@ class _Open:
 
 @dataclass
 class TokenLists:
-    """The lists of entries of a frame, in order, and those that stand `apart` from them."""
+    """The lists of entries of a frame, in order, and the alternatives `apart` from them."""
 
     lists: list[list[TokenSpan]] = field(default_factory=list)
     apart: list[TokenSpan] = field(default_factory=list)
 
 
 def has_tokens(frame: bytes) -> bool:
-    """Whether any entry may stand there; most answers have none."""
+    """Whether the frame may have entries; most answers have none."""
     return _NAME.search(frame) is not None
 
 
 def _marks(frame: bytes) -> Iterator[re.Match[bytes]]:
-    """The strings and the brackets; those in a string without an end count, for it may be none."""
+    """Strings and brackets; also those in an unterminated string, which may not be one."""
     for mark in _MARK.finditer(frame):
         if mark[1] == b"":
             yield from _BRACKET.finditer(frame, mark.start(), mark.end())
@@ -644,7 +644,7 @@ def _marks(frame: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def token_lists(frame: bytes) -> TokenLists:
-    """What is not closed, for its end never came, counts."""
+    """The lists of entries; unclosed ones count, too."""
     result = TokenLists()
     stack, name = [_Open(False, b"")], b""
     for mark in _marks(frame):
@@ -680,8 +680,8 @@ def _close(closed: _Open, above: _Open, end: int, result: TokenLists) -> None:
 
 
 def star_tokens(frame: bytes, deltas: Sequence[Delta]) -> Stars:
-    """What of `frame` is starred for the spans of `deltas`, which are the texts of all entries in
-    their order."""
+    """The stars in `frame` for the spans of `deltas`, which are the texts of all entries, in
+    order."""
     result = token_lists(frame)
     unused: dict[str, deque[TokenSpan]] = {}
     for token in (token for tokens in result.lists for token in tokens):
@@ -698,7 +698,7 @@ def starred_tokens(
     tokens: Iterable[tuple[TokenSpan, Sequence[Span]]],
     apart: Sequence[TokenSpan] = (),
 ) -> Stars:
-    """What of `frame` is starred where of each token these characters are."""
+    """The stars in `frame` for these characters of each token."""
     stars = Stars()
     for token, spans in tokens:
         if spans:
@@ -723,7 +723,7 @@ def texts_of(entries: Any) -> list[str]:
 
 
 def with_texts(entries: Sequence[Any], texts: Iterable[str]) -> list[Any]:
-    """The entries with these texts, which are their own but for stars."""
+    """The entries with these texts, which differ from their own only by stars."""
     left, result = iter(texts), []
     for entry in entries:
         text = entry.get("token") if isinstance(entry, dict) else None

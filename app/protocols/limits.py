@@ -1,9 +1,8 @@
-"""Defines limits: a row says what a provider refuses, ignores or may stumble over, and whence that
-is known. The rows stand in `NAME/limits.py`, those of both of OpenAI's protocols
-in `openai_chat/limits.py`.
+"""Defines limits: a row says what a provider refuses, ignores or may mishandle, and the source. The
+rows are in `NAME/limits.py`, those for both of OpenAI's protocols in `openai_chat/limits.py`.
 
-Lint reads a row's own words (`findings`), so does the preflight of the encoders (`foretell` in
-`encoder`); the servers' ends refuse by it in the provider's words (`check`). Pure.
+Lint uses a row's own words (`findings`), and so does the encoders' preflight (`foretell` in
+`encoder`); the server ends refuse by it in the provider's words (`check`). Pure.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from app.protocols.server import BadRequest, Citation
 from app.schema.schema_checks import Place, fault, is_local, pointer, resolve, subschemas
 
 Severity = Literal["refused", "ignored", "strict", "weak"]
-"""A request would fail (400); accepted and not obeyed; strict mode would refuse; models stumble."""
+"""Refused with 400; accepted but ignored; refused in strict mode only; mishandled by models."""
 
 Fix = Literal["", "strict", "gemini", "inline", "drop"]
-"""Which rewrite of `rewrite.py` makes it good."""
+"""The rewrite of `rewrite.py` that fixes it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know about a tool.
+    """A finding about a tool.
 
     `message` is a sentence. `pointer` is a JSON pointer into the tool in our own form
     ("/parameters/properties/x", "/name"), "" for the whole tool. `protocol` and `family` (of
-    models) are "" where it holds for all. `source` is an address or a document; `inferred` where
-    nobody saw a real answer.
+    models) are "" if it applies to all. `source` is a URL or a document; `inferred`: no real
+    response was seen.
     """
 
     severity: Severity
@@ -50,15 +49,14 @@ class Finding:
     fix: Fix = ""
 
 
-# What is looked at: a tool, the schemas written in its own, the tools of one request.
+# What limits apply to: a tool, its schemas, the tools of one request.
 
 
 @dataclass(frozen=True)
 class SentTool:
-    """A tool as one protocol is sent it. `schema` may be anything, and `members` is the entry,
-    where a file or a request is judged as it stands. `words` are what a refusal names of the
-    request beside the tool: where it stands there.
-    """
+    """A tool as sent by one protocol. `schema` may be anything; `members` is the original entry, if
+    a file or a request is checked as it is. `words` are further values for a refusal, such as its
+    place in the request."""
 
     name: str
     description: str
@@ -87,16 +85,14 @@ CLOSING = (
     *("additionalProperties", "unevaluatedProperties"),
     *("additionalItems", "unevaluatedItems"),
 )
-"""Where `true` and `false` are settings rather than schemas."""
+"""Keywords for which `true` and `false` are settings rather than schemas."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A schema written inside another. `led` is the keyword that leads to it, "" at the root;
-    `depth` counts the levels from the root or the definition it stands in, from 1; `strict` is
-    whether its tool is. `wire` is the place as the provider names it, where it has a way of its
-    own; `all` are the nodes of the whole.
-    """
+    """A schema inside another. `led` is the keyword that leads to it, "" at the root; `depth`
+    counts the levels from the root, or from its definition, from 1; `strict` is that of its tool.
+    `wire` is the provider's own path, if it has one; `all` are all nodes of the tree."""
 
     place: Place
     schema: Any
@@ -122,7 +118,7 @@ class Node:
 
     @property
     def context(self) -> tuple[str, ...]:
-        """The place as steps in words."""
+        """The path as strings."""
         return tuple(map(str, self.place))
 
     @property
@@ -147,14 +143,14 @@ class Node:
 
 
 Below = Callable[[Node], Iterable[tuple[Place, Any, str]]]
-"""The schemas one step inside, each with its steps and the same as `wire`."""
+"""Returns the schemas one level below, each with its steps, and these steps for `wire`."""
 
 
 def walk_nodes(schema: Any, below: Below, *, strict: bool, led: str = "") -> list[Node]:
-    """`schema` and what is `below`, the outer before the inner."""
+    """`schema` and all schemas `below`, outer before inner."""
     result: list[Node] = []
     result.append(Node((), schema, led, 1, strict, all=result))
-    for node in result:  # grows while it is read
+    for node in result:  # grows during the loop
         for steps, inner, wire in below(node):
             led = str(steps[0])
             depth = 1 if led in ("$defs", "definitions") else node.depth + 1
@@ -168,33 +164,33 @@ def _written_below(node: Node) -> Iterator[tuple[Place, Any, str]]:
 
 
 def nodes(schema: Any, *, strict: bool = False) -> list[Node]:
-    """Every schema written in `schema`; refs are not followed. What is no object has none."""
+    """All schemas in `schema`, without following refs; none if it is no object."""
     is_object = isinstance(schema, Mapping)
     return walk_nodes(schema, _written_below, strict=strict) if is_object else []
 
 
-# A row, the rows of a protocol, and what they find.
+# A row, a protocol's table, and what they find.
 
 
 Match = bool | Mapping[str, Any] | Iterable[Mapping[str, Any]]
-"""What a predicate gives: whether; or, where it is so, the values that the words name; or these
-for each of several. Two of the values say where: `pointer`, the place in our own form, and `step`,
-further steps from the schema that is looked at."""
+"""The result of a predicate: a bool; or, if it matches, the values for the message, or several of
+these. Two values give the place: `pointer`, in our own form, and `step`, further steps below the
+checked schema."""
 
 T = TypeVar("T", SentTool, Node, Sequence[SentTool])
 
 
 @dataclass(frozen=True)
 class Limit(Generic[T]):
-    """A row. `says` are our words behind the provider's name ("takes no `oneOf`"), or a sentence
-    where they begin with a capital; `refusal` are the provider's, "" where it refuses nothing in
-    words that are known. Both are filled (`str.format`) with what `finds` gives, with `node` or
-    `tool`, and the provider's with the tool's `words` too. `{at}` is the place in the schema; where
-    our words do not name it, it stands behind them.
+    """A row. `says` is our message after the provider's name ("takes no `oneOf`"), or a sentence if
+    it begins with a capital; `refusal` is the provider's message, "" if it does not refuse or the
+    words are unknown. Both are formatted (`str.format`) with the result of `finds` and with `node`
+    or `tool`, the provider's also with the tool's `words`. `{at}` is the place in the schema; if
+    our message does not contain it, it is appended.
 
-    A `severity` of "strict" refuses strict tools only. `family` are the models that it holds for,
-    "" all of them, and `holds` tells one of these by its name. `keyword` is the one that is not
-    taken at all. `param` and `code` are the provider's words for the place and the kind of problem.
+    `severity` "strict" refuses only strict tools. `family` is a prefix of models it applies to, ""
+    for all; `holds` instead tests a model's name. `keyword` is a keyword that is refused
+    completely. `param` and `code` are the provider's values for the place and the kind of error.
     """
 
     says: str
@@ -211,8 +207,8 @@ class Limit(Generic[T]):
     code: str = ""
 
     def refuses(self, strict: bool, model: str | None) -> bool:
-        """Whether a tool of this strictness is refused by `model`; None is any, with which only
-        what all models refuse is."""
+        """Whether `model` refuses a tool with this strictness; None is an unknown model, which
+        refuses only what all models refuse."""
         if self.holds is not None:
             return model is not None and self.holds(model)
         return self.severity == "refused" or (self.severity == "strict" and strict)
@@ -220,8 +216,8 @@ class Limit(Generic[T]):
 
 @dataclass(frozen=True)
 class Hit:
-    """A row that holds of a tool, of a schema in it or of several tools, with what it names, the
-    place in the schema and the place in a tool of our own form."""
+    """A match of a row for a tool, one of its schemas, or several tools, with values for the
+    message, the place in the schema, and the place in a tool of our own form."""
 
     limit: Limit[Any]
     values: Mapping[str, Any]
@@ -229,7 +225,7 @@ class Hit:
     pointer: str
 
     def message(self, who: str, more: str = "") -> str:
-        """The sentence in our words; `more` stands behind the place."""
+        """The sentence in our words; `more` is appended to the place."""
         place = at(self.place) + more
         says = self.limit.says if "{at}" in self.limit.says else self.limit.says + "{at}"
         words = says.format_map({**self.values, "at": place})
@@ -249,15 +245,14 @@ class Hit:
 
 
 MOST_OF_A_RULE = 20
-"""So many places a row names; a generated schema may break one a thousand times."""
+"""Most places that a row reports; a generated schema may violate one a thousand times."""
 
 
 @dataclass(frozen=True)
 class LimitTable:
-    """The table of `protocol`, whose provider is called `who`: rows about a tool, about each schema
-    written in its own (`walk` finds these), about the tools of one request. `kind` is the type of
-    the provider's errors.
-    """
+    """The table of `protocol`, whose provider is called `who`: rows for a tool, for each of its
+    schemas (found by `walk`), and for the tools of one request. `kind` is the type of the
+    provider's errors."""
 
     protocol: str
     who: str
@@ -272,8 +267,8 @@ class LimitTable:
         return (*self.of_tool, *self.of_schema, *self.of_request)
 
     def findings(self, tool: SentTool, model: str | None = None) -> list[Finding]:
-        """What is refused or ignored of a tool, in the order of the rows; with a `model`, what
-        that one refuses of it."""
+        """What is refused or ignored of a tool, in the order of the rows; with `model`, what that
+        one refuses."""
         wanted = _wanted_rows(tool.strict, model)
         hits: dict[int, list[Hit]] = {id(row): [] for row in self.rows}
         for hit in (*self._of_tool(tool, wanted), *self._of_schema(tool, wanted)):
@@ -282,12 +277,12 @@ class LimitTable:
         return list(chain.from_iterable(by_row))
 
     def group_findings(self, tools: Sequence[SentTool], model: str | None = None) -> list[Finding]:
-        """The same of several tools in one request."""
+        """The same for several tools in one request."""
         hits = self._of_request(tools, _wanted_rows(False, model))
         return list(self._to_findings(list(hits), strict=False))
 
     def check(self, tools: Sequence[SentTool], model: str = "") -> None:
-        """Raise the first refusal: of all together, of a tool, of a schema."""
+        """Raises the first refusal: of the tools together, of a tool, of a schema."""
         self.check_request(tools, model)
         for tool in tools:
             self.check_tool(tool, model)
@@ -295,18 +290,18 @@ class LimitTable:
             self.check_schema(tool, model)
 
     def check_request(self, tools: Sequence[SentTool], model: str = "") -> None:
-        """Raise the first refusal of these tools beside each other."""
+        """Raises the first refusal of the combination of these tools."""
         self._raise_first(self._of_request(tools, _refusing(False, model)))
 
     def check_tool(self, tool: SentTool, model: str = "") -> None:
-        """Raise the first refusal of a tool by its name and its members, and by its size."""
+        """Raises the first refusal of a tool by name, members or size."""
         self._raise_first(self._of_tool(tool, _refusing(tool.strict, model)))
 
     def check_schema(
         self, tool: SentTool, model: str | None = None, *, only_strict: bool = False
     ) -> None:
-        """Raise the first refusal of a schema, of a tool or of an answer (no `model`: what all
-        refuse), by all rows about schemas or by those of strict mode."""
+        """Raises the first refusal of a schema of a tool or of a structured answer (without
+        `model`: what all refuse), by all rows for schemas or only by those of strict mode."""
         refusing = _refusing(tool.strict, model)
 
         def wanted(row: Limit[Any]) -> bool:
@@ -328,7 +323,7 @@ class LimitTable:
         for node in self.walk(tool.schema, strict=tool.strict):
             for limit in rows:
                 if limit.keyword and limit.keyword not in node.keys:
-                    continue  # no call: a schema may have thousands of nodes
+                    continue  # inlined: a schema may have thousands of nodes
                 if match := limit.finds(node):
                     words = {**tool.words, "tool": tool, "node": node}
                     yield from _hits(limit, match, words, node.place)
@@ -362,12 +357,12 @@ _Wanted = Callable[[Limit[Any]], bool]
 
 
 def _refusing(strict: bool, model: str | None) -> _Wanted:
-    """The rows by which a tool is refused, in words that are known."""
+    """Selects the rows that refuse a tool in known words."""
     return lambda row: bool(row.refusal) and row.refuses(strict, model)
 
 
 def _wanted_rows(strict: bool, model: str | None) -> _Wanted:
-    """All rows, or those by which `model` refuses."""
+    """Selects all rows, or those by which `model` refuses."""
     return lambda row: model is None or row.refuses(strict, model)
 
 
@@ -384,15 +379,15 @@ def _hits(
 
 
 def at(place: Place) -> str:
-    """` at /properties/x`, or nothing for the root."""
+    """` at /properties/x`, or "" for the root."""
     return f" at {pointer(place)}" if place else ""
 
 
-# What a row looks for.
+# Predicates for rows.
 
 
 def refused_keywords(limits: LimitTable) -> tuple[str, ...]:
-    """The keywords that strict mode takes nowhere."""
+    """Keywords that strict mode refuses everywhere."""
     return tuple(row.keyword for row in limits.of_schema if row.keyword)
 
 
@@ -403,7 +398,7 @@ def odd_name(pattern: re.Pattern[str]) -> Callable[[SentTool], Match]:
 def odd_members(
     known: Sequence[str], name_of: Callable[[str], str] = str
 ) -> Callable[[SentTool], Match]:
-    """Members of the entry that are not among those known by their names."""
+    """Members of the entry that are not known."""
     return lambda tool: [
         {"key": key, "shown": name_of(key)[:80]}
         for key in tool.members
@@ -412,13 +407,13 @@ def odd_members(
 
 
 def has(*names: str) -> Callable[[Node], bool]:
-    """Whether one of these keywords stands there."""
+    """Matches a schema with any of these keywords."""
     sought = frozenset(names)
     return lambda node: not sought.isdisjoint(node.keys)
 
 
 def at_root(finds: Callable[[Node], Match]) -> Callable[[Node], Match]:
-    """What `finds` of the outermost schema alone."""
+    """Applies `finds` to the outermost schema only."""
     return lambda node: finds(node) if not node.led else False
 
 
@@ -431,12 +426,12 @@ def is_boolean(node: Node) -> bool:
 
 
 def is_open(node: Node) -> bool:
-    """An object that may have more properties than those named."""
+    """An object that permits undeclared properties."""
     return node.is_object and node.keys.get("additionalProperties") is not False
 
 
 def is_typeless(*keywords: str) -> Callable[[Node], bool]:
-    """A schema that tells no type by one of these."""
+    """A schema that gives no type by one of these keywords."""
     return lambda node: isinstance(node.schema, Mapping) and node.keys.keys().isdisjoint(keywords)
 
 
@@ -445,7 +440,7 @@ def odd_format(formats: Sequence[str]) -> Callable[[Node], bool]:
 
 
 def neighbours(*allowed: str) -> Callable[[Node], Match]:
-    """The keywords that stand beside a `$ref`, but these, and the last step of the ref."""
+    """The keywords beside a `$ref`, except these, and the last step of the ref."""
 
     def find(node: Node) -> Match:
         beside = sorted(node.keys.keys() - {"$ref", *allowed}) if "$ref" in node.keys else ()
@@ -459,7 +454,7 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def is_other_draft(node: Node) -> Match:
-    """A whole schema that is none of draft 2020-12, whatever its `$schema` says."""
+    """A whole schema that is invalid in draft 2020-12, whatever its `$schema` is."""
     if node.led or jsonschema_rs.meta.is_valid({**node.keys, "$schema": _DRAFT}):
         return False
     plain = {key: value for key, value in node.keys.items() if key != "$schema"}
@@ -469,14 +464,14 @@ def is_other_draft(node: Node) -> Match:
 
 
 def refers_to_itself(node: Node) -> Match:
-    """Local refs that lead back to themselves."""
+    """Local refs that are recursive."""
     if node.led or not any("$ref" in each.keys for each in node.all):
         return ()
     return [{"ref": ref} for ref in sorted(recursive_refs(node.schema))[:5]]
 
 
 def recursive_refs(schema: Any) -> frozenset[str]:
-    """The local refs of a schema that lead back to themselves. Linear but for nested targets."""
+    """The recursive local refs of a schema. Linear except for nested targets."""
     leads: dict[str, tuple[str, ...]] = {}
     todo = list(_refs(schema))
     while todo:
@@ -488,9 +483,9 @@ def recursive_refs(schema: Any) -> frozenset[str]:
 
 
 def _circular(leads: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The refs that lead back to themselves. Each is followed once (Gabow's algorithm): `path` is
-    how the search came to where it is, `unsettled` what may still be in a circle with refs of the
-    path, `entries` the first ref of each circle that may be."""
+    """The refs that lead back to themselves. Each is visited once (Gabow's algorithm): `path` is
+    the current search path, `unsettled` are refs that may be in a cycle with refs of the path,
+    `entries` the first ref of each possible cycle."""
     numbers: dict[str, int] = {}
     settled: set[str] = set()
     unsettled: list[str] = []
@@ -528,7 +523,7 @@ def _refs(schema: Any) -> Iterator[str]:
             yield ref
 
 
-# Rows that several protocols have.
+# Rows of several protocols.
 
 
 def too_many_tools(
@@ -542,7 +537,7 @@ def too_many_tools(
 
 
 def equal_names(source: Citation, refusal: str = "", param: str = "") -> Limit[Any]:
-    """Two tools of one name; without the words of a `refusal` they are taken, and mixed up."""
+    """Two tools with the same name; without a `refusal` they are accepted and confused."""
 
     def find(tools: Sequence[SentTool]) -> Match:
         counts = Counter(tool.name for tool in tools)
@@ -555,7 +550,7 @@ def equal_names(source: Citation, refusal: str = "", param: str = "") -> Limit[A
 
 
 def lacks_freeform(says: str, source: str) -> Limit[SentTool]:
-    """Of a tool of ours: an entry that stands as it is has no form but its own."""
+    """Only for tools in our form: an entry checked as it is has no other form."""
 
     def find(tool: SentTool) -> bool:
         return tool.freeform and not tool.members
@@ -579,4 +574,4 @@ LACKS_EAGER: Limit[SentTool] = Limit(
     pointer="/eager",
 )
 TWICE = Citation("https://github.com/continuedev/continue/issues/10200", inferred=True)
-"""What two tools of one name come to where nobody saw it."""
+"""Assumed consequence of two tools with the same name."""

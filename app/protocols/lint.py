@@ -1,8 +1,8 @@
 """Checks tools before they are sent: what each provider will refuse or ignore. Pure.
 
-`findings` checks a tool by itself, `of_group` several in one request, `acceptance_matrix` sums up
-who takes a tool. What providers refuse stands in the tables of `NAME/limits.py`; here is the rest,
-where models stumble.
+`findings` checks a single tool, `of_group` several in one request, `acceptance_matrix` summarizes
+who accepts a tool. Providers' limits are in the tables of `NAME/limits.py`; this module has the
+checks for what models mishandle.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ToolAcceptance:
-    """How a protocol takes a tool: as it is, in strict mode, forced, with images as results."""
+    """Whether a protocol accepts a tool: plain, in strict mode, forced, with images in results."""
 
     protocol: str
     plain: Assessment
@@ -60,10 +60,10 @@ def findings(
     form: Mapping[str, Any] | None = None,
     form_protocol: str = "",
 ) -> list[Finding]:
-    """What is refused, ignored, or would be in strict mode, and the weak spots, worst first.
+    """What is refused, ignored, or refused in strict mode, and the weak spots, worst first.
 
-    `form` is the entry as the file of `form_protocol` has it: for that protocol it is judged as
-    it stands, for the others the tool as our encoder sends it.
+    `form` is the entry in a file of `form_protocol`: that protocol checks it as it is, the others
+    check the tool as our encoder sends it.
     """
     result: list[Finding] = []
     for protocol in protocols:
@@ -76,8 +76,8 @@ def findings(
 
 
 def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
-    """The same said of several protocols as one finding, whose `protocol` names them all with
-    commas; in the order of `all_findings`. For a user who reads them together."""
+    """Merges equal findings of several protocols; `protocol` then names all, separated by commas;
+    in the order of `all_findings`. For users who read them together."""
     protocols: dict[Finding, list[str]] = {}
     for finding in all_findings:
         protocols.setdefault(replace(finding, protocol=""), []).append(finding.protocol)
@@ -85,7 +85,7 @@ def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
 
 
 def of_protocol(tool: Tool, protocol: str) -> list[Finding]:
-    """The findings of one protocol about the tool as our encoder sends it, no weak spots."""
+    """The findings of one protocol about the tool as our encoder sends it, without weak spots."""
     return LIMITS[protocol].findings(SentTool.of(tool))
 
 
@@ -95,7 +95,7 @@ def acceptance_matrix(tool: Tool) -> list[ToolAcceptance]:
     return [acceptance(protocol, of_protocol(plain, protocol), tool) for protocol in PROTOCOLS]
 
 
-# The matrix "Accepted by": what findings and a protocol's own limits come to, in four words.
+# The matrix "Accepted by": summarizes findings and a protocol's own limits in four columns.
 
 
 def acceptance(protocol: str, all_findings: Sequence[Finding], tool: Tool) -> ToolAcceptance:
@@ -129,13 +129,13 @@ def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
     return Assessment("partly" if fixable else "no", against[0].message)
 
 
-# A tool as a file in a protocol's own form has it: checked as if that file were sent.
+# A tool in a file in a protocol's own form, checked as if that file were sent.
 
 
 def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]:
     """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form.
 
-    Without the word `strict` Responses makes a schema strict by itself.
+    Without the member `strict` Responses makes a schema strict by itself.
     """
     limits, members, freeform = LIMITS[protocol], form, tool.format is not None
     match protocol:
@@ -155,7 +155,7 @@ def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]
     name, about = members.get("name"), members.get("description")
     schema = default if members.get(key) is None else members[key]
     sent_tool = SentTool(
-        name if isinstance(name, str) else "",  # our own form may have one that was made legal
+        name if isinstance(name, str) else "",  # our own form may have a legalized name
         about if isinstance(about, str) else "",
         FREEFORM if freeform else schema,
         members.get("strict") is True,
@@ -166,13 +166,13 @@ def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]
 
 
 def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
-    """The findings about `tools` in one request by `protocol`; their own are not among them."""
+    """The findings about `tools` together in one request of `protocol`, not on single tools."""
     result = LIMITS[protocol].group_findings(list(map(SentTool.of, tools)))
     result += [replace(finding, protocol=protocol) for finding in too_many(tools)]
     return [*result, *(replace(finding, protocol=protocol) for finding in twins(tools))]
 
 
-# Finds where models stumble over a tool or a set of tools, whatever the provider. Advice only.
+# Finds what models mishandle in a tool or a set of tools, with any provider. Advice only.
 
 
 ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
@@ -267,7 +267,7 @@ def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
 
 
 def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
-    """Names and pointers of properties without a description; what a `$ref` names has its own."""
+    """Names and pointers of properties without a description; a target of a `$ref` has its own."""
     result = []
     for node in all_nodes:
         for name, prop in node.properties.items():
@@ -307,7 +307,7 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def _contradictions(node: Node) -> Iterator[Finding]:
-    """Where a schema says two things that no value, or no call, can satisfy at once."""
+    """Contradictions in a schema, which no value, or no call, can satisfy."""
     required = node.keys.get("required")
     if isinstance(required, list) and not node.keys.keys() & _OTHER_PROPERTIES:
         for name in required:
@@ -349,7 +349,7 @@ def _is_of(value: Any, kind: str) -> bool:
 
 
 def _is_union(node: Node) -> bool:
-    """Choices between two kinds, null aside."""
+    """Choices between different kinds, apart from null."""
     for keyword in ("anyOf", "oneOf"):
         several = node.keys.get(keyword)
         if isinstance(several, list):
@@ -362,11 +362,11 @@ def _where(node: Node) -> str:
     return "/parameters" + pointer(node.place)
 
 
-# Tools beside each other.
+# Combinations of tools.
 
 
 def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
-    """Tools that a model may mistake for each other, each pair once."""
+    """Pairs of tools that a model may confuse."""
     some = tools[:_MOST_COMPARED]
     for index, first in enumerate(some):
         for second in some[index + 1 :]:
@@ -412,16 +412,15 @@ def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
         yield _weak(message + "choose worse; allow fewer at a time.", "", FEW)
 
 
-# How many tokens a tool takes in every request, estimated. Knows no tokenizer.
+# Estimates how many tokens a tool takes in every request, without a tokenizer.
 
 
 _LETTERS = 3.5
 
 
 def estimate_tokens(tool: Tool, protocol: str) -> int:
-    """Tokens of name, description and schema as `protocol` sends them: compact JSON, 3.5 letters
-    a token, and a fixed part for what the provider puts around it. Off by a third either way.
-    """
+    """Tokens of name, description and schema as `protocol` sends them: compact JSON at 3.5
+    characters per token, plus the provider's fixed overhead. Accurate to about a third."""
     parts = [tool.name, tool.description, tool.format or tool.parameters]
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     return ceil(len(text) / _LETTERS) + FACTS[protocol].tool_tokens

@@ -1,8 +1,8 @@
 """Translates request parameters between our names and those of the protocols.
 
-`params` of the settings hold our own names (OURS) or a protocol's. What the protocol itself calls
-so is sent as it is; the word of another one is said in its own where SAME, which stands in
-docs/contract.md too, has an equivalent. Everything else is refused: nothing is dropped unseen.
+`params` of the settings have our names (OURS) or a protocol's. The protocol's own names are sent
+unchanged; another protocol's are translated if SAME, which is in docs/contract.md too, has an
+equivalent. Everything else is refused: nothing is dropped silently.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SUBJECTS = (
     *("max_tokens", "temperature", "top_p", "stop"),
     *("top_k", "seed", "presence_penalty", "frequency_penalty"),
 )
-"""What parameters of several protocols are about, of the same kind of value."""
+"""Meanings that parameters of several protocols share, with the same kind of value."""
 
 _WORDS: Mapping[str, ParameterWords] = {name: FACTS[name].parameters for name in FACTS}
 
@@ -42,20 +42,20 @@ SAME: tuple[Mapping[str, str], ...] = tuple(
     }
     for subject in SUBJECTS
 )
-"""Names of one thing by protocol; under "" ours, where we have one."""
+"""Equivalent names by protocol; under "" ours, if any."""
 
 THINKING: Mapping[str, str] = {
     name: words.thinking for name, words in _WORDS.items() if words.thinking
 }
-"""What each calls the parameter that says how much is thought; its values differ in kind."""
+"""The parameter for thinking by protocol; its values differ in kind."""
 
 EFFORTS = ("low", "medium", "high")
 
 
 def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
-    """`request` with nothing but our names in `params`, and in `own` what `protocol` calls so.
+    """`request` with only our names in `params`, and the names of `protocol` in `own`.
 
-    BadInput names the first parameter that has neither, or that says the same as another.
+    BadInput names the first parameter that has neither, or that duplicates another.
     """
     ours: dict[str, Any] = {}
     own: dict[str, Any] = {}
@@ -85,14 +85,14 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
 
 
 def check_params(protocol: str, params: Mapping[str, Any]) -> None:
-    """BadInput where a request of `protocol` cannot have these parameters."""
+    """BadInput if a request of `protocol` cannot have these parameters."""
     in_own_words(protocol, ModelRequest("", "", (), (), ToolChoice(), params))
 
 
 def supported_params(
     protocol: str, params: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Those of `params` that a request of `protocol` can have, and a note on each other one."""
+    """Those of `params` that `protocol` supports, and a note on each other one."""
     usable: dict[str, Any] = {}
     notes: list[str] = []
     for name, value in params.items():
@@ -108,8 +108,8 @@ def supported_params(
 
 
 def extra_told_to(protocol: str, settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """The extra members of `settings` where a request of `protocol` is made of them, and a note
-    where there are none: they were written for the protocol that is asked otherwise."""
+    """The extra members of `settings` for a request of `protocol`; empty, with a note, if they were
+    written for another protocol."""
     if settings.profile.protocol == protocol or not settings.extra:
         return settings.extra, ()
     names = ", ".join(settings.extra)[:200]
@@ -117,7 +117,7 @@ def extra_told_to(protocol: str, settings: Settings) -> tuple[Mapping[str, Any],
 
 
 def _subjects(protocol: str, name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """(where it stands, what it is about) of each parameter that `name` is, or has as members."""
+    """(place, meaning) of the parameter `name`, or of each of its members."""
     if not name or name != _WORDS[protocol].inner:
         yield name, _about(name, protocol)
         return
@@ -129,7 +129,7 @@ def _subjects(protocol: str, name: str, value: Any) -> Iterator[tuple[str, str]]
 
 
 def _is_of_kind(name: str, value: Any) -> bool:
-    """Whether a value, which may come by another's name, can stand under ours."""
+    """Whether a value, possibly from another protocol's parameter, fits ours."""
     match name, value:
         case "max_tokens", int():
             return not isinstance(value, bool)
@@ -143,7 +143,7 @@ def _is_of_kind(name: str, value: Any) -> bool:
 
 
 def _about(name: str, protocol: str) -> str:
-    """What a parameter is about, by one name for all protocols."""
+    """The meaning of a parameter, by one name for all protocols."""
     if name in THINKING.values() or name == "thinking":
         return "thinking"
     row = _row(name, protocol)
@@ -151,13 +151,13 @@ def _about(name: str, protocol: str) -> str:
 
 
 def _row(name: str, protocol: str) -> Mapping[str, str] | None:
-    """The row of SAME that `name` stands in: `protocol`'s own meaning of it before another's."""
+    """The row of SAME with `name`, preferring `protocol`'s own meaning."""
     rows = [row for row in SAME if name in row.values()]
     return next((row for row in rows if row.get(protocol) == name), (*rows, None)[0])
 
 
 def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """(name, value) by which `protocol`, or our half of an encoder, says the parameter."""
+    """(name, value) of the parameter for `protocol`, or for our part of an encoder."""
     words = _WORDS[protocol]
     if name == "thinking" and isinstance(value, Mapping):
         if value.keys() & words.members:
@@ -178,7 +178,7 @@ def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _thinking(protocol: str, name: str, value: Any) -> tuple[str, Any]:
-    """Another protocol's wish for thinking, in the words of `protocol`."""
+    """Another protocol's thinking setting, converted to `protocol`."""
     words = _WORDS[protocol]
     if not words.thinking:
         raise _refused(protocol, name)
@@ -198,9 +198,9 @@ def _thinking(protocol: str, name: str, value: Any) -> tuple[str, Any]:
 
 
 def _wish(value: Any) -> str | int | None:
-    """`off`, `free`, one of EFFORTS or a number of tokens; None for what no other can say.
+    """`off`, `free`, one of EFFORTS or a number of tokens; None if not convertible.
 
-    No two protocols say different things alike, so the value alone tells.
+    No value has different meanings in two protocols, so the value alone is sufficient.
     """
     for words in _WORDS.values():
         for wish, form in (("off", words.off), ("free", words.free)):

@@ -1,9 +1,9 @@
-"""Parses JSON as providers send it, quotes the exact text of its values, and changes values in a
-text so that every other byte stays.
+"""Parses JSON as providers send it, extracts the exact text of its values, and changes values so
+that all other bytes stay.
 
-`parse_json` refuses what JSON cannot say again (NaN, infinities) and what is nested too deeply;
-`Quoted` gives the very text of one value, so that a call's arguments keep their digits, their
-order and their doubled keys.
+`parse_json` refuses what JSON cannot express (NaN, infinities) and too deep nesting; `Quoted`
+returns the exact text of a value, so that a call's arguments keep their digits, their order and
+their duplicate keys.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from jiter import from_json
 from app.secrets.redaction import SHORTEST
 
 _MOST_DIGITS = 4000
-"""Beyond 4300 digits int() refuses; such a number stays a text."""
+"""int() refuses more than 4300 digits; such a number stays text."""
 MOST_DEEP = 200
-"""Deeper values could be parsed, but not walked by what stores and shows them."""
+"""Deeper values could be parsed, but not traversed by the code that stores and shows them."""
 
-# A string that is never closed matches to the end: started again at each quote it would cost n².
+# Possessive match of an unclosed string to the end: retrying at each quote would be O(n²).
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 
 
@@ -41,17 +41,17 @@ DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_consta
 BLANK = " \t\r\n"
 
 _DIGITS = 200
-"""A number with fewer digits and an exponent of at most two is no infinity."""
+"""A number with fewer digits and an exponent of at most two digits is finite."""
 _SMALL_E, _LARGE_E = re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}")
-"""How the exponents of others begin; apart, for a search that begins with one letter is fast."""
+"""The beginning of larger exponents; separate, because a search for a literal is fast."""
 _DIGIT = re.compile(r"[0-9]")
 
 
 def parse_json(text: str) -> Any:
-    """The value that `text` spells. ValueError where it is no JSON, or nested too deeply.
+    """The value of `text`. ValueError if it is invalid JSON or nested too deep.
 
-    jiter reads the usual text in a third of the time, and says the same of it. It refuses halves
-    of characters, which `json` takes; numbers that may be too large for it are kept from it.
+    jiter parses usual text in a third of the time, with the same result. It refuses lone
+    surrogates, which `json` accepts; possibly too large numbers are not passed to it.
     """
     if too_deep(text):
         raise ValueError("nested too deeply")
@@ -64,10 +64,10 @@ def parse_json(text: str) -> Any:
 
 
 def _may_overflow(text: str) -> bool:
-    """Whether a number of `text` may be beyond all floats, or have too many digits."""
+    """Whether a number of `text` may exceed the range of float, or have too many digits."""
     if _SMALL_E.search(text) or ("E" in text and _LARGE_E.search(text)):
         return True
-    # Of so many digits in a row one stands at a multiple of that number.
+    # Every run of _DIGITS digits covers an index of the slice, whose step is _DIGITS.
     return _DIGIT.search(text[_DIGITS - 1 :: _DIGITS]) is not None
 
 
@@ -90,9 +90,9 @@ def too_deep(text: str) -> bool:
 
 
 class Quoted:
-    """JSON text that was parsed by `parse_json`, whose members can be quoted.
+    """JSON text that was parsed by `parse_json`, whose members can be extracted.
 
-    Every level is read once and remembered, so that quoting all members costs no more than one.
+    Each level is scanned once and cached, so that extracting all members costs no more than one.
     """
 
     __slots__ = ("_end", "_members", "_start", "_text")
@@ -104,15 +104,15 @@ class Quoted:
         self._members: dict[str | int, Quoted] | None = None
 
     def member(self, *path: str | int) -> str:
-        """The text of the value at `path`, or "" where there is none.
+        """The text of the value at `path`, or "" if there is none.
 
-        Of a doubled key the last one counts, as everywhere.
+        Of duplicate keys the last one counts, as everywhere.
         """
         at = self._find(path)
         return at._text[at._start : at._end].strip(BLANK) if at is not None else ""
 
     def span(self, *path: str | int) -> tuple[int, int]:
-        """Where the value at `path` starts and ends in the text. KeyError where there is none."""
+        """The span of the value at `path` in the text. KeyError if there is none."""
         at = self._find(path)
         if at is None:
             raise KeyError(path)
@@ -133,7 +133,7 @@ class Quoted:
         return self._members
 
     def _read_from(self, is_object: bool, at: int) -> None:
-        """All members, the first of which (or the closing bracket) stands at `at`."""
+        """Scans all members; the first one (or the closing bracket) is at `at`."""
         text, members = self._text, self._members
         assert members is not None
         while text[at] not in "}]":
@@ -155,12 +155,11 @@ def skip_blanks(text: str, at: int) -> int:
 
 
 def alike(left: str, right: str) -> bool:
-    """Whether two texts spell the same value, be it with other spaces and in another order, or with
-    stars for a secret."""
+    """Whether two texts have the same value, ignoring spaces and order, and stars for a secret."""
     if _covers(left, right) or _covers(right, left):
         return True
     try:
-        # As text, for to Python 1 and true are equal.
+        # As text, because in Python 1 equals true.
         first, second = (json.dumps(parse_json(text), sort_keys=True) for text in (left, right))
     except ValueError:
         return False
@@ -173,20 +172,20 @@ def _covers(pieces: str, text: str) -> bool:
 
 _STARS = re.compile(r"\*+")
 _LET_THROUGH = re.compile(r".{1,40}?(?=\*)", re.DOTALL)
-"""How a secret that came in pieces may begin: three characters, of which each may be escaped."""
+"""The unstarred beginning of a secret that came in pieces: three characters, possibly escaped."""
 _MOST_TOUCHING = 8
-"""So many secrets may touch, each with its first characters and then stars."""
+"""Most adjacent secrets, each with its first characters and then stars."""
 _SURE = 16
-"""So many equal characters after a secret tell that it ended before them."""
+"""So many equal characters after a secret prove that it ended before them."""
 
 
 def end_of(pieces: str, text: str, *, escaped: bool = False) -> int:
-    """Up to where `text` says what the joined `pieces` said, -1 where it says something else.
+    """The position up to which `text` equals the joined `pieces`, -1 if they differ.
 
-    Stars may be more on one side: escapes of characters are as many stars as they are bytes. Where
-    `text` has stars for a whole secret, `pieces` may have as many characters of any kind, or the
-    secret's first characters and then stars, also of several secrets that touch; or fewer
-    characters, where `text` had them `escaped` when it was starred.
+    One side may have more stars: escaped characters have as many stars as bytes. Where `text` has
+    stars for a whole secret, `pieces` may have as many arbitrary characters, or the secret's first
+    characters and then stars, also for adjacent secrets; or fewer characters if the secret in
+    `text` was `escaped` when it was starred.
     """
     place = offset = 0
     runs = list(_STARS.finditer(text))
@@ -213,7 +212,7 @@ def end_of(pieces: str, text: str, *, escaped: bool = False) -> int:
 
 
 def _ends_of_secret(pieces: str, start: int, size: int) -> Iterator[int]:
-    """Where what stands in `pieces` for `size` stars may end."""
+    """Possible ends in `pieces` of what corresponds to `size` stars."""
     if stars := _STARS.match(pieces, start):
         yield stars.end()
     if size >= SHORTEST:
@@ -230,7 +229,7 @@ def _ends_of_secret(pieces: str, start: int, size: int) -> Iterator[int]:
 
 
 def _end_before(follows: str, pieces: str, start: int, size: int) -> int:
-    """Where in `pieces`, at most `size` characters after `start`, `follows` begins, or they end."""
+    """Where in `pieces`, at most `size` characters after `start`, `follows` begins, or its end."""
     if not follows:
         return min(len(pieces), start + size)
     end = pieces.find(follows, start + 1, start + size + len(follows))
@@ -238,7 +237,7 @@ def _end_before(follows: str, pieces: str, start: int, size: int) -> int:
 
 
 def joined(pieces: list[str]) -> str:
-    """One text of many. A character cut into two surrogate escapes becomes whole again."""
+    """Joins texts. A character split into two surrogate escapes becomes whole again."""
     text = pieces[0] if len(pieces) == 1 else "".join(pieces)
     if text.isascii():
         return text
@@ -250,7 +249,7 @@ def joined(pieces: list[str]) -> str:
 
 
 def whole_characters(text: str) -> str:
-    """`text` with U+FFFD for each half of a character that stands alone."""
+    """`text` with each lone surrogate replaced by U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -263,11 +262,11 @@ def whole_characters(text: str) -> str:
 Path = tuple[str | int, ...]
 
 Changes = Mapping[Path, str | None]
-"""The JSON text of the new value at a path; None takes the value out of its object or array."""
+"""The JSON text of the new value at a path; None removes the value."""
 
 
 class _Member(NamedTuple):
-    """A member of an object, or an element: `start` is where its name begins (or its value)."""
+    """A member of an object, or an element: `start` is the start of its name (or value)."""
 
     key: str | int
     start: int
@@ -278,8 +277,8 @@ class _Member(NamedTuple):
 def change_json(text: str, changes: Changes) -> str:
     """`text` with these changes: O(len(text)) for each level of the longest path.
 
-    A member that an object does not have is added at its end; of a doubled name both are changed.
-    A path that leads nowhere (into a text, beyond the end of an array) changes nothing.
+    A new member is added at the end of its object; of a duplicate name both are changed. An invalid
+    path (into a text, beyond the end of an array) changes nothing.
     """
     if () in changes:
         return changes[()] or ""
@@ -343,14 +342,14 @@ _LINE_ENDS = {
     0x2028: "\\u2028",
     0x2029: "\\u2029",
 }
-"""Outside of texts a line end is a blank, inside none can be but the last three."""
+"""Outside strings a line end is whitespace; inside, only the last three can occur."""
 
 
 def one_line(text: str) -> str:
-    """The JSON `text` on one line, whatever takes lines apart: the same value."""
+    """The JSON `text` on one line, by any definition of line ends: the same value."""
     return text.translate(_LINE_ENDS).strip(BLANK)
 
 
 def dumped(value: object) -> str:
-    """A value as JSON that any line reader keeps whole: no blanks, ASCII alone."""
+    """JSON that any line-based reader keeps intact: no spaces, ASCII only."""
     return json.dumps(value, separators=(",", ":"))

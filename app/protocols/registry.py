@@ -1,7 +1,7 @@
-"""Lists what each protocol has, by its name in `core/settings`, which is that of its folder here.
+"""Lists the modules of each protocol, by its name in `core/settings`, which is its folder's name.
 
-A folder has `FACTS` in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits`,
-END in `server`, EDITOR and HISTORY in `edits`: CONTRIBUTING.md says how to add one.
+A folder has `FACTS` in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits`, END
+in `server`, EDITOR and HISTORY in `edits`: CONTRIBUTING.md says how to add one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class _ByProtocol(Mapping[str, T]):
-    """`name` in `module` of each folder, which is loaded when its protocol is first asked for."""
+    """`name` in `module` of each folder, imported when its protocol is first used."""
 
     def __init__(self, module: str, name: str) -> None:
         self._name = name
@@ -61,7 +61,7 @@ HISTORIES: Mapping[str, HistoryForm] = _ByProtocol("edits", "HISTORY")
 
 
 def codec(name: str) -> Codec:
-    """The codec of that protocol; BadInput with a sentence where there is none."""
+    """The codec of that protocol; BadInput with a sentence if there is none."""
     match = CODECS.get(name)
     if match is None:
         names = ", ".join(CODECS)

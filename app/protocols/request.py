@@ -1,10 +1,10 @@
-"""Reads request bodies: what others and we wrote, as neutral messages, answers and results.
+"""Reads request bodies, foreign or our own, into neutral messages, answers and results.
 
-The inverse of the encoders, one reader for each protocol (`NAME/request.py`), and lenient: of any
-JSON object as much is read as can be, and nothing raises. What has no word of ours is carried
-along, to go back as it came, or a note says that it is not there. To refuse what a provider
-refuses is another pass, of the servers' ends (`server`, `limits`), which then read with these
-(`model_request`). Bodies are compared here, too (`request_changes`).
+The inverse of the encoders, with one lenient reader per protocol (`NAME/request.py`): reads as much
+as possible of any JSON object and never raises. Unknown content is carried along to go back
+verbatim, or a note says that it is dropped. The server ends refuse what a provider refuses in a
+separate pass (`server`, `limits`), and then use these readers (`model_request`). Also compares
+bodies (`request_changes`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from app.protocols.raw_json import parse_json
 
 Body = Mapping[str, Any]
 Position = tuple[str | int, ...]
-"""Where in the body an item stands: ("messages", 3, "content", 0)."""
+"""The position of an item in the body: ("messages", 3, "content", 0)."""
 
 
 @dataclass(frozen=True)
 class PromptMessage:
-    """A message of the user or of the system; `form` as in PromptAdded."""
+    """A message of the user or the system; `form` as in PromptAdded."""
 
     text: str
     images: tuple[Content, ...] = ()
@@ -44,9 +44,9 @@ class PromptMessage:
 
 @dataclass(frozen=True)
 class AnswerMessage:
-    """A turn of the model: the JSON of a whole answer of its protocol that says it, for the codec,
-    and its parts. `at` is where its first element stands, `more` are the places of the
-    others in the same list."""
+    """A turn of the model: the equivalent JSON of a whole answer of its protocol, for the codec,
+    and its parts. `at` is the position of its first element, `more` are the indexes of the others
+    in the same list."""
 
     answer: Mapping[str, Any]
     parts: tuple[MessagePart, ...] = ()
@@ -60,8 +60,8 @@ class AnswerMessage:
 
 @dataclass(frozen=True)
 class ResultMessage:
-    """What a call came to. `call_id` is the provider's, or "" where it has none: then it belongs
-    to the first call named `name` that is still open. `form` as in ToolResult."""
+    """The result of a call. `call_id` is the provider's, or "" if it has none: then it belongs to
+    the first open call named `name`. `form` as in ToolResult."""
 
     call_id: str
     name: str
@@ -75,14 +75,14 @@ RequestItem = PromptMessage | AnswerMessage | ResultMessage
 
 
 def is_empty(item: RequestItem) -> bool:
-    """Whether it is a prompt that says nothing."""
+    """Whether it is an empty prompt."""
     return isinstance(item, PromptMessage) and item.is_empty
 
 
 @dataclass(frozen=True)
 class RequestSetup:
-    """How the request was set up. `tools` are in the protocol's own form; `extra` is what has no
-    word of ours, to be sent along as it is."""
+    """The settings of a request. `tools` are in the protocol's own form; `extra` are unknown
+    members, to be sent along unchanged."""
 
     model: str = ""
     system: str = ""
@@ -97,13 +97,13 @@ _DATA = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/=]+)
 
 
 def image_of(url: object) -> Content | None:
-    """The image of a data: URL, None where it is none; nothing is fetched."""
+    """The image of a data: URL, None if it is none; fetches nothing."""
     match = _DATA.fullmatch(url) if isinstance(url, str) else None
     return Content("image", media_type=match[1], data=match[2]) if match is not None else None
 
 
 def text_of(value: object) -> str:
-    """The text of a text, or of a list of pieces that have some."""
+    """The text of a string, or of the text pieces in a list."""
     match value:
         case str():
             return value
@@ -115,8 +115,8 @@ def text_of(value: object) -> str:
 
 @dataclass
 class RequestNotes:
-    """Sentences on what could not be read of a body of `protocol`, each once; and what is read in
-    the same way in all protocols."""
+    """Notes, without repetition, on what could not be read of a body of `protocol`, and readers
+    shared by all protocols."""
 
     protocol: str
     sentences: dict[str, None] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class RequestNotes:
         self.sentences[sentence] = None
 
     def _piece(self, body: Body) -> Content | None:
-        """Text or an image in any of the protocols' words; None and a note for all else."""
+        """Text or an image in any protocol's form; None, with a note, for anything else."""
         if isinstance(body.get("text"), str):
             return Content(text=body["text"])
         source, url = body.get("source"), body.get("image_url")
@@ -148,8 +148,8 @@ class RequestNotes:
     def messages(
         self, value: object, at: Position, word: str = "user", own: Body | None = None
     ) -> Iterator[PromptMessage]:
-        """The message that `value` is the content of, if it has any. `form` tells how it was
-        written where more than the texts would be lost; `own` is what stood beside the whole."""
+        """The message with the content `value`, if any. `form` preserves the wire form if more than
+        the texts would be lost; `own` are further members of the message."""
         texts, images, pieces = list[str](), list[Content](), list[dict[str, Any]]()
         for body in dicts([{"text": value}] if isinstance(value, str) else value):
             piece = self._piece(body)
@@ -193,7 +193,7 @@ class RequestNotes:
 
 @dataclass(frozen=True)
 class RequestReader:
-    """A protocol's reader of request bodies: how the request is set up, and its messages."""
+    """A protocol's reader of request bodies: settings and messages."""
 
     setup: Callable[[Body, RequestNotes], RequestSetup]
     items: Callable[[Body, RequestNotes], Iterator[RequestItem]]
@@ -207,8 +207,8 @@ def model_request(
     *,
     failures_in_text: bool = False,
 ) -> ModelRequest:
-    """The request that a body of a checked shape makes, as a model gets it. Where the protocol has
-    no field for a failed result, clients say it in the text (`failures_in_text`)."""
+    """The request of a checked body, for a model. If the protocol has no field for a failed result,
+    clients say so in the text (`failures_in_text`)."""
     notes = RequestNotes("")
     setup, history = reader.setup(body, notes), _Conversation(failures_in_text)
     for item in reader.items(body, notes):
@@ -229,8 +229,8 @@ _FAILURE = re.compile(r"\s*(?:error\b|\{\s*\"(?:error|is_error)\")", re.I)
 
 @dataclass
 class _Conversation:
-    """Messages as they are added. `open_calls` have no result yet; `given_ids` are ids of calls
-    that came without one."""
+    """The messages added so far. `open_calls` have no result yet; `given_ids` are made-up ids of
+    calls that came without one."""
 
     failures_in_text: bool
     messages: list[Message] = field(default_factory=list)
@@ -249,7 +249,7 @@ class _Conversation:
             case AnswerMessage():
                 parts = tuple(self._with_ids(item.parts))
                 self.messages.append(Message("assistant", parts))
-                # Some clients send each call of a turn as a message of its own.
+                # Some clients send each call of a turn as a separate message.
                 self.open_calls += [part for part in parts if part.kind == "call"]
             case ResultMessage():
                 result, last = self._result(item), self.messages[-1:]
@@ -283,8 +283,8 @@ class _Conversation:
         )
 
     def _answered_call(self, item: ResultMessage) -> MessagePart | None:
-        """The open call of the result's id, else of its name, else the first one: that where the
-        result names none, and has no id but one that its client made up."""
+        """The open call with the result's id, else with its name, else the first one, if the result
+        has no name and no id other than one made up by its client."""
         for call in self.open_calls:
             if item.call_id and call.call_id == item.call_id:
                 return call
@@ -296,7 +296,7 @@ class _Conversation:
 
 
 def _images_by_address(form: Mapping[str, Any]) -> Iterator[Content]:
-    """The images of a result that did not come whole."""
+    """The images of a result that are given by URL."""
     for piece in form.get("pieces", ()):
         if piece.get("other", {}).get("type") in ("image", "image_url", "input_image"):
             yield Content("image")
@@ -304,11 +304,11 @@ def _images_by_address(form: Mapping[str, Any]) -> Iterator[Content]:
 
 SYSTEM_ROLES = ("system", "developer")
 _SHOWN = ("type", "text", "source", "image_url", "inlineData", "inline_data")
-"""Members of a piece that a text or an image says."""
+"""Members of a text or image piece that are represented."""
 
 
 def _other_members(body: Body) -> dict[str, Any]:
-    """What stood beside a text or an image, as `own`."""
+    """The further members of a text or an image, as `own`."""
     own = rest_of(body, *_SHOWN)
     if isinstance(url := body.get("image_url"), dict) and (inner := rest_of(url, "url")):
         own["image_url"] = inner
@@ -316,8 +316,8 @@ def _other_members(body: Body) -> dict[str, Any]:
 
 
 def leading_system_messages(messages: object) -> int:
-    """How many messages at the head are the system's and nothing but text: they are the system
-    prompt. All others of the system stay where they are."""
+    """How many leading messages are system messages with text only: they are the system prompt.
+    Later system messages stay in place."""
     count = 0
     for body in dicts(messages):
         pieces = dicts(body.get("content"))
@@ -337,41 +337,41 @@ def leading_system_text(messages: object) -> str:
 
 
 def dicts(value: object) -> list[Body]:
-    """The objects of a list; none of anything else."""
+    """The objects of a list; empty for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def member(body: Body, name: str) -> Body:
-    """The object that is a member of `body`; an empty one where it is none."""
+    """The object that is a member of `body`; an empty one if it is none."""
     value = body.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def placed(value: object) -> Iterator[tuple[int, Body]]:
-    """The objects of a list, each with its place in it."""
+    """The objects of a list, each with its index."""
     entries = enumerate(value) if isinstance(value, list) else ()
     return ((place, entry) for place, entry in entries if isinstance(entry, dict))
 
 
 def rest_of(body: Body, *known: str) -> dict[str, Any]:
-    """The members of `body` but for those that are `known`."""
+    """The members of `body` except `known` ones."""
     return {name: value for name, value in body.items() if name not in known}
 
 
 def params_of(body: Body, **words: str) -> dict[str, Any]:
-    """The neutral parameters, by what the protocol calls them."""
+    """The neutral parameters, by the protocol's names."""
     return {ours: body[own] for ours, own in words.items() if body.get(own) is not None}
 
 
 def call_part(call_id: str, name: object, arguments: object) -> MessagePart:
-    """A tool call. Arguments that are no text are written as JSON."""
+    """A tool call. Arguments that are no string are written as JSON."""
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments or {}, ensure_ascii=False, separators=(",", ":"))
     return MessagePart("call", arguments, str(name or ""), call_id)
 
 
 def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
-    """The tool choice as both protocols of OpenAI write it."""
+    """The tool choice as both of OpenAI's protocols write it."""
     parallel, choice = body.get("parallel_tool_calls") is not False, body.get("tool_choice")
     match choice:
         case None | "auto":
@@ -401,25 +401,25 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
 
 _HOSTED = "tools that the provider runs are not imported."
 _CHOSEN = frozenset(("", "function", "custom", "tool", "auto", "any", "required", "none"))
-"""Types of choices that are about tools of the request, by whatever server's words."""
+"""Types of choices among the request's own tools, of any server."""
 
 
 def _hosted_kind(choice: Body) -> str:
-    """The type of a choice of tools that the provider runs (mcp, file_search), else "". Such a
-    choice may have a name, too: that of a tool of the MCP server."""
+    """The type of a choice of a tool that the provider runs (mcp, file_search), else "". It may
+    have a name, too: that of a tool of the MCP server."""
     kind = str(choice.get("type") or "")[:40]
     return "" if kind in _CHOSEN else kind
 
 
 def _name(choice: Body) -> str:
-    """The name in a choice, bare or one level deeper."""
+    """The name in a choice, at the top or one level deeper."""
     inner = choice.get(str(choice.get("type")))
     name = inner.get("name") if isinstance(inner, dict) else choice.get("name")
     return name if isinstance(name, str) else ""
 
 
-# What a request says otherwise than the one before it, block by block, in the order in which
-# providers keep a prompt in their caches: tools, system prompt, messages.
+# Differences of a request from the previous one, block by block, in the order of providers' prompt
+# caches: tools, system prompt, messages.
 # https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 
 MARK = "cache_control"
@@ -434,8 +434,8 @@ _DECLARED = ("functionDeclarations", "function_declarations")
 
 @dataclass(frozen=True)
 class RequestBlock:
-    """`number` counts those of its kind from 1; `name` is that of a tool, or the role of a message.
-    `text` is its JSON without a mark of the cache, `marked` whether it bears one."""
+    """`number` counts blocks of its kind from 1; `name` is a tool's name, or a message's role.
+    `text` is its JSON without a cache mark; `marked`: it has one."""
 
     kind: BlockKind
     number: int
@@ -454,8 +454,8 @@ class RequestBlock:
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """The first block that differs: `old` or `new` is None where only the other request has it.
-    `pieces` say how its text changed, none where there is only one text."""
+    """The first different block: `old` or `new` is None if only the other request has it. `pieces`
+    is the change of its text, empty if there is only one text."""
 
     old: RequestBlock | None
     new: RequestBlock | None
@@ -469,7 +469,7 @@ class FirstDifference:
 
     @property
     def how(self) -> Literal["changed", "added", "removed", "moved"]:
-        """`moved`: a tool stands where another one stood, and both requests have both."""
+        """`moved`: another tool is at its position, and both requests have both."""
         if self.old is None or self.new is None:
             return "added" if self.old is None else "removed"
         moved = self.new.kind == "tool" and self.old.name != self.new.name
@@ -478,10 +478,10 @@ class FirstDifference:
 
 @dataclass(frozen=True)
 class RequestChanges:
-    """`first` is None where no block of the one before changed: then messages were only added.
-    `came`, `went` and `altered` are names of tools. `messages` are (before, now), of which the
-    first `same` are equal; `marks` the labels of the blocks with a mark of the cache (before,
-    now); `settings` all else that differs."""
+    """`first` is None if no earlier block changed: messages were only added. `came`, `went` and
+    `altered` are names of tools. `messages` are counts (before, now), of which the first `same` are
+    equal; `marks` the labels of the blocks with a cache mark (before, now); `settings` all other
+    differences."""
 
     first: FirstDifference | None
     came: Sequence[str]
@@ -494,8 +494,8 @@ class RequestChanges:
 
 
 def request_changes(before: RequestSent, now: RequestSent) -> RequestChanges | None:
-    """How `now` differs from `before`. None where the body of one is no JSON object, or where they
-    are of two protocols."""
+    """The differences of `now` from `before`. None if a body is no JSON object, or if their
+    protocols differ."""
     old, new = _body(before), _body(now)
     if old is None or new is None or before.protocol != now.protocol:
         return None
@@ -521,7 +521,7 @@ def request_changes(before: RequestSent, now: RequestSent) -> RequestChanges | N
 
 
 def tool_names(body: Mapping[str, Any]) -> list[str]:
-    """What the tools of a request's body are called, those of the provider by their types."""
+    """The names of the tools in a request's body; for the provider's own tools, their types."""
     return [block.name for block in _blocks({"tools": body.get("tools")})]
 
 
@@ -586,7 +586,7 @@ def _written(value: Any) -> str:
 
 
 def _common(old: Sequence[RequestBlock], new: Sequence[RequestBlock]) -> int:
-    """How many at the beginning are the same."""
+    """The number of equal blocks at the beginning."""
     count = 0
     for before, now in zip(old, new, strict=False):
         if before.text != now.text:
@@ -596,7 +596,7 @@ def _common(old: Sequence[RequestBlock], new: Sequence[RequestBlock]) -> int:
 
 
 def _difference(old: Sequence[RequestBlock], new: Sequence[RequestBlock]) -> FirstDifference:
-    """The first blocks of what is left of two lists; of tools one that came, or went, alone."""
+    """The first different blocks of two lists; for tools an added or removed one alone."""
     before, now = next(iter(old), None), next(iter(new), None)
     if before is None or now is None:
         return FirstDifference(before, now)
@@ -611,7 +611,7 @@ def _difference(old: Sequence[RequestBlock], new: Sequence[RequestBlock]) -> Fir
 
 
 def _plain_text(text: str) -> str:
-    """What a block says in plain words, "" where it says none."""
+    """The plain text of a block, or ""."""
     return "\n\n".join(_texts(json.loads(text)))
 
 
@@ -637,7 +637,7 @@ def _marks(blocks: Sequence[RequestBlock]) -> Sequence[str]:
 
 
 def _settings(body: Mapping[str, Any], sent: RequestSent) -> str:
-    """All members but the blocks; the model is in the path of some."""
+    """All members except the blocks; the model may be in the path."""
     known = ("tools", *SYSTEM, *MESSAGES)
     rest = {name: value for name, value in body.items() if name not in known}
     return _written({"model": sent.model, **rest})

@@ -1,7 +1,7 @@
-"""Rewrites a schema safely: for strict mode, for Gemini, or without `$ref`. Pure.
+"""Rewrites a schema: for strict mode, for Gemini, or without `$ref`. Pure.
 
-What cannot be kept is listed; nothing raises, and the work is bounded by the caps of
-`schema_checks` and `rewrite_parts`. The input passes `schema_checks`, and so does the output.
+Lists what cannot be preserved; never raises, and the work is bounded by the limits of
+`schema_checks` and `rewrite_parts`. Input and output both pass `schema_checks`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ _UNCHANGED = "Nothing was changed"
 
 @dataclass(frozen=True)
 class Rewrite:
-    """`lost` are sentences about meaning that could not be kept; () where both schemas accept
-    and refuse the same values, null read as absent. `nullable` are the pointers of properties
-    that were optional: null now stands for absent there. `refused` are lint's sentences about
-    what no rewrite can help.
-    """
+    """`lost` are sentences about meaning that was lost; () if both schemas accept the same values,
+    treating null as absent. `nullable` are the pointers of properties that were optional: null now
+    means absent there. `refused` are lint's sentences about what no rewrite can fix."""
 
     parameters: Mapping[str, Any]
     lost: tuple[str, ...] = ()
@@ -57,7 +55,7 @@ class Rewrite:
 
 
 def rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
-    """What `fix` makes of `schema` for `protocols`."""
+    """`schema` rewritten by `fix` for `protocols`."""
     match fix:
         case "inline":
             return inline_refs(schema)
@@ -70,9 +68,9 @@ def rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str] = PR
 
 
 def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
-    """`schema` as the strict mode of `protocol` wants it; "" is that of all who have one.
+    """`schema` rewritten for the strict mode of `protocol`; "" means all that have one.
 
-    What no keyword says any longer is in the description for the model.
+    Meaning that no keyword can express is moved to the description for the model.
     """
     losses = Losses()
     strict = Strict((protocol,) if protocol else STRICT_PROTOCOLS, losses)
@@ -81,7 +79,7 @@ def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
 
 
 def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
-    """`schema` in what Gemini's own `parameters` know: `nullable` instead of a type null."""
+    """`schema` in Gemini's own `parameters` form: `nullable` instead of a type null."""
     losses = Losses()
     try:
         result = Gemini(losses).whole(schema)
@@ -91,9 +89,8 @@ def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
 
 
 def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
-    """`schema` without the patterns that OpenAI cannot compile and, where its lists are too many
-    for Gemini, without their maxItems; for `protocols` alone. Both go into descriptions.
-    """
+    """`schema` without the patterns that OpenAI cannot compile and, if its lists are too long for
+    Gemini, without maxItems; only for `protocols`. Both are moved to descriptions."""
     losses = Losses()
     result: Mapping[str, Any] = schema
     if not {"openai_chat", "openai_responses"}.isdisjoint(protocols):
@@ -104,7 +101,7 @@ def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOC
 
 
 def inline_refs(schema: Mapping[str, Any]) -> Rewrite:
-    """`schema` with every `$ref` replaced by what it names, but for those without an end."""
+    """`schema` with every `$ref` replaced by its target, except recursive ones."""
     losses = Losses()
     try:
         result = inline(schema, losses)
@@ -130,18 +127,18 @@ def _rewrite(
     return Rewrite(result, losses.all(), nullable, tuple(dict.fromkeys(losses.refused)))
 
 
-# Strict mode takes closed objects, with every property required, and a few keywords.
+# Strict mode requires closed objects with all properties required, and few keywords.
 
 
 _FOLDED = ("allOf", "oneOf", "default")
-"""Keywords that are kept in another form."""
+"""Keywords that are preserved in another form."""
 _ANYTHING = ("string", "number", "boolean", "null")
 _ROOT_ONLY = ("anyOf", "oneOf", "enum", "const")
 _DEFINITIONS = ("$defs", "definitions")
 
 
 class Strict:
-    """One rewrite for `protocols`, of those that have a strict mode."""
+    """A rewrite for those of `protocols` that have a strict mode."""
 
     def __init__(self, protocols: tuple[str, ...], losses: Losses) -> None:
         self.losses = losses
@@ -174,7 +171,7 @@ class Strict:
         return result
 
     def still_refused(self, schema: Mapping[str, Any]) -> None:
-        """What no rewrite can help, by the very rules of lint."""
+        """What no rewrite can fix, by lint's own rules."""
         tool = SentTool("x", "", schema, strict=True)
         findings = anthropic.LIMITS.findings(tool) if self.anthropic else []
         findings += openai.LIMITS.findings(tool) if self.openai else []
@@ -211,7 +208,7 @@ class Strict:
         return node
 
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
-        """Take out what strict mode refuses; what the description says instead."""
+        """Removes what strict mode refuses; the description says it instead."""
         dropped: dict[str, Any] = {}
         words = (*self.words, "items") if isinstance(node.get("items"), list) else self.words
         for key in words:
@@ -243,7 +240,7 @@ class Strict:
         return not self.openai or openai.takes_pattern(pattern)
 
     def choices(self, node: dict[str, Any], place: Place) -> None:
-        """`oneOf` becomes `anyOf`, which is the same where the choices exclude each other."""
+        """`oneOf` becomes `anyOf`, which is equivalent if the choices exclude each other."""
         if "oneOf" in node:
             several = list(branches_of(node, "oneOf"))
             del node["oneOf"]
@@ -261,7 +258,7 @@ class Strict:
         ]
 
     def typed(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
-        """`node` with a type: that of its values, of its keywords, or every simple one."""
+        """`node` with a type: that of its values, of its keywords, or all simple ones."""
         if "type" in node:
             return node
         if "const" in node:
@@ -281,7 +278,7 @@ class Strict:
         return {"type": list(_ANYTHING), **node}
 
     def close(self, node: dict[str, Any], place: Place) -> None:
-        """Every property required, null for one that was optional, and no others."""
+        """Requires all properties, with null for optional ones, and permits no others."""
         value = node.get("properties")
         properties = dict(value) if isinstance(value, Mapping) else {}
         required = dict.fromkeys(
@@ -297,7 +294,7 @@ class Strict:
         for name, prop in properties.items():
             below = (*place, "properties", name)
             if prop is False and name not in required:
-                continue  # closed, nobody can give it
+                continue  # closed: it cannot be given
             members[name] = self.of(prop, below)
             if name not in required and not takes_null(members[name]):
                 members[name] = nullable(members[name])
@@ -309,7 +306,7 @@ class Strict:
 
 
 def takes_null(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema that was made here takes null; one behind a `$ref` is taken not to."""
+    """Whether a schema made here accepts null; one behind a `$ref` counts as not."""
     if "$ref" in schema or ("type" in schema and "null" not in types_of(schema)):
         return False
     if "anyOf" in schema and not any(map(takes_null, branches_of(schema, "anyOf"))):
@@ -344,15 +341,15 @@ def _has_ref_beside(schema: Mapping[str, Any]) -> bool:
     return False
 
 
-# Gemini's own `parameters`, which take a part of OpenAPI's schemas: no refs, one type each, texts
-# in enums, nothing beside an anyOf.
+# Gemini's own `parameters`, a subset of OpenAPI's schemas: no refs, one type each, strings in
+# enums, nothing beside an anyOf.
 
 _NULL = {"type": "null"}
 _MOST_CHOICES = 20
 
 
 class Gemini:
-    """One rewrite; `losses` are what it could not say."""
+    """One rewrite; `losses` are what could not be expressed."""
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
@@ -391,7 +388,7 @@ class Gemini:
         return add_to_description(node, dropped)
 
     def format(self, node: dict[str, Any], dropped: dict[str, Any], place: Place) -> None:
-        """A format that its type does not have goes into the description."""
+        """Moves a format that its type does not support to the description."""
         form = node.get("format")
         formats = FORMATS.get(str(node.get("type")), ())
         if form is None or (form in formats and (form != "enum" or node.get("enum"))):
@@ -406,7 +403,7 @@ class Gemini:
         return node
 
     def bounds(self, node: dict[str, Any], place: Place) -> None:
-        """An open bound of an integer is a closed one beside it."""
+        """An exclusive bound of an integer becomes the adjacent inclusive one."""
         for name, closed, step in (
             ("exclusiveMinimum", "minimum", 1),
             ("exclusiveMaximum", "maximum", -1),
@@ -421,7 +418,7 @@ class Gemini:
             node[closed] = pick(int(bound), node[closed]) if closed in node else int(bound)
 
     def values(self, node: dict[str, Any], place: Place) -> None:
-        """`const` and `enum`: texts as an enum, integers as bounds, others as choices."""
+        """`const` and `enum`: strings as an enum, integers as bounds, others as choices."""
         if "const" in node:
             only = node.pop("const")
             node["enum"] = [value for value in node.get("enum", [only]) if same(value, only)]
@@ -464,7 +461,7 @@ class Gemini:
             node["anyOf"] = choices
 
     def choose(self, node: dict[str, Any], place: Place) -> None:
-        """`oneOf` and lists of types as `anyOf`, the one word for a choice."""
+        """`oneOf` and lists of types as `anyOf`, the only keyword for a choice."""
         if "oneOf" in node:
             several = node.pop("oneOf")
             if "anyOf" in node:
@@ -508,7 +505,7 @@ class Gemini:
     def union(
         self, node: dict[str, Any], dropped: Mapping[str, Any], nullable: bool, place: Place
     ) -> dict[str, Any]:
-        """Nothing stands beside an anyOf: what did goes into each choice."""
+        """Nothing may be beside an anyOf: moves it into each choice."""
         nullable = bool(node.pop("nullable", False)) or nullable
         several = spread_any_of(node, self.losses, place)
         description = node.get("description")
@@ -530,7 +527,7 @@ class Gemini:
         return {"anyOf": [*branches, dict(_NULL)] if nullable else branches}
 
     def inner(self, node: dict[str, Any], place: Place) -> None:
-        """The items of arrays and the properties of objects; of no other type are there any."""
+        """Rewrites the items of arrays and the properties of objects; other types have none."""
         raw = node.pop("properties", None)
         properties = dict(raw) if isinstance(raw, Mapping) else {}
         for name in node.get("required") or ():

@@ -1,4 +1,4 @@
-"""Shared steps of the rewrites: noting losses, merging schemas, inlining `$ref`."""
+"""Common steps of the rewrites: recording losses, merging schemas, inlining `$ref`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ANNOTATIONS = (
     *("title", "description", "default", "examples", "$comment", "deprecated", "readOnly"),
     *("writeOnly",),
 )
-"""Keywords that no value is refused for."""
+"""Keywords that never reject a value."""
 
 UNJUDGED = (*ANNOTATIONS, "$schema", "$id", "$anchor", "$defs", "definitions")
-"""These, and the keywords that are no word on the value at all."""
+"""These, and keywords that do not concern the value."""
 
 KINDS = ("string", "number", "boolean", "object", "array", "null")
 _MINS, _MAXS = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
@@ -26,8 +26,8 @@ _MOST = (*_MAXS, "maxLength", "maxItems", "maxProperties")
 
 
 class Losses:
-    """Sentences about meaning that was not kept, each once, in the order they came; `refused` are
-    those of lint about what the result would still be refused for."""
+    """Sentences about lost meaning, in order, without repetition; `refused` are lint's sentences
+    about what the result would still be refused for."""
 
     def __init__(self) -> None:
         self._told: dict[str, None] = {}
@@ -41,7 +41,7 @@ class Losses:
 
 
 def add_to_description(schema: dict[str, Any], dropped: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` with what was dropped in the description, for the model."""
+    """`schema` with dropped constraints in the description, for the model."""
     if not dropped:
         return schema
     words = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in dropped.items()]
@@ -51,7 +51,7 @@ def add_to_description(schema: dict[str, Any], dropped: Mapping[str, Any]) -> di
 
 
 def without_items(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
-    """`schema` without any maxItems, which goes into descriptions."""
+    """`schema` without maxItems, which are moved to descriptions."""
     return changed_within(schema, lambda node, place: _no_most(node, losses, place))
 
 
@@ -63,7 +63,7 @@ def _no_most(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, An
 
 
 def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
-    """`schema` without the patterns that OpenAI refuses, which go into descriptions."""
+    """`schema` without the patterns that OpenAI refuses, which are moved to descriptions."""
     return changed_within(schema, lambda node, place: _no_pattern(node, losses, place))
 
 
@@ -85,8 +85,8 @@ def changed_within(
     change: Callable[[dict[str, Any], Place], dict[str, Any]],
     place: Place = (),
 ) -> dict[str, Any]:
-    """`schema` with each schema written in it changed, the inner before the outer. Refs are not
-    followed, and a schema that is no object stays as it is."""
+    """`schema` with each schema inside it changed, inner before outer. Does not follow refs; a
+    schema that is no object stays unchanged."""
     result = dict(schema)
     for inner, node in subschemas(schema, place):
         if not isinstance(node, Mapping):
@@ -105,7 +105,7 @@ def changed_within(
 
 
 def types_of(schema: Any) -> frozenset[str]:
-    """The JSON types that a schema may take, as far as it says at once; integers are numbers."""
+    """The JSON types that a schema may accept, as directly visible; integers count as numbers."""
     if not isinstance(schema, Mapping):
         return frozenset(KINDS)
     types = schema.get("type")
@@ -139,8 +139,8 @@ def kind_of(value: Any) -> str:
 
 
 def exclude_each_other(several: Sequence[Any]) -> bool:
-    """Whether no value can satisfy two of these schemas, as far as can be seen at once: by their
-    types, by the values they list, or by one property that tells objects apart. Linear."""
+    """Whether no value can satisfy two of these schemas, as directly visible: by their types, by
+    their listed values, or by a property that distinguishes objects. Linear."""
     by_kind: dict[str, list[Any]] = {}
     for branch in several:
         for kind in types_of(branch):
@@ -149,7 +149,7 @@ def exclude_each_other(several: Sequence[Any]) -> bool:
 
 
 def _apart(kind: str, several: Sequence[Any]) -> bool:
-    """Whether schemas that all may take a value of this kind take different ones."""
+    """Whether schemas that all may accept a value of this kind accept different ones."""
     if not all(isinstance(branch, Mapping) for branch in several):
         return False
     if _differ(several):
@@ -164,7 +164,7 @@ def _apart(kind: str, several: Sequence[Any]) -> bool:
 
 
 def _differ(several: Sequence[Any]) -> bool:
-    """Whether each lists its values, and none the value of another."""
+    """Whether each lists its values, and the lists are disjoint."""
     seen: set[str] = set()
     for branch in several:
         values = _values(branch)
@@ -175,7 +175,7 @@ def _differ(several: Sequence[Any]) -> bool:
 
 
 def _values(schema: Any) -> frozenset[str] | None:
-    """The only values a schema takes, spelled; None where it lists none."""
+    """The only values a schema accepts, as text; None if it lists none."""
     if not isinstance(schema, Mapping):
         return None
     if "const" in schema:
@@ -186,7 +186,7 @@ def _values(schema: Any) -> frozenset[str] | None:
 
 
 def canonical_text(value: Any) -> str:
-    """A text that two values share where they are the same to JSON Schema: 1 is 1.0, not true."""
+    """A text that is equal for equal values by JSON Schema: 1 equals 1.0, but not true."""
     return json.dumps(_whole(value), sort_keys=True)
 
 
@@ -202,7 +202,7 @@ def _whole(value: Any) -> Any:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are the same to JSON Schema; quick where they are not."""
+    """Whether two values are equal by JSON Schema; fast if they differ."""
     match first, second:
         case (bool(), _) | (_, bool()):
             return first is second
@@ -216,7 +216,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A schema that takes what both take, or None where this cannot be said in one."""
+    """A schema that accepts what both accept, or None if that cannot be expressed in one."""
     whole = dict(first)
     if _mixes(first) or _mixes(second):
         both = {key for key in first if key not in _ODD and key in second}
@@ -239,7 +239,7 @@ _ODD = (
     *("prefixItems", "patternProperties", "if", "then", "else", "contains", "$ref"),
     *("additionalItems", "minContains", "maxContains"),
 )
-"""Keywords that mean something else beside others."""
+"""Keywords whose meaning depends on others."""
 
 
 def _mixes(schema: Mapping[str, Any]) -> bool:
@@ -268,7 +268,7 @@ def _merge_member(key: str, mine: Any, theirs: Any) -> Any:
 
 
 def merge_all_of(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """`schema` with the branches of its `allOf` taken in where that can be; whether all were."""
+    """`schema` with the branches of its `allOf` merged where possible; and whether all were."""
     branches = schema.get("allOf")
     if not isinstance(branches, list):
         return dict(schema), True
@@ -293,9 +293,8 @@ _BESIDE = ("title", "description", "$schema", "$id", "$comment", "examples", "an
 
 
 def spread_any_of(node: dict[str, Any], losses: Losses, place: Place) -> list[Any]:
-    """The choices of `anyOf`, with what stands beside them taken out of `node` into each: it holds
-    for all of them.
-    """
+    """The choices of `anyOf`, into each of which the neighbours are moved from `node`: they apply
+    to all."""
     rest = {key: node.pop(key) for key in [key for key in node if key not in _BESIDE]}
     several = list(branches_of(node, "anyOf"))
     if not rest:
@@ -309,7 +308,7 @@ def spread_any_of(node: dict[str, Any], losses: Losses, place: Place) -> list[An
     return several
 
 
-# Every `$ref` replaced by what it names, as far as that ends and does not grow too large.
+# Replaces every `$ref` by its target, if that ends and does not grow too large.
 
 
 MOST_NODES = 20_000
@@ -318,13 +317,13 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 class SchemaTooLarge(Exception):
-    """Written out the schema would be too large."""
+    """The expanded schema would be too large."""
 
 
 def inline(schema: Mapping[str, Any], losses: Losses, *, cut: bool = False) -> dict[str, Any]:
-    """`schema` without refs; those that lead back to themselves stay, bare, or are cut off.
+    """`schema` without refs; recursive ones stay, bare, or are cut off.
 
-    TooLarge where the result would have more than MOST_NODES values.
+    SchemaTooLarge if the result would have more than MOST_NODES values.
     """
     return _Inliner(schema, losses, cut).whole()
 
@@ -333,7 +332,7 @@ class _Inliner:
     def __init__(self, root: Mapping[str, Any], losses: Losses, cut: bool) -> None:
         self.root, self.losses, self.cut = root, losses, cut
         self.recursive = recursive_refs(root)
-        # Before draft 2019-09 nothing beside a `$ref` counted.
+        # Before draft 2019-09, neighbours of a `$ref` were ignored.
         self.alone = any(draft in str(root.get("$schema", "")) for draft in _OLD)
         self.begun: set[str] = set()
         self.written = 0
@@ -346,7 +345,7 @@ class _Inliner:
         return result
 
     def of(self, value: Any, place: Place) -> Any:
-        """A copy of any value of a schema with the refs in it replaced."""
+        """A copy of any value of a schema with its refs replaced."""
         self.written += 1
         if self.written > MOST_NODES:
             raise SchemaTooLarge
@@ -380,8 +379,8 @@ class _Inliner:
         return {**beside, "allOf": [*beside.get("allOf", ()), target]} if both is None else both
 
     def begins(self, ref: str, place: Place) -> bool:
-        """Whether this is the ref of the whole schema, which is written out once: arguments are an
-        object, and a provider wants to see it."""
+        """Whether this refers to the root schema, which is expanded once: arguments are an object,
+        and a provider must see it."""
         outermost = not place or (len(place) == 2 and place[0] == "allOf")
         if not outermost or ref in self.begun:
             return False
@@ -389,7 +388,7 @@ class _Inliner:
         return True
 
     def looped(self, ref: str, beside: Mapping[str, Any], place: Place) -> Any:
-        """A ref that leads back to itself has no end written out."""
+        """A recursive ref has no finite expansion."""
         if self.cut:
             self.losses.add(f"What {ref} names, which refers to itself, is taken unchecked", place)
             return {
@@ -401,7 +400,7 @@ class _Inliner:
 
 
 def _named(place: Place) -> bool:
-    """Whether the last step is a name rather than a keyword: `/properties` and the like."""
+    """Whether the last step is a name rather than a keyword: `/properties` and similar."""
     return _holder(place)
 
 

@@ -1,7 +1,7 @@
 """Defines the server end of a protocol: a request in, frames of the reply out. Sans-IO.
 
 No socket, clock or randomness of its own: ids come from an `IdSource`, and a frame carries its
-pause in seconds, which its sender waits.
+pause in seconds, which the sender waits.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.messages import ModelRequest, arguments_object
 
-# A model's reply, before a protocol encodes it.
+# A model's reply before it is encoded.
 
 BlockKind = Literal["thinking", "text", "call"]
 
 
 @dataclass(frozen=True)
 class ReplyBlock:
-    """One piece of a turn.
+    """A part of a turn.
 
-    `text` is the text, the thinking, or a call's arguments as raw text (which need not be JSON).
-    `piece` is the size of each delta in characters; 0 leaves it to the pace of a person reading.
+    `text` is the text, the thinking, or a call's arguments as raw text (not necessarily JSON).
+    `piece` is the size of each delta in characters; 0 means a pace for human readers.
     """
 
     kind: BlockKind
@@ -40,7 +40,7 @@ class ReplyBlock:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """`stop` is `stop`, `calls`, `length` or `refusal`, or a word that goes out as it stands."""
+    """`stop` is `stop`, `calls`, `length` or `refusal`, or a word that is sent unchanged."""
 
     blocks: tuple[ReplyBlock, ...]
     stop: str = "stop"
@@ -55,24 +55,24 @@ class ModelReply:
 
 
 def call(name: str, arguments: Mapping[str, Any] | str) -> ReplyBlock:
-    """A call; a mapping is written as JSON the way the providers do, a text stays as it is."""
+    """A call; a mapping is encoded as JSON the way providers do, a text is sent unchanged."""
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return ReplyBlock("call", raw, name)
 
 
 def raw_input(block: ReplyBlock) -> ReplyBlock:
-    """The call of a free-form tool as its protocol says it: the text is its one argument."""
+    """The call of a free-form tool in the protocol's form: the text is its single argument."""
     value = (arguments_object(block.text) or {}).get("input")
     return replace(block, text=value) if isinstance(value, str) else block
 
 
 def tokens(text: str) -> int:
-    """A plausible number of tokens: four characters each, at least one for any text."""
+    """A plausible number of tokens: one per four characters, at least one for any text."""
     return (len(text) + 3) // 4
 
 
 def shorten(reply: ModelReply, most: int | None) -> ModelReply:
-    """`reply` cut where `most` tokens are used up, as a provider cuts at `max_tokens`."""
+    """Cuts `reply` after `most` tokens, as a provider does at `max_tokens`."""
     if most is None:
         return reply
     room, blocks = most * 4, list[ReplyBlock]()
@@ -86,7 +86,7 @@ def shorten(reply: ModelReply, most: int | None) -> ModelReply:
     return reply
 
 
-# How it is sent: frames, refusals, and what each protocol's server end provides.
+# Sending: frames, refusals, and the interface of each protocol's server end.
 
 
 Tag = Literal[
@@ -100,11 +100,10 @@ PIECE = (3, 8)
 
 @dataclass(frozen=True)
 class OutgoingFrame:
-    """Bytes to send, `pause` seconds after those before. `tag` says what they are; three say what
-    to do instead of sending: `cut` drops the connection, `reset` drops it the hard way (where the
-    socket itself is written to), `stall` keeps it and sends no more. The pause before a `slow` one
-    holds at any pace.
-    """
+    """Bytes to send, `pause` seconds after the previous frame. `tag` classifies them; three tags
+    replace sending: `cut` drops the connection, `reset` drops it abruptly (where the socket itself
+    is accessible), `stall` keeps it and sends no more. The pause before a `slow` one applies at any
+    pace."""
 
     data: bytes
     pause: float = 0.0
@@ -119,8 +118,8 @@ STALL = OutgoingFrame(b"", tag="stall")
 class BadRequest(BadInput):
     """A request that the provider refuses. `kind`, `param` and `code` are its own words.
 
-    `source` says where it is known from that the real one refuses this, `inferred` that nobody saw
-    it: both travel in a header, for anyone who wonders. `retry_s` is when to come back, in seconds.
+    `source` documents that the real provider refuses this; `inferred`: that was never observed.
+    Both are sent in a header. `retry_s` is the wait before a retry, in seconds.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class BadRequest(BadInput):
 
 @dataclass(frozen=True)
 class Citation:
-    """Where it is known from that a provider refuses something; `inferred` where nobody saw it."""
+    """The source for a provider's refusal; `inferred` if it was never observed."""
 
     words: str
     inferred: bool = False
@@ -158,9 +157,8 @@ class Citation:
 
 @dataclass(frozen=True)
 class ParsedRequest:
-    """A request as it was understood. `input_tokens` is what it will be said to have cost.
-    `stream_type` is the media type of the stream where it is another than the end's own.
-    """
+    """A parsed request. `input_tokens` is the cost to report for it. `stream_type` is the media
+    type of the stream if it is not the end's default."""
 
     request: ModelRequest
     input_tokens: int
@@ -170,7 +168,7 @@ class ParsedRequest:
 
 @dataclass(frozen=True)
 class IdSource:
-    """Where ids come from: the same request under the same seed gets the same ones.
+    """Source of ids: deterministic for the same request and seed.
 
     `created` is in Unix seconds.
     """
@@ -195,10 +193,10 @@ _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 
 @dataclass(frozen=True)
 class SideEndpoint:
-    """Another request that an end answers: a count of tokens, one model, a version.
+    """Another request that an end answers: a token count, one model, a version.
 
     `answer` gets the body, the headers, the path below the end's base, and the time in Unix
-    seconds; it gives JSON, and raises BadRequest.
+    seconds; it returns JSON, or raises BadRequest.
     """
 
     method: str
@@ -210,13 +208,13 @@ class SideEndpoint:
 class ProviderServer:
     """A protocol's server end: END of its folder's `server`.
 
-    `base` is the path its clients are given; `path` is where requests go below it, as a person
-    writes it, and `takes` the same as a pattern. Header names are in lower case. `parse` gets the
-    body, the headers and the path with its query below `base`, and raises BadRequest. `kinds` are
-    the provider's own words, type and code, for an error of a status. `stream_type` is the media
-    type of its streams. `no_key` is None where no key is needed; `key_param` is the member of the
-    query that a key may stand in, too. `waits_in_body` says that an error tells in its body when to
-    come back, and no header does. `beside` is what else of the provider's API is answered.
+    `base` is the path for its clients; `path` is the request path below it, for people, and `takes`
+    is the same as a pattern. Header names are in lower case. `parse` gets the body, the headers,
+    and the path with its query below `base`; it raises BadRequest. `kinds` are the provider's own
+    words, type and code, for an error by status. `stream_type` is the media type of its streams.
+    `no_key` is None if no key is needed; `key_param` is a query parameter that may contain the key.
+    `waits_in_body`: an error's body, not a header, says when to retry. `beside` are the other
+    supported requests of the provider's API.
     """
 
     name: str
@@ -241,23 +239,23 @@ class ProviderServer:
     beside: tuple[SideEndpoint, ...] = ()
 
     def problem(self, status: int, sentence: str) -> BadRequest:
-        """An error of this status in the protocol's own words for it, or the nearest."""
+        """An error with this status in the protocol's own words for it, or the nearest ones."""
         nearest = self.kinds.get(status) or self.kinds.get(500 if status >= 500 else 400)
         kind, code = nearest or self.kinds[400]
         return BadRequest(sentence, status, kind=kind, code=code)
 
     def other(self, path: str) -> tuple[SideEndpoint, ...]:
-        """What is answered at `path` beside messages, by whatever method."""
+        """The other endpoint at `path`, whatever the method."""
         return tuple(endpoint for endpoint in self.beside if endpoint.path.fullmatch(path))
 
 
 def compact(value: Any) -> str:
-    """JSON as the providers write it: no spaces, letters of all alphabets as they are."""
+    """JSON as providers write it: no spaces, non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def encoded(value: Any) -> bytes:
-    """JSON bytes; a lone surrogate goes out as its escape, for it has no UTF-8."""
+    """JSON bytes; a lone surrogate, which has no UTF-8, is escaped."""
     try:
         return compact(value).encode()
     except UnicodeEncodeError:
@@ -265,7 +263,7 @@ def encoded(value: Any) -> bytes:
 
 
 def pieces(block: ReplyBlock, chance: Random) -> Iterator[str]:
-    """The deltas of a block: 3 to 8 characters, or the size that the block asks for."""
+    """The deltas of a block: 3 to 8 characters each, or the block's own size."""
     start = 0
     while start < len(block.text):
         size = block.piece or chance.randint(*PIECE)
@@ -274,7 +272,7 @@ def pieces(block: ReplyBlock, chance: Random) -> Iterator[str]:
 
 
 def delta_pause(block: ReplyBlock, chance: Random) -> float:
-    """Seconds before a delta; none where the block sets the size itself, for these are many."""
+    """Seconds before a delta; 0 if the block has its own size, because there are many."""
     return 0.0 if block.piece else chance.uniform(*DELTA_S)
 
 
@@ -294,28 +292,26 @@ def object_of(body: bytes) -> dict[str, Any]:
     return value
 
 
-# The shape of a request's body --------------------------------------------------------------------
-# A table says what each JSON value must be, one walk finds the first that is not, and the
-# provider's phrases say so. The tables stand in NAME/server.py, or in refuse.py
-# beside it, and that of Ollama in ollama/limits.py. What is about several members or messages is
-# no shape.
+# The shape of a request's body: a table specifies each JSON value, one traversal finds the first
+# violation, and the provider's phrases word it. The tables are in NAME/server.py, or in refuse.py
+# beside it, and Ollama's in ollama/limits.py. Relations between members or messages are checked
+# elsewhere.
 
 Rule = Callable[[Any, str], BadRequest | None]
-"""Looks at a value of the right type and at where it stands; gives the refusal, or None."""
+"""Checks a value of the right type at a place; returns the refusal, or None."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a JSON value must be.
+    """The specification of a JSON value.
 
-    `kind` are its types (`object`: any; bool is no int), and `name` is how the provider calls that.
-    `members` are those of an object, in the order in which they are checked; `required` ones must
-    be there, and where it is `closed` no others may be. `each` is every entry of a list, every
-    member of an object that is not named. `variants` are further shapes by what the object says
-    under `tag`, or by `untagged` where it says nothing; others are taken unless it is `closed`, and
-    `members` beside them are those of all. With `null` the value may be null, which is as good as
-    nothing. `rules` are asked before anything inside is looked at. `phrases` hold for it and all
-    inside; None: those of what it stands in.
+    `kind` are its types (`object`: any; bool is no int), and `name` is the provider's name for
+    them. `members` are those of an object, in the order of the checks; `required` ones must exist,
+    and if it is `closed` no others may. `each` applies to every entry of a list, and every other
+    member of an object. `variants` are further shapes by the object's value of `tag`, or `untagged`
+    without one; unknown values are accepted unless it is `closed`; `members` apply to all variants.
+    `null`: the value may be null, which means absent. `rules` are checked before anything inside.
+    `phrases` are used for it and everything inside; None: those of the enclosing shape.
     """
 
     kind: type | tuple[type, ...] = object
@@ -333,23 +329,23 @@ class Shape:
 
 
 class Phrases(ABC):
-    """How a provider says what is wrong with the value at a place, which was to be of a shape. What
-    it has no words of its own for is a value of another type."""
+    """A provider's messages for a value at a place that violates a shape. By default each case is
+    reported like a value of another type."""
 
     @abstractmethod
     def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
-        """The value is of another type."""
+        """The value has another type."""
 
     def missing(self, where: str, shape: Shape) -> BadRequest:
-        """The member that `where` names is not there."""
+        """The member at `where` is missing."""
         return self.wrong(None, where, shape)
 
     def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
-        """The object at this place, of this shape, has no member of this name."""
+        """The object at this place, with this shape, has no member of this name."""
         return self.wrong(None, self.join(where, name), shape)
 
     def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
-        """What the object says under its tag is none of the variants."""
+        """The object's tag matches none of the variants."""
         return self.wrong(value, where, shape)
 
     def join(self, where: str, step: str | int) -> str:
@@ -357,7 +353,7 @@ class Phrases(ABC):
         return f"{where}.{step}" if where else str(step)
 
     def within(self, where: str, shape: Shape, kind: str = "") -> str:
-        """Where the members of an object are said to stand; `kind` is the variant it is."""
+        """The place used for the members of an object; `kind` is its variant."""
         return where
 
 
@@ -365,7 +361,7 @@ ANY = Shape()
 
 
 def must(holds: Callable[[Any], object], words: str, source: Citation) -> Rule:
-    """The rule that `holds` of a value; `words`, the refusal, may name `{where}`."""
+    """A rule that `holds` of a value; `words`, the refusal, may contain `{where}`."""
 
     def rule(value: Any, where: str) -> BadRequest | None:
         return None if holds(value) else source.refusal(words.replace("{where}", where))
@@ -374,7 +370,7 @@ def must(holds: Callable[[Any], object], words: str, source: Citation) -> Rule:
 
 
 def check_shape(value: Any, shape: Shape, phrases: Phrases, where: str = "") -> None:
-    """Raise BadRequest for the first thing in `value` that is not as `shape` says."""
+    """Raises BadRequest for the first violation of `shape` in `value`."""
     phrases = shape.phrases or phrases
     if value is None and shape.null:
         return

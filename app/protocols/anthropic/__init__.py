@@ -1,4 +1,4 @@
-"""Anthropic Messages: the client's end (encode, decode) and the server's (request, server)."""
+"""Anthropic Messages: client end (encode, decode) and server end (request, server)."""
 
 from app.protocols import Assessment, ParameterWords, ProtocolFacts, words_of
 

@@ -1,7 +1,7 @@
 """Decodes Anthropic Messages responses, streamed or whole, into events.
 
-Knows blocks, deltas and stop reasons; frames, errors and ends are in `decoder`.
-Spec: https://docs.anthropic.com/en/api/messages-streaming
+Handles blocks, deltas and stop reasons; frames, errors and ends are in `decoder`. Spec:
+https://docs.anthropic.com/en/api/messages-streaming
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DELTAS: Mapping[str, tuple[PartKind, str]] = {
     "thinking_delta": ("thinking", "thinking"),
     "input_json_delta": ("call", "partial_json"),
 }
-"""Delta type -> the kind of part it belongs to, and its member that holds the text."""
+"""Delta type -> the kind of its part, and its member with the text."""
 
 
 def decoder(status: int) -> BodyDecoder:
@@ -42,14 +42,14 @@ def decoder(status: int) -> BodyDecoder:
 
 
 class _Block:
-    """An open block: its part, and the block as it goes back, without the part that grows."""
+    """An open block: its part, and the block for the history, without its growing member."""
 
     __slots__ = ("input", "part", "stopped_at")
 
     def __init__(self, part: OpenPart, input_text: str) -> None:
         self.part = part
-        self.stopped_at = (0, 0)  # the place of its `content_block_stop`
-        self.input = input_text  # of a call: the `input` its start came with, as JSON text
+        self.stopped_at = (0, 0)  # span of its `content_block_stop`
+        self.input = input_text  # for a call: `input` of the start, as JSON text
 
 
 class _Reader:
@@ -59,7 +59,7 @@ class _Reader:
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._open: dict[int, _Block] = {}
-        self._held: dict[int, _Block] = {}  # calls that were stopped, but may have a straggler
+        self._held: dict[int, _Block] = {}  # stopped calls that may get late deltas
         self._stopped_calls: list[_Block] = []  # no more can come, unless the message starts again
         self._closed: dict[int, PartKind] = {}
         self._started = False
@@ -98,14 +98,14 @@ class _Reader:
         return REASONS.get(self._answer.raw_reason, "other"), self._meta
 
     def settle(self, whole: bool) -> None:
-        """A block without its `content_block_stop` did not come to its end."""
+        """A block without its `content_block_stop` is incomplete."""
         self._end_calls(complete=True)
         for block in self._open.values():
             self._stop(block, complete=False)
         self._open.clear()
 
     def _tell_refusal(self, details: Mapping[str, Any]) -> None:
-        """Why the model refused, in the provider's words; they are no part of its answer."""
+        """Warns with the provider's reason for a refusal, which is no part of the answer."""
         category, words = _text(details.get("category")), _text(details.get("explanation"))
         if category or words:
             about = f" ({category})" if category else ""
@@ -125,8 +125,8 @@ class _Reader:
 
     def _message_start(self, message: Mapping[str, Any]) -> None:
         if self._started:
-            # A gateway asked again in mid-answer: what was open stays as it is, unfinished, and
-            # the calls of the first attempt are none: the second says what is meant.
+            # A gateway retried in mid-answer: open parts stay unfinished, and calls of the first
+            # attempt are not complete; the second attempt counts.
             self._answer.warn("restarted", "The message started anew in the middle of its stream.")
             self._end_calls(complete=False)
             self.settle(whole=False)
@@ -150,7 +150,7 @@ class _Reader:
         self._count(usage)
 
     def _count(self, usage: Any) -> None:
-        """Counts come twice and the later ones hold; what is null then was sent before."""
+        """Counts are sent twice and the later ones count; null means unchanged."""
         if not isinstance(usage, Mapping):
             return
         self._usage.update({key: item for key, item in usage.items() if item is not None})
@@ -225,9 +225,8 @@ class _Reader:
         self._answer.delta(part, _text(text))
 
     def _stopped(self, index: int, delta: Mapping[str, Any]) -> _Block | None:
-        """The call that arguments after its stop belong to. Without them it would seem whole, and
-        might run: they join it, or (where it has ended) the answer is no good.
-        """
+        """The call to which arguments after its stop belong. Without them it would look complete
+        and might run: they are appended, or, if the call has ended, the answer fails."""
         if not _text(delta.get("partial_json")):
             return None
         block = self._held.get(index)
@@ -243,7 +242,7 @@ class _Reader:
         return block
 
     def _unannounced(self, index: int, type_: str) -> _Block | None:
-        """A block for a delta that names none which is open, or None with a warning."""
+        """Opens a block for a delta of a block that is not open, or returns None with a warning."""
         if index in self._closed or index in self._held or type_ not in _DELTAS:
             self._answer.warn("no_block", f"A {type_[:80]} for block {index} was left out.")
             return None
@@ -266,7 +265,7 @@ class _Reader:
             self._stop(block, complete=True)
 
     def _release(self) -> None:
-        """What comes next is none of the calls that were stopped."""
+        """The next event belongs to none of the stopped calls."""
         for index, block in self._held.items():
             self._closed[index] = "call"
             self._answer.seal(block.part)
@@ -274,7 +273,7 @@ class _Reader:
         self._held.clear()
 
     def _end_calls(self, complete: bool) -> None:
-        """End the calls that were stopped, each at the place where it was."""
+        """Ends the stopped calls, each with the span of its stop."""
         self._release()
         answer = self._answer
         here = answer.span
@@ -287,12 +286,12 @@ class _Reader:
     def _stop(self, block: _Block, complete: bool) -> None:
         part = block.part
         if part.kind in ("call", "server_call") and not part.pieces:
-            # No fragment came, or only empty ones: `input` of the start is all there is. Where
-            # the block was cut, the usual {} of a start says nothing.
+            # Without fragments, or with only empty ones, `input` of the start has all arguments. If
+            # the block is incomplete, the usual {} of a start means nothing.
             if block.input and (complete or block.input != "{}"):
                 part.meta["as_object"] = True
                 if block.input == "{}":
-                    part.meta["empty"] = True  # on this wire it is how nothing is said
+                    part.meta["empty"] = True  # this protocol's form of no arguments
                 self._answer.delta(part, block.input)
             elif not block.input:
                 part.meta["absent"] = True
@@ -316,7 +315,7 @@ def _part_kind(type_: str) -> PartKind:
 
 
 def count(value: Any) -> int | None:
-    """A token count, or None for what is none."""
+    """A token count, or None if invalid."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -333,7 +332,7 @@ def _index(value: Mapping[str, Any]) -> int:
 
 
 def label(frame: Mapping[str, Any]) -> str:
-    """The frame in the protocol's own words: `content_block_delta input_json_delta`."""
+    """The frame in the protocol's own terms: `content_block_delta input_json_delta`."""
     words = [_text(frame.get("type"))]
     for key in ("delta", "content_block"):
         inner = _mapping(frame.get(key))
@@ -349,7 +348,7 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
-    """GET /v1/models. Spec: https://docs.anthropic.com/en/api/models-list"""
+    """Parses GET /v1/models. Spec: https://docs.anthropic.com/en/api/models-list"""
     return tuple(_model(entry) for entry in model_entries(value, "data"))
 
 

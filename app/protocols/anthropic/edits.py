@@ -1,5 +1,5 @@
-"""Changes an answer of Anthropic's Messages for a client: calls taken out, other arguments.
-How results and answers stand in the history of its requests is said here, too.
+"""Edits an answer of Anthropic's Messages for a client: removes calls, changes arguments. Also
+defines how results and answers are written in the history of its requests.
 
 Spec: https://docs.anthropic.com/en/api/messages-streaming
 """
@@ -29,7 +29,7 @@ from app.protocols.request import Body, dicts
 
 
 def edit(answer: EditableAnswer) -> None:
-    """A stream, or one message."""
+    """Edits a stream, or one message."""
     _Blocks(answer).edit()
     for frame in answer.frames:
         path = ("delta", "stop_reason") if frame.type == "message_delta" else ("stop_reason",)
@@ -41,8 +41,8 @@ class _Blocks:
     def __init__(self, answer: EditableAnswer) -> None:
         self._answer = answer
         self._blocks: list[tuple[EditableFrame, int, GapCloser]] = []
-        self._next = 0  # the index behind the last block that stays
-        self._written: set[int] = set()  # calls whose new arguments are there
+        self._next = 0  # the index after the last remaining block
+        self._written: set[int] = set()  # calls whose new arguments are written
         self._grow = {
             place.part
             for frame in answer.frames
@@ -65,7 +65,7 @@ class _Blocks:
         self._say(ending)
 
     def _find(self) -> None:
-        """Whose the blocks are; a message that starts anew counts them anew."""
+        """Maps blocks to calls; a restarted message numbers its blocks from 0 again."""
         owner: dict[Any, int] = {}
         gaps = GapCloser()
         for frame in self._answer.frames:
@@ -96,7 +96,7 @@ class _Blocks:
         self._next = max(self._next, new + 1)
 
     def _argue(self, frame: EditableFrame, part: int, index: int) -> None:
-        """One delta has all of them; without any, the start of the block or a delta behind it."""
+        """One delta gets all arguments; without any, the start of the block or a new delta."""
         text = self._answer.arguments[part]
         if frame.type == "content_block_start":
             first = frame.at("content_block", "input")
@@ -117,7 +117,7 @@ class _Blocks:
             self._written.add(part)
 
     def _say(self, before: EditableFrame | None) -> None:
-        """The reasons, as a block behind all others."""
+        """Adds the reasons as a block after all others."""
         if not self._answer.reasons:
             return
         index = self._next
@@ -150,15 +150,15 @@ def _ends(frame: EditableFrame) -> bool:
 
 
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
-    """`ping`, which may come at any time, before the start as well."""
+    """`ping`, which may be sent at any time, even before the start."""
     return b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
-# Two answers as one.
+# Joining two answers.
 
 
 _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-"""What the start of an answer counts, and its end may count again."""
+"""Counts in the start of an answer that its end may repeat."""
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
@@ -179,7 +179,7 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
 
 
 def _go_on(answer: EditableAnswer, index: int, output: Any) -> None:
-    """Its blocks count from `index` on, `output` tokens were written before it."""
+    """Renumbers its blocks from `index` on; `output` tokens were written before it."""
     gaps, thinking, read = GapCloser(), set[int](), dict[str, Any]()
     for frame in answer.frames:
         number = frame.at("index")
@@ -235,7 +235,7 @@ EDITOR = AnswerEditor(edit, keepalive, join)
 def _write(block: Body, edit: ResultEdit) -> Changes:
     text = edit.text
     if edit.is_error and not text:
-        text = "The tool failed and gave no reason."  # an error without words is refused
+        text = "The tool failed and gave no reason."  # the API refuses an error without text
     content = write_text(text, find_mark(block.get("content"))) if text else None
     changes: dict[Path, str | None] = {("content",): content}
     if edit.is_error != (block.get("is_error") is True):

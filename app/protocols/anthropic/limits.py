@@ -1,4 +1,4 @@
-"""Defines what Anthropic refuses of tools: names, schemas, what strict mode compiles.
+"""Limits of Anthropic for tools: names, schemas, what strict mode compiles.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use
 """
@@ -57,7 +57,7 @@ FORMATS = (
 
 
 def is_uncompiled(pattern: Any) -> bool:
-    """Whether strict mode does not take a pattern: one with a lookaround, \\b or backreference."""
+    """Whether strict mode refuses a pattern: with lookaround, \b or a backreference."""
     return isinstance(pattern, str) and bool(_UNCOMPILED.search(pattern))
 
 
@@ -75,7 +75,7 @@ def _odd_keys(node: Node) -> Match:
 
 
 def _bounds(name: str, node: Node) -> Match:
-    """Anthropic names all the bounds of a number in one sentence."""
+    """The bounds of a number; Anthropic names all in one sentence."""
     if name not in node.keys:
         return False
     there = sorted(set(_NUMBERS) & node.keys.keys())
@@ -85,7 +85,7 @@ def _bounds(name: str, node: Node) -> Match:
 
 @lru_cache(maxsize=TOOLS_IN_USE)
 def _counts(schema: Same[Any]) -> tuple[int, int]:
-    """(parameters that are not required, parameters of several types) of a schema, however deep."""
+    """(optional parameters, parameters with several types) of a schema, at any depth."""
     optional = unions = 0
     for node in nodes(schema.value):
         optional += sum(name not in node.required for name in node.properties)
@@ -95,7 +95,7 @@ def _counts(schema: Same[Any]) -> tuple[int, int]:
 
 
 _OPTIONAL, _UNIONS = 0, 1
-"""Which of the two is meant."""
+"""Which of the two counts."""
 
 
 def _in_one(which: int, most: int) -> Callable[[SentTool], Match]:
@@ -107,7 +107,7 @@ def _in_one(which: int, most: int) -> Callable[[SentTool], Match]:
 
 
 def _in_all(which: int, most: int) -> Callable[[Sequence[SentTool]], Match]:
-    """So many in all strict tools of a request."""
+    """A limit on the total over all strict tools of a request."""
 
     def find(tools: Sequence[SentTool]) -> Match:
         count = sum(_counts(Same(tool.schema))[which] for tool in tools if tool.strict)
@@ -135,13 +135,13 @@ def _strict(
     inferred: bool = False,
     **more: Any,
 ) -> Limit[Node]:
-    """What strict mode alone refuses."""
+    """A limit of strict mode only."""
     source = Citation(source.words, inferred)
     return _schema(says, finds, source, f": {refusal}", severity="strict", **more)
 
 
 def _no(names: str, source: Citation, refusal: str, *, inferred: bool = False) -> Iterator[Any]:
-    """Keywords that strict mode takes nowhere."""
+    """Keywords that strict mode refuses everywhere."""
     for name in names.split():
         says, words = f"does not accept `{name}`", refusal.replace("KEYWORD", name)
         more: dict[str, Any] = {"fix": "strict", "keyword": name}

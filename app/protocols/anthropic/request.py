@@ -1,7 +1,7 @@
 """Encodes a neutral request as an Anthropic Messages request, and reads one back.
 
-A turn that came by this protocol goes back block by block as it was received; of turns that came
-by another one, what this protocol can say. Spec: https://docs.anthropic.com/en/api/messages
+A turn received by this protocol goes back block by block, unchanged; of turns from another
+protocol, whatever this one can express. Spec: https://docs.anthropic.com/en/api/messages
 """
 
 from __future__ import annotations
@@ -56,16 +56,15 @@ QUIRKS: Mapping[str, str] = {
     "bearer_key": "the key travels as Authorization: Bearer (gateways, Vertex)",
 }
 BUDGETS = {"low": 1024, "medium": 4096, "high": 16384}
-"""Thinking tokens for the words that other protocols use; 1024 is the least allowed."""
+"""Thinking tokens for the effort words of other protocols; the minimum is 1024."""
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
-"""How hard a model is to think that takes no budget."""
+"""Effort for models that accept no budget."""
 
 NEVER_FORCED = re.compile(r"(?:fable-5-1|mythos-5-1|opus-5-5)(?!\d)")
-"""Models that refuse a forced tool whatever else is asked: "type "tool" and "any" are not supported
-for this model". Sources: https://github.com/anthropics/claude-cookbooks/issues/854 and
+"""Models that always refuse a forced tool: "type "tool" and "any" are not supported for this
+model". Sources: https://github.com/anthropics/claude-cookbooks/issues/854 and
 https://github.com/BerriAI/litellm/pull/39151 (Fable and Mythos 5.1),
-https://github.com/can1357/oh-my-pi/issues/12939 (Opus 5.5).
-"""
+https://github.com/can1357/oh-my-pi/issues/12939 (Opus 5.5)."""
 ADAPTIVE_ONLY = re.compile(r"(?:opus-4-[78]|opus-5|sonnet-5|fable-5|mythos-5|mythos-preview)(?!\d)")
 """Models that refuse a thinking budget ("Use thinking.type.adaptive and output_config.effort"), and
 temperature and top_p. Sources: https://github.com/deepnoodle-ai/dive/pull/274,
@@ -78,12 +77,11 @@ Source: https://github.com/ex-machina-co/opencode-anthropic-auth/pull/160
 """
 
 TAKES_SYSTEM = re.compile(r"(?:opus-4-(?:8|9|\d\d)|opus-5|fable-5|mythos-5)(?!\d)")
-"""Models known to take a message of the system among the others.
-Source: https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
-"""
+"""Models known to accept system messages among the others. Source:
+https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages"""
 
 LEAST_TOP_P = 0.95
-"""What is taken beside thinking. Source: Anthropic's documentation of extended thinking."""
+"""The least top_p accepted with thinking. Source: Anthropic's documentation on extended thinking"""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
@@ -118,7 +116,7 @@ def encode(request: ModelRequest) -> WireRequest:
 
 
 def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> None:
-    """Note what will be refused. It is sent as asked: nobody's wish is changed unseen."""
+    """Notes what will be refused. It is sent as requested: no setting is changed silently."""
     model, thinking = normalize_model(request.model), body.get("thinking")
     kind = thinking.get("type") if isinstance(thinking, Mapping) else None
     model_name = request.model
@@ -148,7 +146,7 @@ def _is_most(top_p: Any) -> bool:
 
 
 def normalize_model(model: str) -> str:
-    """A model's name as Anthropic spells it, whatever a gateway made of it (`opus-5.5`)."""
+    """A model's name as Anthropic spells it, for any gateway's spelling (`opus-5.5`)."""
     return model.lower().replace(".", "-")
 
 
@@ -166,7 +164,7 @@ def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
 
 
 def _choice(choice: ToolChoice) -> dict[str, Any] | None:
-    """None where the default says it: auto, in parallel."""
+    """None for the default: auto, in parallel."""
     if choice.mode == "auto" and choice.parallel:
         return None
     entry: dict[str, Any] = {"type": _CHOICES[choice.mode]}
@@ -188,7 +186,7 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
     if ADAPTIVE_ONLY.search(normalize_model(request.model)) and (
         setting is True or setting in EFFORTS
     ):
-        # The same wish in the words that these models take.
+        # The same setting in the form that these models accept.
         thinking: dict[str, Any] | None = {"type": "adaptive"}
         if setting is not True:
             body["output_config"] = {"effort": setting}
@@ -203,7 +201,7 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
 
 
 def _thinking(value: Any, notes: Notes) -> dict[str, Any] | None:
-    """`thinking` as given: an object goes as it is, a number is a budget, a word an effort."""
+    """`thinking` as given: an object is sent unchanged, a number is a budget, a word an effort."""
     match value:
         case None | False | "" | "none":
             return None
@@ -222,7 +220,7 @@ def _thinking(value: Any, notes: Notes) -> dict[str, Any] | None:
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
-    """Turns of user and assistant, alternating: results stand before the text that follows."""
+    """Alternating user and assistant turns; results precede the text that follows them."""
     ids = Ids(_ID, "Anthropic", notes)
     names = Names(_MOST_NAME, request.tools, notes)
     messages: list[dict[str, Any]] = []
@@ -256,7 +254,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
 
 
 def _foretell_system(messages: Sequence[Mapping[str, Any]], model: str, notes: Notes) -> None:
-    """Note where a message of the system may be refused. It is sent as it is all the same."""
+    """Notes that a system message may be refused. It is sent anyway."""
     roles = ["", *(message["role"] for message in messages), "assistant"]
     for before, role, after in zip(roles, roles[1:], roles[2:], strict=False):
         if role != "system":
@@ -285,10 +283,10 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _answered_server_calls(messages: Sequence[Message]) -> frozenset[str]:
-    """The ids of the provider's own calls that go back: whole, and with their result.
+    """The ids of the provider's own calls that are sent back: complete, and with their result.
 
-    The result stands in the same turn. It comes in a later one where the last turn paused, or
-    where code that the provider runs waits for a tool of ours.
+    The result is in the same turn; in a later one if the turn was paused, or if code that the
+    provider runs waits for one of our tools.
     """
     open_ids, served_ids = set[str](), set[str]()
     for message in messages:
@@ -309,19 +307,19 @@ def _answered_server_calls(messages: Sequence[Message]) -> frozenset[str]:
 
 
 def _own(part: MessagePart) -> dict[str, Any]:
-    """The block that a part came as, if it came by this protocol."""
+    """The original block of a part, if received by this protocol."""
     block = part.meta.get("block") if part.protocol == PROTOCOL else None
     return dict(block) if isinstance(block, Mapping) else {}
 
 
 def _is_whole(part: MessagePart) -> bool:
-    """Whether a block of the provider's own can be taken back by it."""
+    """Whether one of the provider's own blocks is complete and can be sent back."""
     sound = part.kind != "server_call" or exact_object(part.text or "{}")[0] is not None
     return part.complete and sound and bool(_own(part))
 
 
 def _caller(block: Mapping[str, Any]) -> str:
-    """The id of the provider's own call whose code made this one, or ""."""
+    """The id of the provider's own call whose code made this call, or ""."""
     caller = block.get("caller")
     return str(caller.get("tool_id") or "") if isinstance(caller, Mapping) else ""
 
@@ -329,13 +327,13 @@ def _caller(block: Mapping[str, Any]) -> str:
 def _blocks(
     message: Message, served: Collection[str], ids: Ids, names: Names, notes: Notes
 ) -> list[dict[str, Any]]:
-    """The content blocks of a turn, but for what would be refused with all that follows."""
+    """The content blocks of a turn, except those that would make the request fail."""
     blocks: list[dict[str, Any]] = []
     for part in message.parts:
         own = _own(part)
         match part.kind:
             case "text" | "refusal":
-                # Citations of a block that was cut may point to what is not sent.
+                # Citations of an incomplete block may refer to content that is not sent.
                 own = own if part.complete else {}
                 blocks += [{**own, **_text(part.text)}] if part.text.strip() else []
             case "call":
@@ -343,8 +341,8 @@ def _blocks(
             case _ if not own:
                 notes.foreign(part)
             case "thinking" if not _is_signed(own) and (
-                # A server that signs nothing (Kimi, LM Studio) may want it back all the same:
-                # one that signs has signed whatever another block follows.
+                # A server that signs nothing (Kimi, LM Studio) may still want it back; one that
+                # signs has signed all thinking that another block follows.
                 not part.complete or part is message.parts[-1] or own.get("type") != "thinking"
             ):
                 notes.left_out(part, "came without their signature")
@@ -377,7 +375,7 @@ def _call(
 
 
 def _is_signed(block: Mapping[str, Any]) -> bool:
-    """Whether thinking came with what it is known by: a signature, or redacted, its data."""
+    """Whether thinking has a signature, or is redacted thinking with its data."""
     return bool(block.get("signature") or block.get("data"))
 
 
@@ -405,13 +403,13 @@ def _result(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any]:
             result["content"] = pieces
     if part.is_error:
         result["is_error"] = True
-        # The API refuses an error without words.
+        # The API refuses an error without text.
         result.setdefault("content", "The tool failed and gave no reason.")
     return result
 
 
 def _beside(message: Message, notes: Notes) -> list[dict[str, Any]]:
-    """The images of failed results, which take text alone, behind all results."""
+    """The images of failed results (which may have text only), after all results."""
     failed = (piece for part in message.parts if part.is_error for piece in part.content)
     images = [_piece(piece) for piece in failed if piece.type == "image"]
     if not images:
@@ -438,7 +436,7 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
     known = (*words, "stop_sequences", "thinking", "model", "messages", "tools", "tool_choice")
     system, extra = body.get("system"), rest_of(body, *known, "system", "stream")
     if isinstance(system, list) and any(set(body) - {"type", "text"} for body in dicts(system)):
-        extra["system"] = system  # marks for the cache, and whatever else stands beside the text
+        extra["system"] = system  # cache marks and further members beside the text
     tool_choice = body.get("tool_choice")
     choice = tool_choice if isinstance(tool_choice, dict) else {}
     parallel = choice.get("disable_parallel_tool_use") is not True

@@ -1,9 +1,8 @@
-"""Takes requests as Anthropic Messages does, refuses what it refuses by the same status, type and
+"""Accepts requests like Anthropic Messages, refuses what it refuses with the same status, type and
 words, and encodes replies, streamed or whole.
 
-The shape of a body is a table; what is about several members or messages are functions. What is
-refused of tools is in `limits`.
-https://docs.anthropic.com/en/api/messages
+A table defines the shape of a body; functions check relations between members or messages. Limits
+for tools are in `limits`. https://docs.anthropic.com/en/api/messages
 https://docs.anthropic.com/en/api/messages-streaming
 """
 
@@ -80,7 +79,7 @@ _MOST_IMAGE = 5 * 1024 * 1024
 _LEAST_TOP_P = 0.95
 
 
-# The shape of a body. The name of a type is how a value that is of another one is refused.
+# The shape of a body. A type's name is the error message for a value of another type.
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,8 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 def _that(
     holds: Callable[[Any], object], words: str, source: Citation = _CONTENT, **more: Any
 ) -> Shape:
-    """What `holds` of; `words` go on behind the place of what it does not hold of, or tell it
-    themselves."""
+    """A rule that `holds` of a value; `words` follow its place in the message, or are the
+    message."""
     words = words if words.startswith("messages") else "{where}" + words
     return Shape(rules=(must(holds, words, source),), **more)
 
@@ -149,7 +148,7 @@ def _image_size(source: Mapping[str, Any], where: str) -> BadRequest | None:
 
 
 def _call_name(value: Any, where: str) -> None:
-    """A call is refused for its name as a tool is."""
+    """Checks a call's name like a tool's."""
     words = {"where": where.removesuffix(".name")}
     limits.LIMITS.check_tool(SentTool(value if isinstance(value, str) else "", "", {}, words=words))
 
@@ -259,7 +258,7 @@ _BETA = ("context_management", "mcp_servers")
 
 
 def check(body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-    """Raise BadRequest, in Anthropic's own words, for the first thing that it refuses."""
+    """Raises BadRequest, in Anthropic's own words, for the first invalid item."""
     for name in _BETA:
         if name in body and not headers.get("anthropic-beta"):
             raise _BETAS.refusal(f"{name}: Extra inputs are not permitted")
@@ -271,7 +270,7 @@ def check(body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
     _check_cached(body)
 
 
-# Tools, and what is asked of the answer.
+# Tools, and options of the answer.
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:
@@ -285,7 +284,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
             words={"where": f"tools.{place}.custom"},
         )
         for place, entry in placed(body.get("tools"))
-        if entry.get("type", "custom") == "custom"  # a server tool is the provider's affair
+        if entry.get("type", "custom") == "custom"  # server tools are run by the provider
     ]
     limits.LIMITS.check(sent_tools)
     entries = dicts(body.get("tools"))
@@ -309,7 +308,7 @@ _CONSULT = (
 
 
 def _check_thinking(body: Mapping[str, Any]) -> None:
-    """Thinking has its room, and leaves no choice of how tokens are picked."""
+    """Checks that thinking fits into max_tokens, and that no sampling options are set with it."""
     thinking = member(body, "thinking")
     if thinking.get("type", "disabled") == "disabled":
         return
@@ -333,7 +332,7 @@ def _check_thinking(body: Mapping[str, Any]) -> None:
 
 
 def answer_form(body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any] | None]:
-    """The form that the answer is to have and where that stands, by its name now or in the beta."""
+    """The requested output format and its place, under its current name or that of the beta."""
     form = member(body, "output_config").get("format")
     where = "output_format" if form is None else "output_config.format"
     form = body.get("output_format") if form is None else form
@@ -349,7 +348,7 @@ def _check_format(body: Mapping[str, Any]) -> None:
 
 
 def _check_cached(body: Mapping[str, Any]) -> None:
-    """So many blocks with a `cache_control` there may be in a request."""
+    """Checks the maximum number of `cache_control` marks in a request."""
     contents = [message.get("content") for message in body["messages"]]
     blocks = [
         block
@@ -357,7 +356,7 @@ def _check_cached(body: Mapping[str, Any]) -> None:
         for block in dicts(several)
     ]
     count = 0
-    for block in blocks:  # grows while it is read
+    for block in blocks:  # grows during the loop
         count += bool(block.get("cache_control"))
         blocks += dicts(block.get("content")) if block.get("type") == "tool_result" else ()
     if count > _MOST_CACHED:
@@ -366,8 +365,8 @@ def _check_cached(body: Mapping[str, Any]) -> None:
         )
 
 
-# The messages beside each other. Thinking is signed with a keyed hash of its text, so that altered
-# and foreign thinking is recognised without keeping a word of it.
+# Relations between messages. Thinking is signed with a keyed hash of its text, so that altered and
+# foreign thinking is recognised without storing anything.
 
 
 _KEY, _MARK = b"the simulator's own", b"simulator:"
@@ -375,7 +374,7 @@ _SPEAKERS = {
     **dict.fromkeys(("tool_use", "thinking", "redacted_thinking"), "assistant"),
     **dict.fromkeys(("tool_result", "image"), "user"),
 }
-"""In whose messages alone these blocks may stand."""
+"""The role of the messages in which these blocks are permitted."""
 
 
 def _check_history(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -417,7 +416,7 @@ def _check_speaker(blocks: Sequence[Mapping[str, Any]], role: str, where: str) -
 
 
 def signature_of(thinking: str) -> str:
-    """What the simulator signs this thinking with; opaque to everybody else."""
+    """The simulator's signature of this thinking; opaque to others."""
     digest = blake2b(thinking.encode("utf-8", "surrogatepass"), key=_KEY, digest_size=24)
     return b64encode(_MARK + digest.digest()).decode()
 
@@ -430,7 +429,7 @@ def _is_ours(signature: str) -> bool:
 
 
 def _check_signatures(blocks: Sequence[Mapping[str, Any]], where: str, latest: bool) -> None:
-    """Thinking is as it was given out; a block with its text left out keeps its signature alone."""
+    """Checks that thinking is unchanged; a block whose text was omitted keeps its signature."""
     for place, block in enumerate(blocks):
         if block["type"] != "thinking":
             continue
@@ -451,7 +450,7 @@ def _check_signatures(blocks: Sequence[Mapping[str, Any]], where: str, latest: b
 def _check_results(
     blocks: Sequence[Mapping[str, Any]], open_ids: Sequence[str], where: str
 ) -> None:
-    """Every call of the message before is answered here, once, ahead of any other block."""
+    """Checks that each call of the previous message has one result here, before any other block."""
     given_ids = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
     for place, block in enumerate(blocks):
         if block["type"] == "tool_result" and (call_id := block["tool_use_id"]) not in open_ids:
@@ -485,10 +484,10 @@ def _unanswered(where: str, ids: Sequence[str], source: Citation = _UNANSWERED) 
 def _check_served(
     blocks: Sequence[Mapping[str, Any]], server_calls: set[str], where: str, final: bool
 ) -> None:
-    """Server tools that were called have their result behind them, in the same message.
+    """Checks that server tool calls have their result after them, in the same message.
 
-    In the last message of all one may wait, for its turn paused, and one whose code calls a tool
-    of the client may always. `server_calls` are the ids of those seen so far.
+    In the last message one may be open, as its turn paused; one whose code calls a client tool may
+    always be open. `server_calls` are the ids seen so far.
     """
     waiting: set[str] = set()
     for place, block in enumerate(blocks):
@@ -528,12 +527,12 @@ _COUNTS = Citation("Anthropic API reference: Count tokens in a Message", inferre
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
-    """The request that `body` holds. Raises BadRequest in Anthropic's own words."""
+    """Parses a request body. Raises BadRequest in Anthropic's own words."""
     return _parse_data(_data(body, headers), headers)
 
 
 def count(body: bytes, headers: Mapping[str, str], target: str = "", created: int = 0) -> bytes:
-    """The answer to a request for a count of tokens, which is read like a message."""
+    """Answers a token count request, which is parsed like a message."""
     data = _data(body, headers)
     for name in _NOT_COUNTED:
         if name in data:
@@ -580,7 +579,7 @@ def _sse(event: Mapping[str, Any]) -> bytes:
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
-    """The stream of one answer, as Anthropic frames it: a ping follows the first block's start."""
+    """The stream of one answer, in Anthropic's framing: a ping follows the first block's start."""
     chance = stamp.chance()
     message = _message(parsed, stamp) | {"content": [], "stop_reason": None}
     message["usage"] = _usage(parsed, 1)
@@ -624,7 +623,7 @@ def _delta(index: int, delta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _block(block: ReplyBlock, index: int, stamp: IdSource, *, whole: bool) -> dict[str, Any]:
-    """A block as it stands in a JSON answer, or as a stream opens it; a call's `input` is empty."""
+    """A block in a JSON answer, or at its start in a stream; a call's `input` is empty."""
     text = block.text if whole else ""
     match block.kind:
         case "text":
@@ -642,7 +641,7 @@ def _block(block: ReplyBlock, index: int, stamp: IdSource, *, whole: bool) -> di
 
 
 def _whole_block(block: ReplyBlock, index: int, stamp: IdSource) -> str:
-    """The JSON text of a block; the arguments of a call stand there to the letter."""
+    """The JSON text of a block; a call's arguments are copied exactly."""
     value = _block(block, index, stamp, whole=True)
     if block.kind != "call":
         return compact(value)
@@ -650,7 +649,7 @@ def _whole_block(block: ReplyBlock, index: int, stamp: IdSource) -> str:
 
 
 def _input(text: str) -> str:
-    """Arguments in a JSON answer; what is no JSON cannot be said there but as a string."""
+    """Arguments for a JSON answer; invalid JSON can only be written as a string."""
     try:
         json.loads(text or "{}", parse_int=str)
     except (ValueError, RecursionError):
@@ -664,7 +663,7 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     head = compact(message | {"usage": _usage(parsed, _spent(reply))})
     content = ",".join(_whole_block(block, i, stamp) for i, block in enumerate(reply.blocks))
     text = f'{head[:-1]},"content":[{content}]}}'
-    # Half a character stands inside a string: there its escape is JSON.
+    # A lone surrogate is inside a string: its escape is valid JSON there.
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -711,7 +710,7 @@ def error_frame(problem: BadRequest) -> bytes:
 
 
 def key(headers: Mapping[str, str]) -> str:
-    """`x-api-key`, or a bearer token as it is used with OAuth."""
+    """`x-api-key`, or a bearer token as used with OAuth."""
     bearer = headers.get("authorization", "")
     return headers.get("x-api-key", "") or bearer.removeprefix("Bearer ").strip()
 
@@ -746,7 +745,7 @@ def _model_entry(name: str) -> dict[str, Any]:
 
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
-    """One model; there is one of every name here."""
+    """One model; every name exists here."""
     return encoded(_model_entry(target.rpartition("/")[2]))
 
 

@@ -1,4 +1,4 @@
-"""Gemini generateContent: the client's end (encode, decode) and the server's (request, server)."""
+"""Gemini generateContent: client end (encode, decode) and server end (request, server)."""
 
 from app.protocols import Assessment, ParameterWords, ProtocolFacts, words_of
 

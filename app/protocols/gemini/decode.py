@@ -1,8 +1,8 @@
 """Decodes Gemini responses (Gemini API and Vertex), streamed or whole, into events.
 
-Knows candidates, parts and finish reasons. A stream has no closing marker: it is
-whole where the bytes end with a reason.
-Spec: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
+Handles candidates, parts and finish reasons. A stream has no closing marker: it is complete if the
+bytes end after a finish reason. Spec:
+https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OPAQUE: Mapping[str, PartKind] = {
     "codeExecutionResult": "server_result",
     "toolResponse": "server_result",
 }
-"""Members of a part that tell of tools which the provider runs itself."""
+"""Members of parts of tools that the provider runs itself."""
 _SIGNED = frozenset({"text", "thought", "thoughtSignature"})
 _CALL = frozenset({"name", "args", "id", "partialArgs", "willContinue"})
 _ABOUT = (
     *("groundingMetadata", "citationMetadata", "urlContextMetadata", "safetyRatings"),
     *("finishMessage", "continuationToken"),
 )
-"""What is said about the whole of a candidate; the last word holds."""
+"""Metadata of a whole candidate; the last value counts."""
 
 Prose = Literal["text", "thinking"]
 Where = tuple[Quoted, *tuple[str | int, ...]]
@@ -46,10 +46,9 @@ def decoder(status: int) -> BodyDecoder:
 
 
 class _Reader:
-    """Of a part, `meta["part"]` is all but what stands in the event itself: the text, the call.
-    Where it is `verbatim` it is the whole part. So the parts go back one by one as they came; only
-    neighbours without a signature are written together, as deltas of one part.
-    """
+    """`meta["part"]` of a part is its JSON without what the event itself has: the text, the call;
+    with `verbatim` the whole part. So the parts go back one by one, unchanged; only neighbours
+    without a signature are merged, as deltas of one part."""
 
     api = "Gemini API"
     marked = False
@@ -57,9 +56,9 @@ class _Reader:
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._prose: OpenPart | None = None
-        self._call: OpenPart | None = None  # a call whose arguments are still being streamed
+        self._call: OpenPart | None = None  # a call with incomplete streamed arguments
         self._arguments = GrowingArguments()
-        self._torn: set[str] = set()  # ids of calls that another call began in the middle of
+        self._torn: set[str] = set()  # ids of calls that another call interrupted
         self._vertex = False
         self._usage: dict[str, Any] = {}
         self._meta: dict[str, Any] = {}
@@ -107,7 +106,7 @@ class _Reader:
             )
             answer.fail("error", error_sentence(message[:2000]))
 
-    # An event around its parts.
+    # An event, except for its parts.
 
     def _candidate(self, candidate: Mapping[str, Any], where: Where) -> None:
         content = candidate.get("content")
@@ -123,14 +122,14 @@ class _Reader:
         for key in _ABOUT:
             if candidate.get(key) is not None:
                 self._meta[key] = candidate[key]
-        # Only Vertex counts its traffic; it is also the one that numbers its reasons another way.
+        # Only Vertex reports traffic types, and only it numbers its reasons differently.
         reason = finish_reason(candidate.get("finishReason"), self._vertex)
         if reason:
             meaning = "failed" if reason in BROKEN else REASONS.get(reason, "other")
             self._answer.tell_reason(reason, meaning)
 
     def _feedback(self, feedback: Mapping[str, Any]) -> None:
-        """What was thought of the prompt: blocked, there is no candidate and no finish reason."""
+        """The feedback on a blocked prompt, which has no candidate and no finish reason."""
         reason, answer = block_reason(feedback.get("blockReason")), self._answer
         if not reason:
             return
@@ -145,7 +144,7 @@ class _Reader:
     def _count(self, usage: Any) -> None:
         if not isinstance(usage, dict) or not usage:
             return
-        # Many events bring it, and the last of them counts: a mixture would be nobody's word.
+        # Many events have it; the last one counts, as a mixture would be none the server reported.
         self._vertex = self._vertex or "trafficType" in usage
         self._usage = usage
 
@@ -173,7 +172,7 @@ class _Reader:
         if isinstance(part.get("text"), str):
             self._take_text(part, part["text"])
         elif part.keys() <= _SIGNED:
-            # A signature alone: thinking of which nothing may be read.
+            # A signature alone: thinking whose text is not disclosed.
             self._verbatim("thinking", part)
         else:
             name = next((key for key in part if key in _OPAQUE), "")
@@ -194,7 +193,7 @@ class _Reader:
         self._answer.whole(kind, text, name, id_ if isinstance(id_, str) else "", **meta)
 
     def _take_text(self, part: Mapping[str, Any], text: str) -> None:
-        """A delta of the prose under way, or a part of its own where it is signed."""
+        """A delta of the current text, or a part of its own if it is signed."""
         kind: Prose = "thinking" if part.get("thought") is True else "text"
         own = {key: item for key, item in part.items() if key not in ("text", "thought")}
         if own and text:
@@ -242,13 +241,13 @@ class _Reader:
             self._end_call(complete=True)
 
     def _goes_on_with(self, open_: OpenPart, call: Mapping[str, Any]) -> bool:
-        """Whether this is the next piece of the open call, though it names it once more."""
+        """Whether this is the next piece of the open call, although it repeats its name."""
         return bool(open_.provider_id) and call.get("id") == open_.provider_id
 
     def _strays(self, call: Mapping[str, Any]) -> bool:
-        """Whether this piece is another call's than the one that is open, or of one that broke.
+        """Whether this piece belongs to another call than the open one, or to an interrupted one.
 
-        Which of the two the pieces between belong to would be a guess: neither is ever whole.
+        The pieces in between cannot be assigned safely, so neither call is ever complete.
         """
         open_, id_, name = self._call, call.get("id"), call.get("name")
         if not isinstance(id_, str) or not id_:
@@ -266,7 +265,7 @@ class _Reader:
         return stray
 
     def _tear(self) -> None:
-        """End the call under way, unfinished; what more comes of it is left out."""
+        """Ends the open call as incomplete; further pieces of it are ignored."""
         if self._call is not None:
             self._torn.add(self._call.provider_id)
             self._end_call(complete=False)
@@ -281,7 +280,7 @@ class _Reader:
         )
 
     def _sign(self, open_: OpenPart, part: Mapping[str, Any], call: Mapping[str, Any]) -> None:
-        """Keep what is no argument: the signature, and members this version does not know."""
+        """Stores what is no argument: the signature, and unknown members."""
         own = {key: item for key, item in part.items() if key != "functionCall"}
         if own:
             open_.meta.setdefault("part", {}).update(own)
@@ -314,7 +313,7 @@ class _Reader:
             self._warn_odd(open_)
 
     def _close_arguments(self, open_: OpenPart) -> bool:
-        """Write what the streamed arguments lack; False where they cannot become whole."""
+        """Completes the streamed arguments; False if they cannot become complete."""
         was_broken, closing = self._arguments.broken, self._arguments.close()
         self._answer.delta(open_, closing)
         if self._arguments.broken and not was_broken:
@@ -327,7 +326,7 @@ class _Reader:
         )
 
     def _end_call(self, complete: bool) -> None:
-        """End the call under way; without its own end it stays unfinished and is never run."""
+        """Ends the open call; without its own end it is incomplete and never runs."""
         open_, self._call = self._call, None
         if open_ is None:
             return
@@ -345,7 +344,7 @@ def _tokens(value: Any) -> int | None:
 
 
 def label(frame: Mapping[str, Any]) -> str:
-    """What an event carries: `thought`, `text`, `functionCall get_weather`, `finishReason STOP`."""
+    """What an event has: `thought`, `text`, `functionCall get_weather`, `finishReason STOP`."""
     if frame.get("error"):
         return "error"
     candidates, words = frame.get("candidates"), list[str]()
@@ -373,7 +372,7 @@ def _part_label(part: Mapping[str, Any]) -> list[str]:
 
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
-    """GET /v1beta/models, without those that only embed or draw.
+    """Parses GET /v1beta/models, without models that only embed or generate images.
 
     Spec: https://ai.google.dev/api/models#method:-models.list
     """
@@ -396,11 +395,10 @@ def _model(entry: Mapping[str, Any]) -> ModelInfo:
     )
 
 
-# Arguments that Vertex streams by path (`partialArgs`), written down as one growing JSON text.
-#
-# The model writes its arguments from front to back, so the text grows at its end: `$.a[0].b` after
-# `$.a[0].c` adds a member, after `$.a[1].c` nothing can: then no more is written, the text stays
-# unfinished, and as such it can never be run.
+# Converts arguments that Vertex streams by path (`partialArgs`) to one growing JSON text. The model
+# writes its arguments from front to back, so the text grows at its end: `$.a[0].b` after `$.a[0].c`
+# adds a member; after `$.a[1].c` it is impossible: then nothing more is written, the text stays
+# incomplete and can never run.
 # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
 
 
@@ -412,7 +410,7 @@ _STEP = re.compile(
 
 
 class _OpenContainer:
-    """An object or array that is being written. `key` is the member written last."""
+    """An object or array being written. `key` is the last member written."""
 
     __slots__ = ("count", "is_object", "key", "seen")
 
@@ -424,23 +422,23 @@ class _OpenContainer:
 
 
 class GrowingArguments:
-    """`take` and `close` give the text to append. `broken` says that no more can be written."""
+    """`take` and `close` return the text to append. `broken`: no more can be written."""
 
     def __init__(self) -> None:
         self.broken = False
         self._levels = [_OpenContainer(is_object=True)]
-        self._string: Path | None = None  # the path of the text that is being written
+        self._string: Path | None = None  # the path of the string being written
         self._begun = False
 
     def take(self, partial: Mapping[str, Any], number: str) -> str:
-        """One entry of `partialArgs`; `number` is the JSON text of its number, "" without one."""
+        """Adds one entry of `partialArgs`; `number` is the JSON text of its number, or ""."""
         path = None if self.broken else _path(partial.get("jsonPath"))
         text = None if path is None else self._text_at(path, partial, number)
         self.broken = text is None
         return text or ""
 
     def _text_at(self, path: Path, partial: Mapping[str, Any], number: str) -> str | None:
-        """The text for the value at `path`, or None where it cannot stand."""
+        """The text for the value at `path`, or None if it cannot be written any more."""
         value, text = partial.get("stringValue"), ""
         if isinstance(value, str):
             if self._string != path:
@@ -459,7 +457,7 @@ class GrowingArguments:
         return text
 
     def close(self) -> str:
-        """What is missing for whole JSON. A text that was to go on is not closed for the model."""
+        """The text that completes the JSON. A string announced to continue is not closed."""
         self.broken = self.broken or self._string is not None
         if self.broken:
             return ""
@@ -470,9 +468,8 @@ class GrowingArguments:
         return text
 
     def _text_up_to(self, path: Path) -> str | None:
-        """The text up to where the value at `path` begins, or None where that is behind, or where
-        a text was to go on first.
-        """
+        """The text up to the beginning of the value at `path`, or None if that is already behind,
+        or a string is still to be continued."""
         if self._string is not None:
             return None
         text = "" if self._begun else "{"
@@ -502,7 +499,7 @@ class GrowingArguments:
 
 
 def _literal(partial: Mapping[str, Any], number: str) -> str:
-    """The JSON text of a value that comes in one piece, or ""."""
+    """The JSON text of a value that arrives in one piece, or ""."""
     if isinstance(partial.get("boolValue"), bool):
         return "true" if partial["boolValue"] else "false"
     value = partial.get("numberValue")
@@ -512,7 +509,7 @@ def _literal(partial: Mapping[str, Any], number: str) -> str:
 
 
 def _path(text: Any) -> Path | None:
-    """The steps of a JSON path (RFC 9535), or None where it names no single member."""
+    """The steps of a JSON path (RFC 9535), or None if it does not identify a single member."""
     if not isinstance(text, str) or not text.startswith("$"):
         return None
     steps: list[str | int] = []
@@ -540,15 +537,14 @@ def _double_quoted(single: str) -> str:
     return single.replace("\\'", "'").replace('"', '\\"')
 
 
-# Gemini's words for how an answer ended, and what they mean here; numbers where it sends those.
-#
+# Gemini's finish reasons, as names or numbers, and their meaning here.
 # https://ai.google.dev/api/generate-content#FinishReason
 
 
 REASONS: Mapping[str, EndReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
-    "CONTINUATION": "length",  # the limit of one request; what follows must be asked for
+    "CONTINUATION": "length",  # limit of one request; a new one must continue
     **dict.fromkeys(
         (
             *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
@@ -558,7 +554,7 @@ REASONS: Mapping[str, EndReason] = {
         "refusal",
     ),
 }
-"""What is not here (OTHER, NO_IMAGE, words to come) ends an answer for another reason."""
+"""Others (OTHER, NO_IMAGE, future ones) mean that an answer ended for another reason."""
 
 BROKEN = frozenset(
     {
@@ -569,7 +565,7 @@ BROKEN = frozenset(
         "UNEXPECTED_TOOL_CALL",
     }
 )
-"""What the model wrote was thrown away or must not be run: no answer, but one can ask again."""
+"""The output was discarded or must not run: not an answer, but a retry is possible."""
 
 _BOTH = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
 _AI_STUDIO = (
@@ -587,16 +583,16 @@ _BLOCKED = ("", "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT")
 
 
 def finish_reason(value: Any, vertex: bool) -> str:
-    """The word for `value`, "" where it says nothing yet.
+    """The name for `value`, "" if it has none yet.
 
-    Asked with enum-encoding=int a server sends numbers; from 6 on Vertex counts another way than
+    If asked with enum-encoding=int a server sends numbers; from 6 on Vertex's differ from those of
     the Gemini API.
     """
     return _word(value, _VERTEX if vertex else _AI_STUDIO, "FINISH_REASON_UNSPECIFIED")
 
 
 def block_reason(value: Any) -> str:
-    """Why a prompt was blocked, as a word; "" where it was not."""
+    """The name of the reason why a prompt was blocked; "" if it was not."""
     return _word(value, _BLOCKED, "BLOCKED_REASON_UNSPECIFIED")
 
 

@@ -1,7 +1,7 @@
-"""Changes an answer of Gemini for a client: calls taken out, other arguments.
-How results and answers stand in the history of its requests is said here, too.
+"""Edits an answer of Gemini for a client: removes calls, changes arguments. Also defines how
+results and answers are written in the history of its requests.
 
-No frame is left without content: both of Google's SDKs forget the history of a chat over one.
+Every remaining frame has content: both of Google's SDKs drop a chat's history over one without.
 Spec: https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 """
 
@@ -25,7 +25,7 @@ from app.protocols.request import Body
 
 
 def edit(answer: EditableAnswer) -> None:
-    """A stream (of events, or an array), or one response."""
+    """Edits a stream (of events, or an array), or one response."""
     written: set[int] = set()
     emptied = {frame: None for frame in answer.frames if _edit_parts(answer, frame, written)}
     answering = [frame for frame in answer.frames if _candidate(frame) is not None]
@@ -48,7 +48,7 @@ def edit(answer: EditableAnswer) -> None:
 
 
 def _edit_parts(answer: EditableAnswer, frame: EditableFrame, written: set[int]) -> bool:
-    """Edit the pieces of calls; whether nothing is left of the content."""
+    """Edits the pieces of calls; returns whether the content is empty after that."""
     where = _candidate(frame)
     parts = frame.at(*where, "content", "parts") if where is not None else None
     if where is None or not isinstance(parts, list):
@@ -76,8 +76,8 @@ def _edit_parts(answer: EditableAnswer, frame: EditableFrame, written: set[int])
 def _fold(
     answer: EditableAnswer, emptied: Collection[EditableFrame], target: EditableFrame | None
 ) -> None:
-    """Drop what was emptied. What it says beside its content is said by the next frame that stays,
-    unless that says it itself, or by the last one."""
+    """Drops emptied frames. Their other members are moved to the next remaining frame, unless that
+    has them itself, or to the last one."""
     left: dict[Path, Any] = {}
     last: EditableFrame | None = None
     for frame in answer.frames:
@@ -97,7 +97,7 @@ def _fold(
 
 
 _OWN = "candidate"
-"""In the place of a candidate's own path."""
+"""Placeholder for the path of a candidate."""
 
 
 def _beside(frame: EditableFrame) -> dict[Path, Any]:
@@ -116,7 +116,7 @@ def _path_in(frame: EditableFrame, path: Path) -> Path:
 
 
 def _candidate(frame: EditableFrame) -> Path | None:
-    """Where the first candidate is, the only one that is the answer."""
+    """The path of the first candidate, which alone is the answer."""
     candidates = frame.at("candidates")
     for place, candidate in enumerate(candidates if isinstance(candidates, list) else []):
         if isinstance(candidate, dict):
@@ -132,12 +132,12 @@ def _at(frame: EditableFrame) -> Path:
 
 
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
-    """An empty line and nothing else: an event without content empties the history of chats, and a
-    comment ends Google's own client."""
+    """An empty line only: an event without content drops the history of chats, and a comment ends
+    Google's own client."""
     return b"\n"
 
 
-# Two answers as one.
+# Joining two answers.
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
@@ -181,7 +181,7 @@ def _is_thought(part: Any) -> bool:
 
 
 def _texts(frame: EditableFrame) -> list[int]:
-    """The places of the parts that are text."""
+    """The indexes of the text parts."""
     return [
         nth
         for nth, part in enumerate(_parts(frame))
@@ -190,7 +190,7 @@ def _texts(frame: EditableFrame) -> list[int]:
 
 
 def _unthinking(frame: EditableFrame) -> bool:
-    """Take the thoughts out; whether nothing is left of the content."""
+    """Removes thoughts; returns whether the content is empty after that."""
     thoughts = [nth for nth, part in enumerate(_parts(frame)) if _is_thought(part)]
     if thoughts and len(thoughts) == len(_parts(frame)):
         return True
@@ -213,7 +213,7 @@ def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _take_over(target: EditableFrame, going_on: Sequence[EditableFrame]) -> None:
-    """All that is said on goes into the last object of the first answer, which ends as that did."""
+    """Merges the second answer into the last object of the first, with the end of the second."""
     place, count = (*_at(target), "content", "parts"), len(_parts(target))
     for frame in going_on:
         quoted = Quoted(frame.bytes().decode("utf-8", "backslashreplace"))
@@ -237,7 +237,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def _write(part: Body, edit: ResultEdit) -> Changes:
-    """What the tool returned beside its words (`parts`) goes with them."""
+    """Replaces also what the tool returned beside its text (`parts`)."""
     changes: dict[Path, str | None] = {}
     for name in _NAMES:
         if name in part:
@@ -247,7 +247,7 @@ def _write(part: Body, edit: ResultEdit) -> Changes:
 
 
 def _response(edit: ResultEdit) -> str:
-    """As the encoder writes it: a result that is an object goes as one."""
+    """Same form as the encoder's: a result that is an object is sent as one."""
     if edit.is_error:
         return dumped({"error": edit.text or "The tool failed and gave no reason."})
     value, _ = exact_object(edit.text) if sound_object(edit.text) is not None else (None, "")

@@ -1,11 +1,11 @@
-"""Defines what Gemini refuses or ignores of function declarations.
+"""Limits of Gemini for function declarations: what it refuses or ignores.
 
-Of their schemas in two forms: `parametersJsonSchema` (`LIMITS`), which we send, and `parameters`
-(`PLAIN`), a part of OpenAPI's schemas, which files in Gemini's own form often hold.
+There are two forms of schemas: `parametersJsonSchema` (`LIMITS`), which we send, and `parameters`
+(`PLAIN`), a subset of OpenAPI's schemas, which files in Gemini's own form often use.
 
-These are two tables, and not one with a column: what holds of both, of the tool and of the request,
-is written once (`_OF_TOOL`, `of_request`), and of the schemas no row does. Each form is walked in
-its own way, with its own names and paths, and is mended by another fix.
+They are two tables, not one with a column: limits for tool and request apply to both and are
+written once (`_OF_TOOL`, `of_request`), but no row for schemas applies to both. Each form is
+traversed differently, with its own names and paths, and has its own fix.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ TYPES_BY_NUMBER = (
     *("type_unspecified", "string", "number", "integer"),
     *("boolean", "array", "object", "null"),
 )
-"""In the order of Google's enum: a request may give the number for the name."""
+"""In the order of Google's enum: a request may use the number instead of the name."""
 FORMATS = {
     "string": ("enum", "date-time"),
     "integer": ("int32", "int64"),
     "number": ("float", "double"),
 }
-"""The formats that `parameters` know, by type; other types have none."""
+"""The formats in `parameters`, by type; other types have none."""
 _DROPPED = (
     *("const", "pattern", "minLength", "maxLength", "multipleOf", "exclusiveMinimum"),
     *("exclusiveMaximum", "uniqueItems", "minProperties", "maxProperties", "propertyNames"),
@@ -80,59 +80,59 @@ _DROPPED = (
     *("dependentRequired", "dependencies", "unevaluatedProperties", "unevaluatedItems"),
 )
 SKIP_VALIDATOR = "skip_thought_signature_validator"
-"""What Google's server takes in place of a signature it never gave."""
+"""Accepted by Google's server in place of a signature that it never gave."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _MOST_TOOLS = 512
 _MOST_ITEMS = 960
 _MANY_LETTERS = 3000
-"""Between what was taken and what was refused there: 240 values of one word, and of two."""
+"""Between the accepted and the refused size: 240 values of one word, and of two."""
 _OLDER = re.compile(r"(?:models/)?gemini-(?:1|2\.0|pro)")
-"""How the names of models begin that take no `parameters` without properties. 2.5 does, as a
-recorded answer to llm-gemini shows."""
+"""Prefixes of models that refuse `parameters` without properties. 2.5 accepts them, as a recorded
+answer to llm-gemini shows."""
 _SNAKE, _CAMEL = re.compile(r"_([a-z])"), re.compile(r"[A-Z]")
 
 
 def camel_name(key: str) -> str:
-    """The name of a member, which a request may write in snake_case."""
+    """The camelCase name of a member that may be in snake_case."""
     return _SNAKE.sub(lambda step: step[1].upper(), key)
 
 
 def snake_name(key: str) -> str:
-    """The same as Google writes it in a path."""
+    """The snake_case name, as Google writes it in a path."""
     return _CAMEL.sub(lambda letter: f"_{letter[0].lower()}", key)
 
 
 def camel(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The members by their camelCase names; null is as good as absent."""
+    """The members by camelCase names, without nulls, which mean absent."""
     return {camel_name(key): value for key, value in entry.items() if value is not None}
 
 
 def camel_names(entry: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """All members, the `known` ones by their camelCase names."""
+    """All members, the `known` ones by camelCase names."""
     names = ((key, camel_name(key)) for key in entry)
     return {name if name in known else key: entry[key] for key, name in names}
 
 
 def known_members(entry: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The same without the `known` members that are null."""
+    """The same, without `known` members that are null."""
     named = camel_names(entry, known).items()
     return {key: value for key, value in named if key not in known or value is not None}
 
 
 def type_name(kind: Any) -> str:
-    """The name of a type in small letters, which may be given as its number."""
+    """The name of a type in lower case; accepts its number."""
     if isinstance(kind, int) and not isinstance(kind, bool) and 0 <= kind < len(TYPES_BY_NUMBER):
         return TYPES_BY_NUMBER[kind]
     return str(kind).lower()
 
 
-# How large lists may grow: the sum over lists was measured; that lists in lists count each time is
-# Gemini's own words ("especially when nested").
+# The maximum size of lists: the sum over lists was measured; that nested lists multiply is Gemini's
+# own statement ("especially when nested").
 
 
 def items_in_all(schema: Any, *, nested: bool = True) -> int:
-    """How many items the lists of a schema may have that name a maxItems. The items of a list in
-    a list count for each of the outer one where `nested`. Refs are not followed."""
+    """The total number of items in lists with a maxItems in a schema. If `nested`, the items of an
+    inner list count for each item of the outer one. Does not follow refs."""
     count, todo = 0, [(schema, 1)]
     while todo:
         part, times = todo.pop()
@@ -147,7 +147,7 @@ def items_in_all(schema: Any, *, nested: bool = True) -> int:
 
 
 def _beside(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas within `schema` but for those of its items."""
+    """The schemas within `schema` except those of its items."""
     for key in ("properties", "$defs", "definitions"):
         named = schema.get(key)
         yield from named.values() if isinstance(named, Mapping) else ()
@@ -161,13 +161,13 @@ def has_too_many_items(schema: Any) -> bool:
 
 
 def _items(tool: SentTool, *, nested: bool) -> Match:
-    """Too many even where lists in lists count once, or only because they count each time."""
+    """Too many even if nested lists do not multiply, or only if they do."""
     count, flat = items_in_all(tool.schema), items_in_all(tool.schema, nested=False)
     return count > _MOST_ITEMS and (flat <= _MOST_ITEMS) == nested and {"count": count}
 
 
 def _items_together(tools: Sequence[SentTool]) -> Match:
-    """A tool that is too large by itself has a finding of its own."""
+    """Excludes tools that are too large alone: these have a finding of their own."""
     counts = [items_in_all(tool.schema) for tool in tools]
     total = sum(counts)
     return total > _MOST_ITEMS and max(counts) <= _MOST_ITEMS and {"count": total}
@@ -179,12 +179,12 @@ def _many_letters(tools: Sequence[SentTool]) -> Match:
     return letters > _MANY_LETTERS and {"letters": letters}
 
 
-# What is in `parameters`: nodes of the members by their camelCase names.
+# Traverses `parameters`: nodes whose members have camelCase names.
 
 
 def plain_nodes(schema: Any, *, strict: bool = False, led: str = "") -> list[Node]:
-    """The schemas in `parameters`; `wire` is Google's path. With a `led` the outermost is no
-    parameters, but a schema like all others."""
+    """The schemas in `parameters`; `wire` is Google's path. With `led` the outermost is an ordinary
+    schema, not parameters."""
     return walk_nodes(_plain(schema), _plain_below, strict=strict, led=led)
 
 
@@ -224,7 +224,7 @@ def _other_root(node: Node) -> Match:
 
 
 def _odd_format(*, of_texts: bool) -> Callable[[Node], Match]:
-    """A format that its type does not have, of texts or of numbers."""
+    """A format that its type (string or number) does not support."""
 
     def find(node: Node) -> Match:
         kind, form = _kind(node), node.keys.get("format")
@@ -241,7 +241,7 @@ _FORMAT, _ENUM = ("format",), ("enum",)
 
 
 def _no_text(node: Node) -> Match:
-    """The first value of an enum that is no text."""
+    """The first enum value that is no string."""
     odd = ((n, value) for n, value in enumerate(node.enum) if not isinstance(value, str))
     odd_items = ({"number": n, "value": compact(value)[:80], "step": _ENUM} for n, value in odd)
     return next(odd_items, False)
@@ -282,7 +282,7 @@ _COMPLEX = (
 
 
 def _states(fix: Fix) -> Iterator[Limit[SentTool]]:
-    """Whether the schema is too complex to serve, as far as a measure of it is known."""
+    """Whether the schema exceeds the known measures of complexity."""
     for nested in (False, True):
         yield Limit(
             f"takes lists of about {_MOST_ITEMS} items in all, not {{count:,}}: lower their "
@@ -366,7 +366,7 @@ def _row(
 def _inside(
     says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
 ) -> Limit[Node]:
-    """What the checks behind Google's front end say: one line a violation."""
+    """Refused by the checks after Google's front end: one line per violation."""
     return _row(says, finds, source, f"{_INSIDE}{refusal}\n", **more)
 
 
@@ -456,4 +456,4 @@ PLAIN = LimitTable(
 
 
 ANSWER = replace(PLAIN, walk=partial(plain_nodes, led="responseSchema"))
-"""Of the schema that an answer is to have."""
+"""For the schema of a structured answer."""

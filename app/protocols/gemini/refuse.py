@@ -1,6 +1,6 @@
-"""Refuses requests as Gemini does: same status and words. First what Google's JSON front end finds,
-before a model sees a request: its shape. Then what the checks behind it do, which is about several
-members or contents. What is refused of tools stands in `limits`.
+"""Refuses requests like Gemini: same status and words. First the checks of Google's JSON front end,
+on the shape of a request; then those behind it, on relations between members or contents. Limits
+for tools are in `limits`.
 
 https://ai.google.dev/api/generate-content
 """
@@ -20,7 +20,7 @@ from app.protocols.request import Body, dicts, member
 from app.protocols.server import ANY, BadRequest, Phrases, Shape, check_shape, compact
 
 SIGNED_BY = b"simulator:"
-"""How every signature of the simulator begins, which is how it knows its own."""
+"""The prefix of the simulator's signatures, by which it recognizes its own."""
 
 CONTENTS = "https://github.com/ikechan8370/chatgpt-plugin/issues/733"
 PARTS = "https://github.com/egoist/chatwise-releases/issues/250"
@@ -35,7 +35,7 @@ THINKING = "https://ai.google.dev/gemini-api/docs/thinking"
 MIME = "https://github.com/googleapis/python-genai/issues/867"
 
 FORMED = ("application/json", "text/x.enum")
-"""The media types of answers that have a form."""
+"""The media types of structured answers."""
 _MIMES = ("text/plain", "application/json", "application/xml", "application/yaml", "text/x.enum")
 _DATA = words_of(
     """text inlineData fileData functionCall functionResponse executableCode codeExecutionResult
@@ -51,14 +51,14 @@ def is_three(model: str) -> bool:
 def refusal(
     sentence: str, source: str, *, inferred: bool = False, field: str | None = None
 ) -> BadRequest:
-    """400 INVALID_ARGUMENT. `field` is the place in the request that a detail of it names."""
+    """400 INVALID_ARGUMENT. `field` is the place in the request named in the error's details."""
     return BadRequest(
         sentence, kind="INVALID_ARGUMENT", source=source, inferred=inferred, param=field
     )
 
 
 def invalid(where: str, sentence: str, source: str, *, inferred: bool = True) -> BadRequest:
-    """What the checks behind the front end say: one line a violation."""
+    """An error of the checks after the front end: one line per violation."""
     return refusal(f"* GenerateContentRequest.{where}: {sentence}\n", source, inferred=inferred)
 
 
@@ -67,11 +67,11 @@ def _wrong_type(value: Any, where: str, kind: str) -> BadRequest:
     return refusal(f"Invalid value at '{where}' ({kind}), {text}", limits.TYPES.words, field=where)
 
 
-# The shape of a body. Names come in camelCase or snake_case; null is as good as nothing.
+# The shape of a body. Names are camelCase or snake_case; null means absent.
 
 
 class _GooglePhrases(Phrases):
-    """What Google's JSON front end says; a place is written in snake_case."""
+    """Error messages of Google's JSON front end; places are in snake_case."""
 
     def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
         return _wrong_type(value, where, shape.name)
@@ -121,7 +121,7 @@ def _base64(value: Any, where: str) -> BadRequest | None:
 
 
 def _message(others: str = "", required: tuple[str, ...] = (), **members: Shape) -> Shape:
-    """A message of Google's, with `others` that may be anything and nothing unknown."""
+    """The shape of a message of Google's: `others` may be anything; unknown members are refused."""
     members |= dict.fromkeys(others.split(), ANY)
     return Shape(dict, "a message", members, required, closed=True)
 
@@ -151,7 +151,7 @@ _DECLARATION = Shape(
         **{"name": _TEXT, "description": _TEXT, "parametersJsonSchema": _SCHEMA},
     },
 )
-"""What else stands in it is refused by a row of `limits`."""
+"""Further members are refused by a row of `limits`."""
 _RESPONSE = _message(
     "willContinue scheduling",
     required=("response",),
@@ -220,7 +220,7 @@ _PLAIN_SCHEMA = Shape(
 
 
 def camel_members(value: Any, shape: Shape = BODY) -> Any:
-    """`value` with the known names in camelCase and without nulls."""
+    """`value` with known names in camelCase and without nulls."""
     if isinstance(value, dict) and shape.members:
         return {
             name: camel_members(item, shape.members.get(name, ANY))
@@ -232,16 +232,16 @@ def camel_members(value: Any, shape: Shape = BODY) -> Any:
 
 
 def check_message(value: Any, shape: Shape) -> None:
-    """Raise BadRequest for the first thing that is not of this shape."""
+    """Raises BadRequest for the first violation of this shape."""
     check_shape(value, shape, _PHRASES)
 
 
-# What is behind it: checks over several members and contents.
+# Relations between members and contents.
 
 
 def check(body: Any, model: str) -> None:
-    """Raise BadRequest for the first thing that `model` does not take in a body whose names are in
-    camelCase."""
+    """Raises BadRequest for the first violation by a body with camelCase names that `model`
+    refuses."""
     check_message(body, BODY)
     tools = declared(body)
     _check_tools(tools, model)
@@ -258,7 +258,7 @@ def check(body: Any, model: str) -> None:
 
 
 def declared(body: Body) -> list[SentTool]:
-    """The functions that are declared, as they stand; what Google runs itself is its own affair."""
+    """The declared functions, unchanged; without the tools that Google runs itself."""
     tools: list[SentTool] = []
     for place, entry in enumerate(body.get("tools", ())):
         group = f"tools[{place}].function_declarations"
@@ -403,7 +403,7 @@ def _check_response(response: Body, where: str, model: str) -> None:
 
 
 def _turn_start(contents: Sequence[Body]) -> int:
-    """The place of the last prompt: what the model did since then must be signed."""
+    """The index of the last prompt: everything the model did since then must be signed."""
     prompts = (
         place
         for place, content in enumerate(contents)
@@ -414,7 +414,7 @@ def _turn_start(contents: Sequence[Body]) -> int:
 
 
 def _check_results(results: Sequence[Body], calls: Sequence[Body]) -> None:
-    """Results answer the calls of the turn before them in their order: ids need not be there."""
+    """Checks that results answer the calls of the previous turn in order; ids are optional."""
     if results and not calls:
         raise refusal(
             "Please ensure that function response turn comes immediately after a function call "
@@ -452,7 +452,7 @@ def _counts() -> BadRequest:
 
 
 def _check_signatures(parts: Sequence[Body], place: int, current: bool) -> None:
-    """The first call of each step of this turn is signed, and every signature is our own."""
+    """Checks that each step's first call in this turn is signed, and all signatures are ours."""
     calls = [part for part in parts if "functionCall" in part]
     if current and calls and not calls[0].get("thoughtSignature"):
         raise refusal(

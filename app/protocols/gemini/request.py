@@ -1,9 +1,8 @@
 """Encodes a neutral request as a Gemini request (Gemini API and Vertex), and reads one back.
 
-A turn that came by this protocol goes back part by part as it was received, signatures where they
-were; of turns that came by another one, what this protocol can say. What the user adds under
-results stands in the same content, for roles alternate.
-Spec: https://ai.google.dev/api/generate-content
+A turn received by this protocol goes back part by part, unchanged, with signatures; of turns from
+another protocol, whatever this one can express. A prompt after results is in the same content,
+because roles alternate. Spec: https://ai.google.dev/api/generate-content
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ QUIRKS: Mapping[str, str] = {
     "stream_arguments": "arguments are asked for piece by piece (Vertex with Gemini 3)",
 }
 BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
-"""Thinking tokens for the words of Gemini 3, where a model before it is asked."""
+"""Thinking tokens for the levels of Gemini 3, for earlier models."""
 
 _MOST_NAME = 128
 _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
@@ -94,7 +93,7 @@ def encode(request: ModelRequest) -> WireRequest:
 
 
 def _named_as(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """`extra` with the names of `body` for the same fields, which may stand there once only."""
+    """`extra` with the spelling in `body` of the same fields, which may occur only once."""
     groups = ("generationConfig", "toolConfig")
     named = limits.camel_names(extra, {*body, *groups})
     for group in groups:
@@ -111,7 +110,7 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 
 def _path(request: ModelRequest) -> str:
-    """People write a model as `gemini-x` or, as it is listed, `models/gemini-x`."""
+    """Accepts `gemini-x` and, as listed, `models/gemini-x`."""
     model = request.model.strip("/")
     if not model.startswith(("models/", "tunedModels/")):
         model = f"models/{model}"
@@ -121,9 +120,8 @@ def _path(request: ModelRequest) -> str:
 
 
 def thinks_in_levels(model: str) -> bool:
-    """Whether this is Gemini 3 or later, which has levels of thinking, demands signatures and
-    takes images in results; so do the names without a number, which mean the latest.
-    """
+    """Whether it is Gemini 3 or later, which has thinking levels, demands signatures and accepts
+    images in results; also for names without a version, which mean the latest."""
     name = model.rpartition("/")[2]
     match = _NUMBERED.match(name)
     return int(match[1]) >= 3 if match else name.startswith("gemini-")
@@ -161,7 +159,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
 
 
 def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
-    """Its parameters as plain JSON Schema: `parameters` would take a part of OpenAPI's alone."""
+    """A tool with plain JSON Schema: `parameters` supports only a subset of OpenAPI's."""
     if tool.format is not None:
         notes.add(f"{tool.name} is a free-form tool: Gemini is given a function with one text.")
     entry: dict[str, Any] = {"name": tool.name}
@@ -189,7 +187,7 @@ def _generation(request: ModelRequest, notes: Notes) -> dict[str, Any]:
 
 
 def _thinking(value: Any, levels: bool, notes: Notes) -> dict[str, Any] | None:
-    """`thinking` as given: an object goes as it is, a number is a budget, a word a level."""
+    """`thinking` as given: an object is sent unchanged, a number is a budget, a word a level."""
     match value:
         case None | False | "" | "none":
             return None
@@ -217,9 +215,8 @@ def _thinking(value: Any, levels: bool, notes: Notes) -> dict[str, Any] | None:
 
 
 class _Contents:
-    """The contents of one request. `_made` are the calls of the last turn by our ids for them: the
-    name each was sent under, and the id that Gemini gave it, or "".
-    """
+    """The contents of one request. `_made` are the last turn's calls by our ids: the name each was
+    sent with, and the id that Gemini gave it, or ""."""
 
     def __init__(self, request: ModelRequest, notes: Notes) -> None:
         self._request = request
@@ -308,7 +305,7 @@ class _Contents:
         return {"functionCall": call, **(rest if isinstance(rest, Mapping) else {})}
 
     def _name(self, name: str) -> str:
-        """A name begins with a letter or an underscore here."""
+        """Names must begin with a letter or an underscore here."""
         sent_name = self._names.of(name)
         fits = (
             sent_name[0].isalpha()
@@ -318,7 +315,7 @@ class _Contents:
         return sent_name if fits else f"_{sent_name}"[:_MOST_NAME]
 
     def _results(self, message: Message) -> list[dict[str, Any]]:
-        """One answer a call, then the images where the model does not take them inside it."""
+        """One response per call, then the images if the model does not accept them inside it."""
         parts: list[dict[str, Any]] = []
         image_parts: list[dict[str, Any]] = []
         for part in message.parts:
@@ -357,9 +354,9 @@ def _image(piece: Content) -> dict[str, Any]:
 
 
 def _response(part: MessagePart) -> dict[str, Any]:
-    """`response` must be an object: `output` holds what a tool gave, `error` why it failed.
+    """`response` must be an object: `output` is the tool's output, `error` the failure.
 
-    A result that is an object goes as one, unless Google's server would read another one.
+    A result that is an object is sent as it is, unless Google's server would misread it.
     """
     text = "\n".join(piece.text for piece in part.content if piece.type == "text")
     if part.is_error:
@@ -368,9 +365,8 @@ def _response(part: MessagePart) -> dict[str, Any]:
     return {"output": text if value is None else value}
 
 
-# Reading a body back ------------------------------------------------------------------------------
-# Its names are written in camelCase or in snake_case; what is carried along keeps those that it
-# came with. https://protobuf.dev/programming-guides/json/#json-options
+# Reading a body back: its names are in camelCase or snake_case; unknown members keep theirs.
+# https://protobuf.dev/programming-guides/json/#json-options
 
 _BODY = words_of("contents systemInstruction tools toolConfig generationConfig")
 _PARAMS = {
@@ -412,7 +408,7 @@ def _choice(calling: Body) -> ToolChoice:
             return ToolChoice("required", allowed=names or None)
         case "NONE":
             return ToolChoice("none")
-    return ToolChoice(allowed=names or None)  # VALIDATED is auto that takes names
+    return ToolChoice(allowed=names or None)  # VALIDATED is auto with names
 
 
 def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
@@ -448,7 +444,7 @@ def _part(part: Body) -> MessagePart:
 
 
 def _result(response: object) -> tuple[str, bool]:
-    """What a tool gave, and whether it failed: `output` and `error` are the words for it."""
+    """The output of a tool, and whether it failed: from the members `output` and `error`."""
     match response:
         case {"output": value, **rest} if not rest:
             failed = False

@@ -1,8 +1,7 @@
-"""Takes requests as Gemini does and encodes replies, streamed or whole. What is refused stands in
-`refuse`.
+"""Accepts requests like Gemini and encodes replies, streamed or whole. `refuse` has the checks.
 
-Arguments travel as an object and whole. A call whose text is no JSON object cannot be said at all:
-as the real one does, the end gives up on it with MALFORMED_FUNCTION_CALL and no call.
+Arguments are sent as a complete object. A call whose text is no JSON object cannot be encoded: like
+the real server, the end then reports MALFORMED_FUNCTION_CALL, and the call is dropped.
 https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse
 """
 
@@ -60,9 +59,9 @@ _LONG = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", 
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
-    """The request that `body` holds. Raises BadRequest in Gemini's own words.
+    """Parses a request body. Raises BadRequest in Gemini's own words.
 
-    Model and method stand in the path; without `alt=sse` a stream is one JSON array.
+    Model and method are in the path; without `alt=sse` a stream is one JSON array.
     """
     path, _, query = target.partition("?")
     match = TAKES.fullmatch(path)
@@ -74,7 +73,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
 
 
 def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0) -> bytes:
-    """The answer of countTokens: of contents alone, or of a whole request."""
+    """The response of countTokens: for contents alone, or a whole request."""
     match = COUNTING.fullmatch(target)
     assert match is not None
     data = camel_members(object_of(body), COUNTED)
@@ -103,8 +102,8 @@ def _parsed(data: Any, model: str, stream: bool) -> ParsedRequest:
 
 
 def _as_models_read(part: Body) -> Body:
-    """A part with what a function returned under the one name that the reader knows: libraries
-    have others, and an object may hold more."""
+    """A part whose function result is under the one name that the reader knows: libraries use
+    others, and an object may have further members."""
     if (given := part.get("functionResponse")) is None:
         return part
     value, word = given["response"], "output"
@@ -124,13 +123,13 @@ def _tool(declared_tool: SentTool) -> Tool:
 
 
 def _json_schema(schema: Body) -> dict[str, Any]:
-    """A schema in OpenAPI's words, which breaks no limit, as the JSON Schema it means."""
+    """Converts a valid OpenAPI schema to JSON Schema."""
     node = limits.camel(schema)
     if "type" in node:
         node["type"] = limits.type_name(node["type"])
     for name in _LONG:
         if isinstance(node.get(name), str) and node[name].isdecimal():
-            node[name] = int(node[name])  # Google writes 64-bit numbers as texts
+            node[name] = int(node[name])  # Google writes 64-bit numbers as strings
     if "items" in node:
         node["items"] = _json_schema(node["items"])
     if "properties" in node:
@@ -142,8 +141,8 @@ def _json_schema(schema: Body) -> dict[str, Any]:
 
 
 def _params(body: Body) -> dict[str, Any]:
-    """What the model reads of the settings. It thinks anyhow; whether thoughts are shown is said
-    here. `format` is the form that the answer is to have: None for words."""
+    """The settings that the model uses. It always thinks; here thoughts are only shown or hidden.
+    `format` is that of a structured answer: None for plain text."""
     config = member(body, "generationConfig")
     thinking, kind, form = member(config, "thinkingConfig"), config.get("responseMimeType"), None
     if kind in FORMED:
@@ -159,9 +158,9 @@ def _params(body: Body) -> dict[str, Any]:
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
-    """The stream of one answer: events with Windows line ends, or the elements of an array.
+    """The stream of one answer: events with CRLF line ends, or the elements of an array.
 
-    No marker closes it; the finish reason comes in an event of its own, with an empty text.
+    There is no closing marker; the finish reason comes in an event of its own, with empty text.
     """
     chance, model = stamp.chance(), parsed.request.model
     as_array, first, text_chars, thought, calls = parsed.stream_type != "", True, 0, 0, 0
@@ -194,7 +193,7 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
 
 
 def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
-    """The answer of generateContent."""
+    """The response of generateContent."""
     parts: list[dict[str, Any]] = []
     args: list[str] = []
     blocks = _sayable(reply)
@@ -221,11 +220,11 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
 
 
 def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
-    """The blocks without their calls where one of these cannot be said."""
+    """The blocks; without calls if one of these cannot be encoded."""
     broken = _malformed_call(reply)
     if broken is None:
         return reply.blocks
-    if reply.stop == "length":  # what was cut is thrown away, what was whole stays
+    if reply.stop == "length":  # drops the cut call only
         return tuple(
             block for block in reply.blocks if block.kind != "call" or _is_object(block.text)
         )
@@ -240,7 +239,7 @@ def _is_object(text: str) -> bool:
     if not text:
         return True
     try:
-        # Numbers beyond all measure are kept to the letter; NaN is none.
+        # Oversized numbers are kept as text; NaN is invalid.
         value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return False
@@ -256,9 +255,8 @@ def _prose(block: ReplyBlock, text: str) -> dict[str, Any]:
 
 
 def _call(block: ReplyBlock, place: int, parsed: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
-    """A call; in place of its arguments, which go out to the letter, a text that stands nowhere
-    else. Of Gemini 3 it has an id, and the first of a step is signed.
-    """
+    """A call with a unique placeholder for its arguments, which are copied exactly. For Gemini 3 it
+    has an id, and the first one of a step is signed."""
     call: dict[str, Any] = {"name": block.name}
     if block.text:
         call["args"] = _place(stamp, place)
@@ -273,11 +271,11 @@ def _place(stamp: IdSource, place: int) -> str:
 
 
 def _signature(stamp: IdSource) -> str:
-    """Opaque to the client; it is checked for being of the simulator, not for what it holds."""
+    """Opaque to the client; checked only for the simulator's prefix, not for its content."""
     return b64encode(SIGNED_BY + stamp.id("", 0, 20).encode()).decode()
 
 
-# What stands around them.
+# Around the parts.
 
 
 def _response(
@@ -299,9 +297,8 @@ def _response(
 
 
 def _text(value: Mapping[str, Any], args: str, as_array: bool) -> str:
-    """An event: on one line, or as the array has it, over many. The arguments of its one call are
-    put in to the letter; a line end between their members is as good as a space.
-    """
+    """The text of an event: on one line, or, in the array, over many. The arguments of its one call
+    are copied exactly; line ends between their members become spaces."""
     json_text = json.dumps(value, ensure_ascii=False, indent=2) if as_array else compact(value)
     (part,) = value["candidates"][0]["content"].get("parts", [{}])
     place = part.get("functionCall", {}).get("args")
@@ -321,7 +318,7 @@ def _finish(reply: ModelReply) -> dict[str, Any]:
 
 
 def _usage(parsed: ParsedRequest, text_chars: int, thought: int, calls: int) -> dict[str, Any]:
-    """`text_chars` and `thought` are in characters; thoughts are counted apart, as Gemini does."""
+    """`text_chars` and `thought` are in characters; thoughts are separate, as at Gemini."""
     prompt_tokens, answer_tokens, thought = (
         parsed.input_tokens,
         (text_chars + 3) // 4 + 8 * calls,
@@ -336,7 +333,7 @@ def _usage(parsed: ParsedRequest, text_chars: int, thought: int, calls: int) -> 
 
 
 def _bytes(text: str) -> bytes:
-    # Half a character stands inside a string: there its escape is JSON.
+    # A lone surrogate is inside a string: its escape is valid JSON there.
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -358,7 +355,7 @@ STATUSES: Mapping[int, tuple[str, str | None]] = {
 
 
 def error(problem: BadRequest, request_id: str) -> bytes:
-    """The error body, over many lines as Google writes it."""
+    """The error body, indented as Google writes it."""
     known = STATUSES.get(problem.status, STATUSES[400])[0]
     body: dict[str, Any] = {
         "code": problem.status,
@@ -371,7 +368,7 @@ def error(problem: BadRequest, request_id: str) -> bytes:
 
 
 def _details(problem: BadRequest) -> Iterator[dict[str, Any]]:
-    """Google says in the body what others say in headers."""
+    """The details in which Google sends what others send in headers."""
     rpc = "type.googleapis.com/google.rpc."
     if problem.retry_s is not None:
         yield {"@type": f"{rpc}RetryInfo", "retryDelay": f"{problem.retry_s}s"}
@@ -384,12 +381,12 @@ def _details(problem: BadRequest) -> Iterator[dict[str, Any]]:
 
 
 def error_frame(problem: BadRequest) -> bytes:
-    """The error in a stream that has begun: as the real one has it, bare JSON among the events."""
+    """The error in a stream that has begun: like the real server's, bare JSON among the events."""
     return error(problem, "")
 
 
 def key(headers: Mapping[str, str]) -> str:
-    """`x-goog-api-key`, or a bearer token as on Vertex; `?key=` is read by the app."""
+    """`x-goog-api-key`, or a bearer token as on Vertex; the app reads `?key=`."""
     scheme, _, bearer = headers.get("authorization", "").partition(" ")
     return headers.get("x-goog-api-key", "") or (bearer.strip() if scheme == "Bearer" else "")
 
@@ -403,7 +400,7 @@ def models(created: int) -> bytes:
 
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
-    """One model; there is one of every name here."""
+    """One model; every name exists here."""
     return encoded(_model_entry(target.rpartition("/")[2]))
 
 

@@ -1,4 +1,4 @@
-"""Ollama chat: the client's end (encode, decode) and the server's (request, server)."""
+"""Ollama chat: client end (encode, decode) and server end (request, server)."""
 
 from app.protocols import Assessment, ParameterWords, ProtocolFacts, words_of
 

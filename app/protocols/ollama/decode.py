@@ -1,8 +1,7 @@
 """Decodes responses of Ollama's own chat API, streamed or whole, into events.
 
-Lines of JSON, or one object where no stream was asked for; a call comes whole, its arguments an
-object. Frames and errors are in `decoder`.
-Spec: https://docs.ollama.com/api/chat
+Lines of JSON, or one object without streaming; a call arrives complete, with an object as
+arguments. Frames and errors are in `decoder`. Spec: https://docs.ollama.com/api/chat
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from app.protocols.ollama.request import QUIRKS, encode
 from app.protocols.raw_json import Quoted
 
 DONE = "done"
-"""The finish reason where a server says that it is done, but not why (before `done_reason`)."""
+"""The finish reason if a server says only that it is done (before `done_reason` existed)."""
 REASONS: Mapping[str, EndReason] = {
     "stop": "stop",
     DONE: "stop",
@@ -25,7 +24,7 @@ REASONS: Mapping[str, EndReason] = {
 }
 
 _NOT_COUNTED = frozenset({"model", "created_at", "message", "logprobs"})
-"""Of the last line, what tells nothing of counts and durations (these in nanoseconds)."""
+"""Members of the last line other than counts and durations (in nanoseconds)."""
 _READ = frozenset({"role", "content", "thinking", "tool_calls"})
 
 Prose = Literal["text", "thinking"]
@@ -44,7 +43,7 @@ class _Reader:
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._prose: OpenPart | None = None
-        self._logprobs: list[Any] = []  # logprobs that wait for the part they belong to
+        self._logprobs: list[Any] = []  # logprobs waiting for their part
         self._meta: dict[str, Any] = {}
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
@@ -92,7 +91,7 @@ class _Reader:
             self._meta.setdefault("message", {}).update(rest)
 
     def _say(self, kind: Prose, text: Any) -> None:
-        """Append to the prose under way, or begin a new part where its kind changes."""
+        """Appends to the current text, or begins a new part if its kind changes."""
         if not isinstance(text, str) or not text:
             return
         if self._prose is None or self._prose.kind != kind:
@@ -109,18 +108,18 @@ class _Reader:
             self._answer.stop(prose, complete)
 
     def _call(self, call: Mapping[str, Any], function: Mapping[str, Any], source: str) -> OpenPart:
-        """A whole call. `source` is the JSON text of its arguments, "" where it has none."""
+        """A complete call. `source` is the JSON text of its arguments, or ""."""
         name, id_ = function.get("name"), call.get("id")
         part = self._answer.start("call", name if isinstance(name, str) else "", _id(id_))
         arguments = function.get("arguments")
         if isinstance(arguments, str):
-            # Servers that speak this protocol beside OpenAI's may send the text itself.
+            # Servers that also speak OpenAI's protocol may send arguments as a string.
             part.meta["packed"] = True
             self._answer.delta(part, arguments)
         elif source:
             part.meta["as_object"] = True
             if arguments == {}:
-                part.meta["empty"] = True  # on this wire it is how nothing is said
+                part.meta["empty"] = True  # this protocol's form of no arguments
             self._answer.delta(part, source)
         else:
             part.meta["absent"] = True
@@ -135,7 +134,7 @@ class _Reader:
         return part
 
     def _count(self, value: Mapping[str, Any]) -> None:
-        """The last line is the report; a prompt that was cached whole has no count there."""
+        """Reads counts from the last line; a completely cached prompt has no count there."""
         raw = {name: item for name, item in value.items() if name not in _NOT_COUNTED}
         self._answer.usage = Usage(
             _whole(raw.get("prompt_eval_count")), _whole(raw.get("eval_count")), raw
@@ -151,7 +150,7 @@ def _id(value: Any) -> str:
 
 
 def label(frame: Mapping[str, Any]) -> str:
-    """What a line carries: `chat tool_calls`, `done stop`, `error`."""
+    """The content of a line: `chat tool_calls`, `done stop`, `error`."""
     if frame.get("error"):
         return "error"
     message = frame.get("message")
@@ -163,17 +162,17 @@ def label(frame: Mapping[str, Any]) -> str:
 
 
 def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
-    """A server on one's own machine asks for none; ollama.com does."""
+    """A local server needs no key; ollama.com does."""
     return {"authorization": f"Bearer {key}"}
 
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
-    """GET /api/tags. Spec: https://docs.ollama.com/api/tags"""
+    """Parses GET /api/tags. Spec: https://docs.ollama.com/api/tags"""
     return tuple(_model(entry) for entry in model_entries(value, "models"))
 
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:
-    """Only newer servers say their capabilities."""
+    """Only newer servers report capabilities."""
     id_ = _id(entry.get("model")) or _id(entry.get("name"))
     raw = entry.get("details")
     details = raw if isinstance(raw, dict) else {}

@@ -1,5 +1,5 @@
-"""Changes an answer of Ollama's chat API for a client: calls taken out, other arguments.
-How results and answers stand in the history of its requests is said here, too.
+"""Edits an answer of Ollama's chat API for a client: removes calls, changes arguments. Also defines
+how results and answers are written in the history of its requests.
 
 Spec: https://docs.ollama.com/api/chat
 """
@@ -23,11 +23,11 @@ from app.protocols.request import Body
 
 _CALLS = ("message", "tool_calls")
 _CARRIED = ("model", "remote_model", "remote_host", "created_at")
-"""Members that lines of one answer share."""
+"""Members that are equal in all lines of an answer."""
 
 
 def edit(answer: EditableAnswer) -> None:
-    """A stream, or one object."""
+    """Edits a stream, or one object."""
     ending = answer.ending(lambda frame: frame.at("done") is True)
     for frame in list(answer.frames):
         if frame.places:
@@ -89,11 +89,11 @@ def _line(like: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
-    """A line without text: an empty one ends Ollama's own client."""
+    """A line without text: an empty line ends Ollama's own client."""
     return dumped(_line(values[0], "")).encode() + b"\n" if values else b""
 
 
-# Two answers as one.
+# Joining two answers.
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
@@ -136,7 +136,7 @@ def _says_beside(message: Mapping[str, Any], member: str) -> bool:
 
 
 def _lead(frame: EditableFrame, first: EditableFrame) -> None:
-    """All of it is one object: it begins as the first did."""
+    """Both are one object: it begins like the first one."""
     before = first.at(*_TEXT) or ""
     after = frame.at(*_TEXT) or ""
     frame.set(f"{before}\n\n{after}" if before and after else f"{before}{after}", *_TEXT)

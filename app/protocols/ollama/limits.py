@@ -1,9 +1,8 @@
-"""Defines what Ollama refuses of a body, which is what its types cannot hold, and what it refuses
-or drops of tools: it reads a few keywords, of the types it has.
+"""Limits of Ollama: refuses a body that does not fit its types, and refuses or drops parts of
+tools: it reads a few keywords of the supported types.
 
-Known from its source: ChatRequest, ToolFunctionParameters and ToolProperty. Roles, ids and the
-order of messages it leaves to the model.
-https://docs.ollama.com/api/chat
+Derived from its source: ChatRequest, ToolFunctionParameters and ToolProperty. Roles, ids and the
+order of messages are not checked. https://docs.ollama.com/api/chat
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ _CANNOT = (
 
 
 def go_kind(value: Any) -> str:
-    """The type of a JSON value as Go's encoding/json says it."""
+    """The type of a JSON value in messages of Go's encoding/json."""
     return _GO_KINDS.get(type(value), "number")
 
 
 def read_nodes(schema: Any, *, strict: bool = False) -> list[Node]:
-    """The schemas that Ollama reads: the whole, properties, those of properties, choices of anyOf.
+    """The schemas that Ollama reads: the root, properties, their properties, choices of anyOf.
     `items` may be anything."""
     is_object = isinstance(schema, Mapping)
     return walk_nodes(schema, _read_below, strict=strict) if is_object else []
@@ -86,7 +85,7 @@ def _no_single_type(node: Node) -> Match:
 
 
 def _typed() -> Iterator[Limit[Node]]:
-    """Members that Go's types cannot hold: of the whole schema, and of a property."""
+    """Members that do not fit Go's types: of the root schema, and of a property."""
     for key, kind, ours, root, inner in (
         ("description", str, "a text", "", "string"),
         ("enum", list, "a list", "", "[]interface {}"),
@@ -105,7 +104,7 @@ def _typed() -> Iterator[Limit[Node]]:
 
 
 def _no_name(node: Node) -> Match:
-    """The first of the required names that is no text."""
+    """The first required name that is no string."""
     required = node.keys.get("required")
     names = required if isinstance(required, list) else []
     kinds = (go_kind(name) for name in names if not isinstance(name, str))
@@ -148,15 +147,15 @@ LIMITS = LimitTable(
 # fmt: on
 
 
-# The shape of a body: as Go's encoding/json fills ChatRequest, null is as good as nothing.
+# The shape of a body: like Go's encoding/json for ChatRequest, where null means absent.
 
 
 _STRUCTS = {"api.Tool": "Tool.tools", "api.ToolFunction": "ToolFunction.tools.function"}
-"""Where Go says that the fields of these stand."""
+"""The names of these structs in Go's messages."""
 
 
 class _GoPhrases(Phrases):
-    """A type that a field of a struct cannot hold; entries of lists have no place of their own."""
+    """A type that does not fit a struct's field; entries of lists have no place of their own."""
 
     def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
         kind = go_kind(value)
@@ -172,7 +171,7 @@ class _GoPhrases(Phrases):
 
 
 class _OptionPhrases(_GoPhrases):
-    """Options are no struct: each is looked at by itself."""
+    """Options are no struct: each is checked by itself."""
 
     def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
         option = where.rpartition(".")[2]
@@ -236,7 +235,7 @@ _OPTIONS = _Field(dict, "map[string]interface {}", members={
     **dict.fromkeys(_INTEGERS, _option((int, float), "type integer")),
     "stop": _option(list, "type array", each=Shape(str, "an array of strings")),
 })
-"""Those that do not exist are ignored, and any number passes for an integer."""
+"""Unknown ones are ignored, and any number is accepted as an integer."""
 _TOOL = Shape(dict, "api.Tool", members={"function": _FUNCTION})
 _REQUEST = Shape(dict, members={
     "top_logprobs": Shape(rules=(must(lambda value: not isinstance(value, int) or 0 <= value <= 20,
@@ -253,5 +252,5 @@ _REQUEST = Shape(dict, members={
 
 
 def check(body: Any) -> None:
-    """Raise BadRequest for what is no ChatRequest."""
+    """Raises BadRequest if it is no valid ChatRequest."""
     check_shape(body, _REQUEST, _GoPhrases(), "ChatRequest")

@@ -1,7 +1,7 @@
 """Encodes a neutral request for Ollama's own chat API, and reads one back.
 
-It has no tool choice, no strict mode and no failed results: what it cannot say is narrowed or left
-out, and noted. Spec: https://docs.ollama.com/api/chat
+It has no tool choice, no strict mode and no failed results: what it cannot express is narrowed or
+left out, and noted. Spec: https://docs.ollama.com/api/chat
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def encode(request: ModelRequest) -> WireRequest:
         if request.stream:
             notes.add("Ollama sends the arguments of a call whole: they are not seen growing.")
     _add_params(body, request.params, notes)
-    body["stream"] = request.stream  # left out, it would mean true
+    body["stream"] = request.stream  # the default is true
     return wire_request(request, FACTS.path, {}, body, notes, NDJSON)
 
 
 def _tools_for_choice(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:
-    """The tools to send, so that they come as near to the tool choice as can be."""
+    """The tools to send, to approximate the tool choice."""
     choice, tools = request.choice, request.offered
     if not tools:
         no_tools_note(request, notes)
@@ -121,7 +121,7 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
         case None | "":
             pass
         case False | "none" | "disabled":
-            body["think"] = False  # a model that can think does so unasked
+            body["think"] = False  # models that can think do so by default
         case True:
             body["think"] = True
         case str(effort) if effort in _EFFORTS:
@@ -163,7 +163,7 @@ def _user(message: Message, role: str, notes: Notes) -> list[dict[str, Any]]:
 
 
 def _shown(text: str, images: list[Content], role: str = "user") -> dict[str, Any]:
-    """A message of the user, or the system; images go beside the text, as bare base64."""
+    """A user or system message; images are beside the text, as bare base64."""
     entry: dict[str, Any] = {"role": role, "content": text}
     return {**entry, "images": [image.data for image in images]} if images else entry
 
@@ -175,7 +175,7 @@ def _assistant(message: Message, ids: Ids, names: Names, notes: Notes) -> dict[s
             case "text" | "refusal":
                 entry["content"] += part.text
             case "thinking" if part.protocol == PROTOCOL or part.origin == "model":
-                # Bare text, which no server signs: any model there may read it.
+                # Plain text, signed by no server: any model there may read it.
                 entry["thinking"] = entry.get("thinking", "") + part.text
             case "call":
                 entry.setdefault("tool_calls", []).append(_call(part, ids, names, notes))
@@ -185,7 +185,7 @@ def _assistant(message: Message, ids: Ids, names: Names, notes: Notes) -> dict[s
 
 
 def _call(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, Any]:
-    """The call with its id: servers that know none skip it, newer ones pair the result by it."""
+    """The call with its id: older servers ignore it, newer ones match the result by it."""
     own = part.meta if part.protocol == PROTOCOL else {}
     function = {
         **(own.get("function") or {}),
@@ -196,7 +196,7 @@ def _call(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, 
 
 
 def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dict[str, Any]]:
-    """One message a result, then one of the user with the images, which `tool` cannot carry."""
+    """One message per result, then a user message with the images, which `tool` cannot have."""
     messages: list[dict[str, Any]] = []
     images: list[Content] = []
     for part in message.parts:
@@ -252,7 +252,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
                 name = str(message.get("tool_name") or message.get("name") or "")
                 id_ = str(message.get("tool_call_id") or "")
                 if name and id_ not in call_ids:
-                    id_ = ""  # made up by the client, for a call that came without one
+                    id_ = ""  # made up by the client for a call without an id
                 content, _ = notes.result(message.get("content"))
                 yield ResultMessage(id_, name, content, at=at)
             case "user" | "system" as role:

@@ -1,5 +1,5 @@
-"""Takes requests as Ollama's chat API does and encodes replies, streamed or whole. What is refused
-stands in `limits`, but for what a model cannot do.
+"""Accepts requests like Ollama's chat API and encodes replies, streamed or whole. `limits` has the
+checks, except those for capabilities of models.
 
 https://docs.ollama.com/api/chat
 """
@@ -39,19 +39,19 @@ from app.protocols.server import (
 )
 
 NO_TOOLS, NO_THINKING = "-no-tools", "-no-thinking"
-"""How the models of the simulator are named that cannot do this."""
+"""Name patterns of the simulator's models that lack a capability."""
 MODELS = ("simulated:8b", "simulated-mini:1b", f"simulated{NO_TOOLS}")
 _STOP = {"calls": "stop", "refusal": "stop"}
-"""Ollama has one word for an answer that came to its end, calls or not."""
+"""Ollama has one word for a complete answer, with or without calls."""
 _FIELDS = {"text": "content", "thinking": "thinking"}
 _VERSION = "0.12.6"
 _NS = 1_000_000_000
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
-    """The request that `body` holds. Raises BadRequest in Ollama's own words.
+    """Parses a request body. Raises BadRequest in Ollama's own words.
 
-    A request without messages asks only that the model be loaded: its param `load` is set.
+    A request without messages only loads the model: its param `load` is set.
     """
     if not body.strip():
         raise ROUTES.refusal("missing request body")
@@ -86,7 +86,7 @@ def _tool(entry: Mapping[str, Any]) -> Tool:
 
 
 def _as_templates_read(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message as templates read it: to them a role that they do not know is the user."""
+    """The message as templates read it: they treat an unknown role as user."""
     role = str(message.get("role") or "").lower()
     return {**message, "role": role if role in ("system", "assistant", "tool") else "user"}
 
@@ -102,7 +102,7 @@ def _params(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
-    """The stream of one answer: a line for each delta, one for each call, one for the end."""
+    """The stream of one answer: a line for each delta, each call, and the end."""
     chance = stamp.chance()
     first = chance.uniform(*FIRST_TOKEN_S)
     place = 0
@@ -137,7 +137,7 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
 
 
 def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
-    """The blocks as Ollama can say them: a call that it cannot read stays the text it was."""
+    """The blocks as Ollama can encode them: an unreadable call becomes text."""
     return tuple(block if _is_call(block) else _call_as_text(block) for block in reply.blocks)
 
 
@@ -145,7 +145,7 @@ def _is_call(block: ReplyBlock) -> bool:
     if block.kind != "call" or not block.text:
         return True
     try:
-        # Numbers beyond all measure are kept to the letter; NaN is none.
+        # Oversized numbers are kept as text; NaN is invalid.
         value = json.loads(block.text, parse_int=str, parse_float=str, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return False
@@ -162,18 +162,18 @@ def _call_as_text(block: ReplyBlock) -> ReplyBlock:
 
 
 def _call(block: ReplyBlock, place: int, stamp: IdSource) -> str:
-    """The JSON text of a call; its arguments stand there to the letter."""
+    """The JSON text of a call; its arguments are copied exactly."""
     head = compact({"index": place, "name": block.name})[:-1]
     id_ = compact(stamp.id("call_", place, 8).lower())
     return f'{{"id":{id_},"function":{head},"arguments":{block.text or "{}"}}}}}'
 
 
 def _line(parsed: ParsedRequest, stamp: IdSource, message: str, end: str = '"done":false') -> bytes:
-    """A line with these members of the message, and these after it."""
+    """A line with these members in the message, and these after it."""
     at = datetime.fromtimestamp(stamp.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
     head = compact({"model": parsed.request.model, "created_at": at})[:-1]
     text = f'{head},"message":{{"role":"assistant",{message}}},{end}}}\n'
-    # Half a character stands inside a string: there its escape is JSON.
+    # A lone surrogate is inside a string: its escape is valid JSON there.
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -195,7 +195,7 @@ def _end(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> dict[str,
 
 
 def error(problem: BadRequest, request_id: str) -> bytes:
-    """A sentence and nothing else; no answer of Ollama bears an id."""
+    """Just a sentence; Ollama's responses have no id."""
     return encoded({"error": str(problem)})
 
 
@@ -219,7 +219,7 @@ def models(created: int) -> bytes:
 
 
 def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
-    """What /api/show tells of a model; there is one of every name here."""
+    """The response of /api/show; every model name exists here."""
     data = object_of(body)
     name = data.get("model") or data.get("name")
     if not isinstance(name, str) or not name:

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: the client's end (encode, decode) and the server's (request, server)."""
+"""OpenAI Chat Completions: client end (encode, decode) and server end (request, server)."""
 
 from app.protocols import Assessment, ParameterWords, ProtocolFacts, words_of
 

@@ -1,7 +1,7 @@
 """Decodes Chat Completions responses (OpenAI and its many dialects) into events.
 
-Knows chunks, choices and finish reasons; `CallAssembler` finds the call of each fragment.
-Spec: https://platform.openai.com/docs/api-reference/chat-streaming
+Handles chunks, choices and finish reasons; `CallAssembler` finds the call of each fragment. Spec:
+https://platform.openai.com/docs/api-reference/chat-streaming
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ REASONS: Mapping[str, EndReason] = {
 }
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text")
-"""The names of reasoning text, in the order of trust: servers that send two send the same text."""
+"""Members with reasoning text, in order of preference: servers that send two send equal text."""
 THOUGHTS = frozenset({"reasoning_details", *_REASONING})
 """The members of a message that are thinking."""
 _READ = THOUGHTS | {
     *("role", "content", "refusal", "annotations", "tool_calls", "function_call", "obfuscation")
 }
-"""The members of a delta that have a place of their own; the rest is kept as it came."""
+"""The members of a delta that are handled; others are stored unchanged."""
 
 Prose = Literal["text", "thinking", "refusal"]
 
@@ -61,12 +61,12 @@ class _Reader:
         self._answer = answer
         self._calls = CallAssembler(answer)
         self._prose: OpenPart | None = None
-        self._logprobs: dict[str, list[Any]] = {}  # by kind of part, until one takes them
+        self._logprobs: dict[str, list[Any]] = {}  # by kind of part, until a part takes them
         self._opened = False
-        self._inline = False  # whether thinking was found inside of text
-        self._details: list[Any] = []  # reasoning_details that ride on the next thinking part
+        self._inline = False  # whether thinking was found inside text
+        self._details: list[Any] = []  # reasoning_details for the next thinking part
         self._meta: dict[str, Any] = {}
-        self._rest: dict[str, Any] = {}  # members of the message that have no place elsewhere
+        self._rest: dict[str, Any] = {}  # further members of the message
         self._others: dict[int, dict[str, Any]] = {}
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
@@ -116,7 +116,7 @@ class _Reader:
             self._others = {}
 
     def _choice(self, choice: Mapping[str, Any], where: Where) -> bool:
-        """Take choice 0; True where it is a whole message and not a piece of one."""
+        """Handles choice 0; True if it is a whole message, not a delta."""
         if isinstance(logprobs := choice.get("logprobs"), dict):
             self._hold_logprobs(logprobs)
         part = "delta" if isinstance(choice.get("delta"), dict) else "message"
@@ -130,12 +130,12 @@ class _Reader:
         if reason:
             raw = reason if isinstance(reason, str) else str(reason)
             self._answer.tell_reason(raw, REASONS.get(raw, "other"))
-            self._answer.seal_calls()  # What is lost after the reason is none of them.
+            self._answer.seal_calls()  # later losses do not affect them
         native = choice.get("native_finish_reason")
         if isinstance(native, str):
             self._meta["native_finish_reason"] = native
         if error := choice.get("error"):
-            # OpenRouter tells there that the model's server failed, beside a reason of any kind.
+            # OpenRouter reports a failure of the model's server there, with any finish reason.
             self.settle(whole=False)
             problem = read_error({"error": error})
             words = problem.words if problem else str(error)[:MAX_WORDS]
@@ -201,7 +201,7 @@ class _Reader:
                     self._answer.warn("odd_content", "Content that is no text was left out.")
 
     def _say(self, kind: Prose, text: str, field: str = "") -> None:
-        """Append to the prose under way, or begin a new part where its kind changes."""
+        """Appends to the current text, or begins a new part if its kind changes."""
         if not text:
             return
         prose = self._prose
@@ -213,7 +213,7 @@ class _Reader:
         self._answer.delta(prose, text)
 
     def _hold_logprobs(self, logprobs: Mapping[str, Any]) -> None:
-        """The tokens' probabilities, as sent; they belong to the part that their text goes to."""
+        """The tokens' probabilities, as sent; they belong to the part that gets their text."""
         for kind, name in (("text", "content"), ("refusal", "refusal")):
             tokens = logprobs.get(name)
             if isinstance(tokens, list) and tokens:
@@ -233,7 +233,7 @@ class _Reader:
         self._answer.stop(prose, complete)
 
     def _warn_inline(self, prose: OpenPart) -> None:
-        """Thinking inside of text stays there: which text is thinking would be a guess."""
+        """Thinking inside text stays there: separating it would be guesswork."""
         start = "".join(prose.pieces[:20]).lstrip()
         if prose.kind == "text" and start.startswith("<think>") and not self._inline:
             self._inline = True
@@ -243,7 +243,7 @@ class _Reader:
             )
 
     def _other_choice(self, index: int, choice: Mapping[str, Any]) -> None:
-        """The second and further choices of n > 1 are kept to be read, not answered."""
+        """Further choices (n > 1) are stored for viewing, not answered."""
         entry = self._others.setdefault(index, {"index": index, "pieces": []})
         piece = choice.get("delta") or choice.get("message")
         if piece:
@@ -264,7 +264,7 @@ class _Reader:
 
 
 def _signs_call(detail: Any) -> bool:
-    """Whether it is the signature of a call, by whose id it is known (OpenRouter, of Gemini)."""
+    """Whether it is a call's signature, identified by the call's id (OpenRouter for Gemini)."""
     return (
         isinstance(detail, dict)
         and bool(detail.get("id"))
@@ -290,7 +290,7 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
 
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
-    """A count of a detail; DeepSeek tells what it had cached beside the others."""
+    """A count in the details; DeepSeek reports cached tokens elsewhere."""
     details = usage.get(group)
     number = _tokens(details, name) if isinstance(details, Mapping) else None
     if number is None and name == "cached_tokens":
@@ -299,10 +299,10 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
 
 
 def merge_details(details: list[Any]) -> list[Any]:
-    """The fragments of `reasoning_details` (OpenRouter) as the list that goes back.
+    """Merges fragments of `reasoning_details` (OpenRouter) to the list that goes back.
 
-    Neighbours of one type and index are one detail: their texts are joined, of the other members
-    the last that is not null holds.
+    Neighbours with equal type and index are one detail: texts are concatenated; of other members
+    the last non-null value counts.
     """
     runs: list[tuple[Any, list[dict[str, Any]]]] = []
     whole: list[Any] = []
@@ -327,7 +327,7 @@ def merge_details(details: list[Any]) -> list[Any]:
 
 
 def label(frame: Mapping[str, Any]) -> str:
-    """What a chunk carries: `chunk tool_calls`, `chunk finish_reason tool_calls`, `usage`."""
+    """The content of a chunk: `chunk tool_calls`, `chunk finish_reason tool_calls`, `usage`."""
     if frame.get("error"):
         return "error"
     choices = frame.get("choices")
@@ -377,8 +377,8 @@ class _OpenCall:
         self.extra: dict[str, Any] = {}
         self.part: OpenPart | None = None
         self.early: list[tuple[tuple[int, int], tuple[str | int, ...]]] = []  # places before that
-        self.told = False  # whether arguments were sent at all, be it as ""
-        self.bare = True  # whether no argument text came yet
+        self.told = False  # whether arguments were sent, even ""
+        self.bare = True  # whether no argument text arrived yet
 
 
 class CallAssembler:
@@ -393,7 +393,7 @@ class CallAssembler:
         self._doubled = False
 
     def take(self, message: Mapping[str, Any], where: Where) -> None:
-        """The calls in a delta or a message; `where` is the JSON text and the path to it."""
+        """Adds the calls in a delta or a message; `where` is the JSON text and the path to it."""
         fragments = message.get("tool_calls")
         if isinstance(fragments, dict):
             self._fragment(fragments, (*where, "tool_calls"))
@@ -431,7 +431,7 @@ class CallAssembler:
         answer.locate(call.part, *path)
 
     def _is_double(self, legacy: Mapping[str, Any], fragments: Any) -> bool:
-        """Whether the old member only says once more what the new one does: it is one call."""
+        """Whether the legacy member only repeats the call of the new one."""
         beside = fragments if isinstance(fragments, list) else [fragments]
         functions = [entry.get("function") for entry in beside if isinstance(entry, dict)]
         if self._legacy is not None or not any(
@@ -447,7 +447,7 @@ class CallAssembler:
         self._doubled = True
 
     def _doubt_double(self) -> None:
-        """The same, where the two came one after the other: what began as a call is one."""
+        """The same if they arrived one after the other: they are one call."""
         legacy = self._legacy.part if self._legacy is not None else None
         if self._legacy is None or legacy is None or legacy.ended:
             return
@@ -460,7 +460,7 @@ class CallAssembler:
                 self._warn_double()
 
     def settle(self) -> None:
-        """End all calls; a head that nothing followed was none."""
+        """Ends all calls; drops an empty one that nothing followed."""
         self._doubt_double()
         seen: set[str] = set()
         for call in self._calls:
@@ -503,7 +503,7 @@ class CallAssembler:
         self._locate(call, where)
 
     def _call_of(self, index: int | None, id_: str, name: str) -> _OpenCall:
-        """The rule of the module's docstring."""
+        """The rule in the comment above."""
         at_index = self._by_index.get(index) if index is not None else None
         if at_index is not None:
             another = id_ and id_ != at_index.id and (at_index.id or not at_index.bare)
@@ -523,7 +523,7 @@ class CallAssembler:
         return call
 
     def _name(self, call: _OpenCall, piece: str) -> None:
-        """In pieces, until the first argument: after that a name can only be a repeat."""
+        """Names may arrive in pieces until the first argument; later ones are repetitions."""
         if call.name and not call.bare:
             return
         call.name += piece
@@ -546,7 +546,7 @@ class CallAssembler:
         if part is None or arguments is None:
             return
         if not isinstance(arguments, str):
-            # An object (or worse) where a text belongs: its own text is what was meant.
+            # An object (or other value) in place of text: its JSON text is meant.
             source, *path = where
             text = source.member(*path, member_name)
             part.meta["as_object"] = True
@@ -577,10 +577,9 @@ def _id(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-# The lists of models of servers that speak OpenAI's protocols: GET /models.
-#
-# OpenAI itself tells the ids and nothing else; what others add is read where it is there, by the
-# names they give it. Spec: https://platform.openai.com/docs/api-reference/models/list
+# The model lists of servers that speak OpenAI's protocols: GET /models. OpenAI lists ids only;
+# others add information under their own names. Spec:
+# https://platform.openai.com/docs/api-reference/models/list
 
 
 _WINDOWS = (
@@ -592,7 +591,7 @@ _WINDOWS = (
 
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
-    """The models of a list; nothing for what is none."""
+    """The models of a list; empty if it is invalid."""
     return tuple(_model(entry) for entry in model_entries(value, "data"))
 
 
@@ -626,7 +625,7 @@ def _model(entry: Mapping[str, Any]) -> ModelInfo:
 
 
 def _any_provider(value: Any) -> bool | None:
-    """Hugging Face: whether one of the providers that run a model takes tools."""
+    """Hugging Face: whether any of the providers of a model supports tools."""
     flags = (
         [_mapping(entry).get("supports_tools") for entry in value]
         if isinstance(value, list)

@@ -1,5 +1,5 @@
-"""Changes an answer of Chat Completions for a client: calls taken out, other arguments.
-How results and answers stand in the history of its requests is said here, too.
+"""Edits an answer of Chat Completions for a client: removes calls, changes arguments. Also defines
+how results and answers are written in the history of its requests.
 
 Spec: https://platform.openai.com/docs/api-reference/chat-streaming
 """
@@ -31,11 +31,11 @@ from app.protocols.raw_json import Changes, Path, Quoted, dumped
 from app.protocols.request import MARK, Body, dicts
 
 _CARRIED = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider")
-"""Members that chunks of one answer share."""
+"""Members that are equal in all chunks of an answer."""
 
 
 def edit(answer: EditableAnswer) -> None:
-    """A stream, or one completion."""
+    """Edits a stream, or one completion."""
     carriers = _carriers(answer)
     for frame in answer.frames:
         if frame.places:
@@ -52,7 +52,7 @@ def edit(answer: EditableAnswer) -> None:
 
 
 def _carriers(answer: EditableAnswer) -> Mapping[int, CallPlace]:
-    """Where the new arguments of a call go: to the first of the old, or the first of the call."""
+    """The place for a call's new arguments: its first non-empty arguments, or its first piece."""
     carriers: dict[int, tuple[bool, CallPlace]] = {}
     for frame in answer.frames:
         for place in frame.places:
@@ -72,7 +72,7 @@ def _arguments_at(frame: EditableFrame, path: Path) -> Path:
 def _edit_calls(
     answer: EditableAnswer, frame: EditableFrame, carriers: Mapping[int, CallPlace]
 ) -> None:
-    left: dict[Path, set[Path]] = {}  # by message: the pieces that go
+    left: dict[Path, set[Path]] = {}  # by message: the removed pieces
     for place in frame.places:
         path, part = place.path, place.part
         message = path[:3]
@@ -89,7 +89,7 @@ def _edit_calls(
 
 
 def _argue(frame: EditableFrame, path: Path, text: str, *, is_carrier: bool) -> bool:
-    """Write the arguments of a piece; whether nothing is left of it."""
+    """Writes the arguments of a piece; returns whether the piece is empty after that."""
     where = _arguments_at(frame, path)
     old = frame.at(*where)
     if is_carrier:
@@ -117,11 +117,11 @@ def _argue(frame: EditableFrame, path: Path, text: str, *, is_carrier: bool) -> 
 
 
 def _take(answer: EditableAnswer, frame: EditableFrame, message: Path, paths: set[Path]) -> None:
-    """Take these pieces of calls out of a message, and what is empty without them."""
+    """Removes these pieces of calls from a message, and what becomes empty."""
     entries = frame.at(*message, "tool_calls")
     if isinstance(entries, list):
         placed = {place.path for place in frame.places}
-        if answer.taken:  # heads of which no call came would be calls to a client
+        if answer.taken:  # empty calls would be calls to a client
             paths |= {
                 path
                 for nth in range(len(entries))
@@ -137,7 +137,7 @@ def _take(answer: EditableAnswer, frame: EditableFrame, message: Path, paths: se
 
 
 def _drop_empty(frame: EditableFrame, message: Path, members: Collection[str | int]) -> None:
-    """Drop a chunk that says nothing without these members of its delta."""
+    """Drops a chunk that is empty without these members of its delta."""
     rest = {name: item for name, item in frame.at(*message).items() if name not in members}
     choice = frame.at(*message[:2])
     says_more = choice.get("finish_reason") or any(rest.values()) or message[-1] == "message"
@@ -146,8 +146,8 @@ def _drop_empty(frame: EditableFrame, message: Path, members: Collection[str | i
 
 
 def _take_signatures(answer: EditableAnswer) -> None:
-    """Details of reasoning that bear a call's id sign that call (OpenRouter, of Gemini): they go
-    with it."""
+    """Removes reasoning details with a removed call's id, as they sign that call (OpenRouter, for
+    Gemini)."""
     ids = {
         frame.at(*place.path, "id")
         for frame in answer.frames
@@ -174,7 +174,7 @@ _DETAILS = "reasoning_details"
 
 
 def _take_logprobs(frame: EditableFrame, message: Path) -> None:
-    """Tokens that are no text of the message may be those of the call."""
+    """Removes logprobs that are not those of the text: they may be those of the call."""
     tokens = frame.at(*message[:2], "logprobs", "content")
     if tokens and "".join(texts_of(tokens)) != (frame.at(*message, "content") or ""):
         frame.put("null", *message[:2], "logprobs")
@@ -184,7 +184,7 @@ def _take_logprobs(frame: EditableFrame, message: Path) -> None:
 
 
 def _choice(frame: EditableFrame) -> Path | None:
-    """Where the first choice is, the only one that is the answer."""
+    """The path of the first choice, which alone is the answer."""
     choices = frame.at("choices")
     for place, choice in enumerate(choices if isinstance(choices, list) else []):
         index = choice.get("index") if isinstance(choice, dict) else 1
@@ -211,8 +211,8 @@ _NATIVE: Mapping[str, Any] = {**REASONS, "tool_use": "calls"}
 
 
 def _say(answer: EditableAnswer) -> None:
-    """The reasons: in a chunk of their own before the one that ends the answer, or in that where it
-    has text of its own or is the whole."""
+    """Adds the reasons in a new chunk before the one that ends the answer, or to that one if it has
+    text of its own or is the whole answer."""
     text = answer.joined_reasons
     if not text:
         return
@@ -250,13 +250,13 @@ def _is_number(value: Any) -> bool:
 
 
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
-    """A chunk that adds nothing: without a choice it would end loops that people write, with an
-    empty text it would be an event of its own."""
+    """A chunk without content: without a choice it would break loops of client code, with an empty
+    text it would be an event of its own."""
     like = next((value for value in values if value.get("choices")), None)
     return b"data: " + dumped(_chunk(like, {})).encode() + b"\n\n" if like else b""
 
 
-# Two answers as one.
+# Joining two answers.
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
@@ -297,7 +297,7 @@ def _says(frame: EditableFrame) -> bool:
 
 
 def _go_past_end(frame: EditableFrame) -> None:
-    """The chunk that ends an answer ends nothing, and goes where it says nothing else."""
+    """The chunk that ends the first answer must not end it; drops it if it has nothing else."""
     choice = _choice(frame) or ()
     delta = frame.at(*choice, "delta")
     if not any(value for name, value in (delta or {}).items() if name != "role"):
@@ -311,7 +311,7 @@ def _go_past_end(frame: EditableFrame) -> None:
 
 
 def _go_on(frame: EditableFrame) -> None:
-    """No start, and no thinking."""
+    """Removes its start and its thinking."""
     choice = _choice(frame) or ()
     delta = frame.at(*choice, "delta")
     if not isinstance(delta, dict):
@@ -329,7 +329,7 @@ def _go_on(frame: EditableFrame) -> None:
 
 
 def _lead(frame: EditableFrame) -> None:
-    """What is said on begins with an empty line."""
+    """The text of the second answer begins with an empty line."""
     content = (*(_choice(frame) or ()), "delta", "content")
     if isinstance(text := frame.at(*content), str):
         frame.set(f"\n\n{text}", *content)
@@ -389,7 +389,7 @@ def _id_of(message: Body) -> Path:
 
 
 def _keep_mark(copy: Sequence[Body], element: Body) -> Changes:
-    """OpenRouter and others take marks, of a message or of its pieces."""
+    """OpenRouter and others accept cache marks on a message or on its pieces."""
     changes: dict[Path, str | None] = {}
     pieces = [piece for message in copy for piece in dicts(message.get("content"))]
     changes.update(mark_content(element.get("content"), find_mark(pieces)))

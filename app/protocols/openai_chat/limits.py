@@ -1,5 +1,5 @@
-"""Defines what OpenAI refuses of the tools of Chat Completions; other servers keep most of it. What
-it refuses of schemas, and its words for the shape of a body, are those of Responses, too.
+"""Limits of OpenAI for the tools of Chat Completions; other servers enforce most of them. The
+limits for schemas, and the error messages on the shape of a body, apply to Responses, too.
 
 https://platform.openai.com/docs/guides/structured-outputs
 https://platform.openai.com/docs/api-reference/chat/create
@@ -52,7 +52,7 @@ _TOO_MANY = "https://github.com/vishalmysore/Tools4AI/issues/16"
 _MOST_TOOLS = 128
 _DEEPEST, _MOST_PROPERTIES, _MOST_ENUM, _MOST_LETTERS = 10, 5000, 1000, 120_000
 _LARGE_ENUM, _MOST_ENUM_LETTERS = 250, 15_000
-"""One enum of more values than the first has no more letters in all than the second."""
+"""An enum with more values than the first has at most so many characters in total."""
 FORMATS = (
     *("date-time", "time", "date", "duration", "email"),
     *("hostname", "ipv4", "ipv6", "uuid"),
@@ -65,19 +65,19 @@ _OLDER = re.compile(r"(?:.*[/:])?(?:chat)?(?:gpt-[34]|o[134]|gpt-5(?:\.[0-4])?(?
 
 
 def has_lookaround(pattern: str) -> bool:
-    """Whether a regular expression looks ahead or behind, escapes and classes aside."""
+    """Whether a regular expression has lookaround, outside of escapes and classes."""
     return "(?" in pattern and bool(_LOOKS.search(_ASIDE.sub("", pattern)))
 
 
 def takes_lookaround(model: str) -> bool:
-    """Whether a model is one of those that take lookaround in tools that are not strict: those
-    before gpt-5.5. A model of another name is taken for a newer one."""
+    """Whether a model accepts lookaround in tools that are not strict: those before gpt-5.5. Models
+    with unknown names count as newer."""
     return bool(_OLDER.match(model))
 
 
 @lru_cache(maxsize=1024)
 def is_python_regex(pattern: str) -> bool:
-    """Whether Python's `re` compiles a pattern, which is what OpenAI's check of schemas asks."""
+    """Whether Python's `re` compiles a pattern, which is OpenAI's criterion for schemas."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -88,12 +88,12 @@ def is_python_regex(pattern: str) -> bool:
 
 
 def takes_pattern(pattern: str) -> bool:
-    """Whether a pattern is taken in strict tools, and by newer models in any."""
+    """Whether strict tools, and newer models in any tool, accept a pattern."""
     return is_python_regex(pattern) and not has_lookaround(pattern)
 
 
 def _patterns(node: Node) -> Iterator[str]:
-    """The regular expressions that stand at a node."""
+    """The regular expressions of a node."""
     patterns = node.keys.get("patternProperties")
     several = [node.keys.get("pattern"), *(patterns if isinstance(patterns, Mapping) else ())]
     yield from (text for text in several if isinstance(text, str))
@@ -136,7 +136,7 @@ def _in_all(counted: Callable[[Node], int], most: int) -> Callable[[Node], Match
 
 
 def _letters(node: Node) -> int:
-    """Those of the names of properties and definitions, of enums and of consts."""
+    """The characters of property and definition names, enums and consts."""
     named = (node.keys.get(key) for key in ("properties", "$defs", "definitions"))
     names = [name for members in named if isinstance(members, Mapping) for name in members]
     values = (*node.enum, node.keys.get("const"))
@@ -146,14 +146,14 @@ def _letters(node: Node) -> int:
 def _row(
     says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
 ) -> Limit[Node]:
-    """The provider's words begin with what the schema is of, which the request tells."""
+    """The provider's message begins with the kind of schema, which depends on the request."""
     return Limit(says, finds, source, "{what}: " + refusal, param="{param}", code="{code}", **more)
 
 
 def _in(
     says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
 ) -> Limit[Node]:
-    """The same, with the place of the schema in OpenAI's way."""
+    """The same, with the place of the schema in OpenAI's notation."""
     return _row(says, finds, source, "In context={node.context}, " + refusal, **more)
 
 
@@ -170,7 +170,7 @@ def _no(names: str, source: Citation) -> Iterator[Limit[Node]]:
 
 
 def lookaround(source: Citation, *, strict: bool, **more: Any) -> Limit[Node]:
-    """Which is seen in tools that are strict, or in those that are not."""
+    """Lookaround in strict tools, or in those that are not."""
     return Limit(
         "does not accept a lookahead or lookbehind in a pattern",
         lambda node: node.strict == strict and _lookaround(node),
@@ -238,7 +238,7 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
             Citation("https://github.com/camel-ai/camel/issues/3001"),
             "$ref cannot have keywords {{{beside}}}.", fix="inline"),
     _strict(f"takes {_DEEPEST} levels of nesting",
-            lambda node: node.depth == _DEEPEST + 1,  # what is deeper still needs no telling
+            lambda node: node.depth == _DEEPEST + 1,  # deeper nodes need no finding
             Citation("https://github.com/tidyverse/ellmer/issues/671", inferred=True),
             f"{{node.depth}} levels of nesting exceeds limit of {_DEEPEST}."),
     _row(f"does not accept an enum of more than {_LARGE_ENUM} values with more than "
@@ -316,7 +316,7 @@ NO_TYPE: Limit[SentTool] = Limit(
 )
 
 
-# What a refusal names of the request.
+# Values of a refusal from the request.
 
 
 def check_tools(
@@ -326,7 +326,7 @@ def check_tools(
     model: str,
     member: str = "tools",
 ) -> None:
-    """Raise the first refusal of `tools`, each of which stands at its place of the request."""
+    """Raises the first refusal of `tools`, each with its place in the request."""
     sent_tools = []
     for tool, place in zip(tools, places, strict=True):
         words = {
@@ -344,21 +344,21 @@ def check_tools(
 def check_format(
     limits: LimitTable, name: str, schema: Any, strict: bool, param: str, code: str = ""
 ) -> None:
-    """Raise the first refusal of the schema that an answer is to have."""
+    """Raises the first refusal of the schema of a structured answer."""
     what = f"Invalid schema for response_format '{name}'"
     words = {"what": what, "param": param, "outer": param, "code": code}
     limits.check_schema(SentTool(name, "", schema, strict, words=words))
 
 
-# What a refusal says of the shape of a body.
+# Error messages on the shape of a body.
 
 
 _JSON_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
 
 
 class OpenAIPhrases(Phrases):
-    """The words of both protocols; `reference` says where a protocol's are known from. A type
-    without a name is refused as if the value were not there."""
+    """The messages of both protocols; `reference` is the source for a protocol's. A type without a
+    name is refused like a missing value."""
 
     def __init__(self, reference: Citation) -> None:
         self.reference = reference
@@ -384,7 +384,7 @@ class OpenAIPhrases(Phrases):
         return f"{where}[{step}]" if isinstance(step, int) else super().join(where, step)
 
     def unsupported(self, value: Any, where: str, *known: str) -> BadRequest:
-        """A value that is none of those known."""
+        """An unknown value."""
         words = [f"'{word}'" for word in known]
         last = " and " if len(words) == 2 else ", and "
         listing = last.join(filter(None, (", ".join(words[:-1]), words[-1])))
@@ -397,7 +397,7 @@ class OpenAIPhrases(Phrases):
         )
 
     def not_empty(self, words: str, code: str = "invalid_value") -> Rule:
-        """Of a list; `words` say what was expected."""
+        """A rule for lists; `words` say what was expected."""
 
         def rule(value: Any, where: str) -> BadRequest | None:
             sentence = f"Invalid '{where}': empty array. {words}"
@@ -408,7 +408,7 @@ class OpenAIPhrases(Phrases):
     def bounds(
         self, least: float, most: float = inf, word: str = "integer", below: Citation | None = None
     ) -> Rule:
-        """Of a number; `below` says where the words for less are known from."""
+        """A rule for numbers; `below` is the source of the message for smaller values."""
 
         def rule(value: Any, where: str) -> BadRequest | None:
             sentence, source = f"Invalid '{where}': {word} ", self.reference
@@ -426,7 +426,7 @@ class OpenAIPhrases(Phrases):
 
 
 def at_most(most: int, source: Citation) -> Rule:
-    """Of a text: no more than so many letters."""
+    """A rule for texts: the maximum length in characters."""
 
     def rule(value: Any, where: str) -> BadRequest | None:
         if len(value) <= most:
@@ -442,7 +442,7 @@ def at_most(most: int, source: Citation) -> Rule:
 
 
 def tool_name(limits: LimitTable) -> Rule:
-    """Of the name of a tool, or of something that is named like one."""
+    """A rule for the name of a tool, or a similar name."""
 
     def rule(value: Any, where: str) -> None:
         limits.check_tool(SentTool(value, "", {}, words={"where": where}))
@@ -456,12 +456,12 @@ OBJECT = Shape(dict, "an object", null=True)
 
 
 def object_with(**members: Shape) -> Shape:
-    """An object that needs all of these."""
+    """An object with all of these members required."""
     return Shape(dict, members=members, required=tuple(members))
 
 
 def typed(**variants: Shape) -> Shape:
-    """An object of one of these types, which it needs to say."""
+    """An object with a required type, one of these."""
     return Shape(dict, variants=variants, required=("type",), closed=True)
 
 

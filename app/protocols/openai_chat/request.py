@@ -1,7 +1,7 @@
 """Encodes a neutral request as Chat Completions (OpenAI and its dialects), and reads one back.
 
-What differs between servers is a quirk of the profile.
-Spec: https://platform.openai.com/docs/api-reference/chat/create
+Differences between servers are quirks of the profile. Spec:
+https://platform.openai.com/docs/api-reference/chat/create
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
 
 
 def _bridge_results(messages: list[dict[str, Any]], notes: Notes) -> list[dict[str, Any]]:
-    """The messages with one of the assistant between a result and what the user says then."""
+    """Inserts an assistant message between a result and the user message after it."""
     whole: list[dict[str, Any]] = []
     for message in messages:
         if message["role"] == "user" and whole and whole[-1]["role"] == "tool":
@@ -131,7 +131,7 @@ def _bridge_results(messages: list[dict[str, Any]], notes: Notes) -> list[dict[s
 
 
 def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
-    """The prompt as a text, or as pieces in their order where there are images."""
+    """The prompt as text, or, if it has images, as pieces in order."""
     pieces: list[Any] = []
     for part in message.parts:
         if part.kind == "other":
@@ -150,7 +150,7 @@ def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list
 
 
 def _supported_images(images: list[Content], request: ModelRequest, notes: Notes) -> list[Content]:
-    """The images that the server takes: all or none."""
+    """The images, if the server accepts any."""
     if images and "text_only" in request.quirks:
         notes.add("Images were left out: this server takes text alone.")
         return []
@@ -167,7 +167,7 @@ def _image(image: Content) -> dict[str, Any]:
 
 
 def _with_own(piece: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """An image with what stood beside it, and inside beside its address."""
+    """An image with its further members, including those beside its URL."""
     inner = own.get("image_url")
     inner = inner if isinstance(inner, Mapping) else {}
     return {**own, **piece, "image_url": {**inner, **piece["image_url"]}}
@@ -176,7 +176,7 @@ def _with_own(piece: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 def _assistant(
     message: Message, request: ModelRequest, ids: Ids, names: Names, notes: Notes
 ) -> dict[str, Any]:
-    """The message, or nothing but its role where nothing is left to say."""
+    """The message; only its role if it has no content."""
     entry: dict[str, Any] = {"role": "assistant"}
     calls = [part for part in message.parts if part.kind == "call"]
     if content := _content(message, request, notes):
@@ -197,20 +197,19 @@ def _assistant(
 
 
 def _own(part: MessagePart) -> Mapping[str, Any]:
-    """What came with a part, if it came by this protocol."""
+    """The original data of a part, if received by this protocol."""
     return part.meta if part.protocol == PROTOCOL else {}
 
 
 def _field(part: MessagePart) -> str:
-    """The member that bare reasoning came in. It is signed by nobody: every model of its server
-    may read it, and DeepSeek's demand it.
-    """
+    """The member that plain reasoning came in. It is unsigned: any model of its server may read it,
+    and DeepSeek's require it."""
     is_own = part.kind == "thinking" and (part.protocol == PROTOCOL or part.origin == "model")
     return str(part.meta.get("field") or "") if is_own else ""
 
 
 def _content(message: Message, request: ModelRequest, notes: Notes) -> str | list[Any]:
-    """The text; a list of typed pieces where the server sent one (Mistral)."""
+    """The text; a list of typed pieces if the server sent one (Mistral)."""
     pieces: list[Any] = []
     as_list = False
     for part in message.parts:
@@ -241,9 +240,9 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
 def _add_reasoning(
     entry: dict[str, Any], message: Message, request: ModelRequest, has_calls: bool
 ) -> None:
-    """Reasoning in the words it came in: what is signed always, bare text beside calls only.
+    """Adds reasoning in its original form: signed reasoning always, plain text only with calls.
 
-    DeepSeek demands the text of turns with calls; other servers never read it again.
+    DeepSeek requires the text for turns with calls; other servers ignore it.
     """
     if "no_reasoning_echo" in request.quirks:
         return
@@ -272,7 +271,7 @@ def _call(
 
 
 def _custom_input(part: MessagePart) -> str:
-    """The text of a call of a free-form tool, which we keep as `{"input": text}`."""
+    """The text of a free-form call, which is stored as `{"input": text}`."""
     value = (sound_object(part.text) or {}).get("input")
     return value if isinstance(value, str) else part.text
 
@@ -285,7 +284,7 @@ def _results(
     legacy: bool,
     notes: Notes,
 ) -> list[dict[str, Any]]:
-    """One message a result, which takes text alone; one of the user follows with the images."""
+    """One message per result, which can have text only; a user message follows with the images."""
     messages: list[dict[str, Any]] = []
     later: list[dict[str, Any]] = []
     beside = legacy or "image_results" not in request.quirks
@@ -316,7 +315,7 @@ def _results(
 
 
 def _result_pieces(part: MessagePart) -> list[Any]:
-    """The texts of a result as typed pieces, where something stood beside one of them."""
+    """The texts of a result as typed pieces, if one of them has further members."""
     pieces: list[Any] = []
     for piece, own in part.pieces if part.protocol == PROTOCOL else ():
         if piece is None:
@@ -326,8 +325,8 @@ def _result_pieces(part: MessagePart) -> list[Any]:
     return pieces if any(piece.keys() != {"type", "text"} for piece in pieces) else []
 
 
-# Tools and tool choice. What differs between servers is a quirk of the profile. What cannot be
-# expressed is narrowed or left out and noted; nothing is changed unseen.
+# Tools and tool choice. Differences between servers are quirks of the profile. What cannot be
+# expressed is narrowed or left out and noted; nothing is changed silently.
 
 
 QUIRKS: Mapping[str, str] = {
@@ -353,7 +352,7 @@ QUIRKS: Mapping[str, str] = {
 
 
 def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:
-    """Add `tools`, `tool_choice` and `parallel_tool_calls` to `body`, where they say something."""
+    """Adds `tools`, `tool_choice` and `parallel_tool_calls` to `body`, unless they are defaults."""
     choice, quirks = request.choice, request.quirks
     if not request.offered:
         no_tools_note(request, notes)
@@ -379,7 +378,7 @@ def custom_names(request: ModelRequest) -> frozenset[str]:
 
 
 def _tools_and_choice(request: ModelRequest, notes: Notes) -> tuple[tuple[Tool, ...], Any]:
-    """The tools to send and the choice among them; None where the default says it."""
+    """The tools to send and the choice; None for the default."""
     choice, tools = request.choice, request.offered
     custom = custom_names(request)
     narrowed = len(tools) < len(request.tools)
@@ -431,14 +430,14 @@ def _tool(tool: Tool, quirks: Collection[str], notes: Notes) -> dict[str, Any]:
 
 
 def _format(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A grammar stands one level deeper here than in the Responses API, whose form is ours."""
+    """A grammar is nested one level deeper than in the Responses API, whose form is ours."""
     if spec.get("type") != "grammar":
         return dict(spec)
     return {"type": "grammar", "grammar": {k: v for k, v in spec.items() if k != "type"}}
 
 
 def _foretell(request: ModelRequest, notes: Notes) -> None:
-    """Note how the server will take it. It is sent as asked all the same."""
+    """Notes how the server will handle it. It is sent as requested anyway."""
     thinks = request.extra.get("thinking") != {"type": "disabled"}
     if request.choice.forced and thinks and "no_forced_with_thinking" in request.quirks:
         notes.add(
@@ -480,7 +479,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
                 calls = [
                     {**call, "index": n} for n, call in enumerate(dicts(item.get("tool_calls")))
                 ]
-                message = {**item, "tool_calls": calls}  # told apart by more than an id, if need be
+                message = {**item, "tool_calls": calls}  # not always identified by the id alone
                 choice = {"index": 0, "message": message, "finish_reason": called}
                 answer = {"object": "chat.completion", "choices": [choice]}
                 yield AnswerMessage(answer, tuple(_parts(item)), at)

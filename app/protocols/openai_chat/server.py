@@ -1,9 +1,8 @@
-"""Takes requests as Chat Completions does, refuses what OpenAI refuses by the same status, code and
-words, and encodes replies, streamed or whole.
+"""Accepts requests like Chat Completions, refuses what OpenAI refuses with the same status, code
+and words, and encodes replies, streamed or whole.
 
-The shape of a body is a table; what is about several members or messages are functions. What is
-refused of tools is in `limits`.
-https://platform.openai.com/docs/api-reference/chat/create
+A table defines the shape of a body; functions check relations between members or messages. Limits
+for tools are in `limits`. https://platform.openai.com/docs/api-reference/chat/create
 https://platform.openai.com/docs/api-reference/chat-streaming
 """
 
@@ -72,7 +71,7 @@ _IMAGES = Citation("OpenAI guide to images", inferred=True)
 
 
 class _ChatPhrases(OpenAIPhrases):
-    """What has a name for its type is of another one where it is not there."""
+    """A missing member with a named type is refused as a value of another type."""
 
     def missing(self, where: str, shape: Shape) -> BadRequest:
         if where == "model":
@@ -108,7 +107,7 @@ def _named(value: Any, where: str) -> BadRequest | None:
 
 
 def _image(value: Any, where: str) -> BadRequest | None:
-    """A piece with an image: by its address, or whole in a `data:` URL."""
+    """A piece with an image: a URL, or a `data:` URL."""
     image, where = value.get("image_url"), f"{where}.image_url.url"
     url = image.get("url") if isinstance(image, dict) else None
     if not isinstance(url, str):
@@ -142,7 +141,7 @@ def _grammar(value: Any, where: str) -> BadRequest | None:
 
 
 def _says_nothing(value: Any, where: str) -> BadRequest | None:
-    """Of a message of the model; a call of the older dialect is checked along the way."""
+    """For a message of the model; also checks a call of the older dialect."""
     if value.get("function_call"):
         check_shape(value["function_call"], _FUNCTION_CALL, _SAYS, f"{where}.function")
     elif value.get("content") is None and not value.get("tool_calls") and not value.get("refusal"):
@@ -158,7 +157,7 @@ def _content(null: bool = False, /, phrases: OpenAIPhrases | None = None, **piec
 
 
 _WORD = Shape(str)
-"""What is refused as missing where it is no text."""
+"""Refused as missing if it is no string."""
 _NAME = Shape(str, rules=(tool_name(limits.LIMITS),))
 _STRING = Shape(str, "a string")
 _TEXT, _PICTURE = object_with(text=_WORD), Shape(rules=(_image,))
@@ -247,15 +246,15 @@ BODY = Shape(
 )
 
 
-# What is about several members or messages.
+# Relations between members or messages.
 
 
 _REASONING = re.compile(r"(?:o\d|gpt-5)")
-"""How the names of models begin that reason."""
+"""Name prefixes of reasoning models."""
 
 
 def check(data: Mapping[str, Any]) -> None:
-    """Raise BadRequest, in OpenAI's own words, for the first thing wrong with a body but for its
+    """Raises BadRequest, in OpenAI's own words, for the first error in a body except in its
     tools."""
     check_shape(data, BODY, _SAYS)
     _check_companions(data)
@@ -265,7 +264,7 @@ def check(data: Mapping[str, Any]) -> None:
 
 
 def _check_companions(data: Mapping[str, Any]) -> None:
-    """What is only allowed beside something else."""
+    """Checks members that are only allowed together with others."""
     tools = data.get("functions") if "functions" in data else data.get("tools")
     for name, there, words in (
         ("stream_options", data.get("stream"), "'stream' is enabled"),
@@ -279,7 +278,7 @@ def _check_companions(data: Mapping[str, Any]) -> None:
 
 
 def _check_model(data: Mapping[str, Any]) -> None:
-    """Models that reason know one name for the most tokens alone, and one temperature."""
+    """Checks that reasoning models get only the newer token limit and the fixed temperature."""
     if not _REASONING.match(data["model"]):
         return
     if data.get("max_tokens") is not None:
@@ -299,7 +298,7 @@ def _check_model(data: Mapping[str, Any]) -> None:
 
 
 def _check_results(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Every call has its result right behind it, every result its call before it."""
+    """Checks that every call has its result right after it, and every result its call before it."""
     waiting: list[str] = []
     for place, message in enumerate(messages):
         if message["role"] == "tool":
@@ -351,8 +350,8 @@ def _check_format(form: Mapping[str, Any], messages: Any) -> None:
 
 
 def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
-    """Raise BadRequest for the first thing wrong with the `tools` of a body of the right shape, or
-    with the choice among them."""
+    """Raises BadRequest for the first error in the `tools` of a well-formed body, or in the tool
+    choice."""
     legacy = "functions" in data
     member = "functions" if legacy else "tools"
     places = [
@@ -371,7 +370,7 @@ def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
 
 
 def _chosen(choice: Any, tools: Sequence[Tool]) -> list[str]:
-    """The names that `tool_choice` holds."""
+    """The names in `tool_choice`."""
     if choice is not None and not tools:
         raise _ASSUMED.refusal(
             "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
@@ -398,7 +397,7 @@ def _allowed_name(entry: Any) -> str:
 
 
 def _chosen_function(data: Mapping[str, Any]) -> list[str]:
-    """The name in the choice of the older dialect: none, auto, or one by its name."""
+    """The name in the choice of the older dialect: none, auto, or a function by name."""
     match data.get("function_call"):
         case None | "auto" | "none":
             return []
@@ -415,10 +414,10 @@ _FINGERPRINT = "fp_simulator"
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
-    """The request that `body` holds. Raises BadRequest in OpenAI's own words.
+    """Parses a request body. Raises BadRequest in OpenAI's own words.
 
-    Of `params` the end reads `choices` (how many answers), `logprobs` and `legacy` (the older
-    dialect of functions), beside what the model reads.
+    Of `params` this end uses `choices` (how many answers), `logprobs` and `legacy` (the older
+    dialect of functions); the model uses the others.
     """
     data = object_of(body)
     check(data)
@@ -433,8 +432,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
 
 
 def _in_todays_words(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body with tools, where it is in the older dialect: that has functions, and one call in a
-    turn."""
+    """Converts the older dialect, with functions and one call per turn, to tools."""
     if "functions" not in data:
         return data
     choice = data.get("function_call")
@@ -447,7 +445,7 @@ def _in_todays_words(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _tool(entry: Mapping[str, Any]) -> Tool:
-    """The tool of an entry; the grammar of a free-form one stands one level deeper than with us."""
+    """The tool of an entry; the grammar of a free-form one is nested one level deeper than ours."""
     body = entry[entry["type"]]
     if entry["type"] == "function":
         return function_tool(body)
@@ -483,7 +481,7 @@ def _params(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
-    """The stream of one answer, as often as it was asked for: one choice after the other."""
+    """The stream of one answer; several choices one after the other."""
     chance = stamp.chance()
     for number in range(_choices(parsed)):
         yield from _choice_frames(reply, parsed, stamp, chance, number)
@@ -501,7 +499,7 @@ def _choices(parsed: ParsedRequest) -> int:
 def _choice_frames(
     reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, chance: Random, number: int
 ) -> Iterator[OutgoingFrame]:
-    """One choice: the role first, a call's id and name before its arguments."""
+    """One choice: the role first; a call's id and name before its arguments."""
     usage: dict[str, Any] = {"usage": None} if parsed.include_usage else {}
     legacy, freeform = bool(parsed.request.params.get("legacy")), _freeform(parsed)
 
@@ -530,7 +528,7 @@ def _choice_frames(
 
 
 def _sayable(reply: ModelReply, legacy: bool) -> Iterator[ReplyBlock]:
-    """The older dialect has room for one call in a turn."""
+    """Drops calls after the first one in the older dialect, which permits one per turn."""
     calls = 0
     for block in reply.blocks:
         calls += block.kind == "call"
@@ -543,7 +541,7 @@ def _freeform(parsed: ParsedRequest) -> frozenset[str]:
 
 
 def _logprobs(text: str, parsed: ParsedRequest) -> dict[str, Any] | None:
-    """One made-up token for the whole piece; None where nobody asked."""
+    """One made-up token for the whole piece; None if not requested."""
     if not text or not parsed.request.params.get("logprobs"):
         return None
     data = list(text.encode("utf-8", "backslashreplace"))
@@ -585,7 +583,7 @@ def _delta(block: ReplyBlock, piece: str, place: int, legacy: bool, custom: bool
     match block.kind:
         case "text":
             return {"content": piece}
-        case "thinking":  # the word of DeepSeek and others; OpenAI itself shows no reasoning here
+        case "thinking":  # as DeepSeek and others name it; OpenAI sends no reasoning here
             return {"reasoning_content": piece}
         case "call" if legacy:
             return {"function_call": {"arguments": piece}}
@@ -668,7 +666,7 @@ def _error_object(problem: BadRequest) -> dict[str, Any]:
 
 
 def error(problem: BadRequest, request_id: str) -> bytes:
-    """The error body; the id of the request travels in a header alone."""
+    """The error body; the request id is only in a header."""
     return encoded(_error_object(problem))
 
 
@@ -707,7 +705,7 @@ def _model_entry(name: str, created: int) -> dict[str, Any]:
 
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
-    """One model; there is one of every name here."""
+    """One model; every name exists here."""
     return encoded(_model_entry(target.removeprefix("/models/"), created))
 
 

@@ -1,4 +1,4 @@
-"""OpenAI Responses: the client's end (encode, decode) and the server's (request, server)."""
+"""OpenAI Responses: client end (encode, decode) and server end (request, server)."""
 
 from app.protocols import Assessment, ParameterWords, ProtocolFacts, words_of
 

@@ -1,7 +1,7 @@
 """Decodes OpenAI Responses (and its dialects), streamed or whole, into events.
 
-Knows events, statuses and errors; `Items` follows each output item.
-Spec: https://platform.openai.com/docs/api-reference/responses-streaming
+Handles events, statuses and errors; `Items` follows each output item. Spec:
+https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _INCOMPLETE: Mapping[str, EndReason] = {
     "content_filter": "refusal",
     "steered": "other",
 }
-"""The reasons of a response that is incomplete; any other, or none, is a cut as well."""
+"""Known reasons of an incomplete response; an unknown or missing one means a cut as well."""
 _FAILED = FAILED_REASONS | {"queued", "in_progress"}
-"""The statuses of a response that is no answer: not yet, or no more."""
+"""Statuses of a response that is not, or no longer, an answer."""
 
 _DELTAS: Mapping[str, tuple[str, PartKind, str, str]] = {
     "response.output_text.delta": ("message", "text", "content", "content_index"),
@@ -47,9 +47,8 @@ _DELTAS: Mapping[str, tuple[str, PartKind, str, str]] = {
         "",
     ),
 }
-"""Event -> the type of its item, the kind of its part, and where in the item that stands: the
-member and the name of the number.
-"""
+"""Event -> the type of its item, the kind of its part, and its place in the item: the member, and
+the name of its index."""
 _OPENED: Mapping[str, tuple[str, str]] = {
     "response.content_part.added": ("content", "content_index"),
     "response.reasoning_summary_part.added": ("summary", "summary_index"),
@@ -68,7 +67,7 @@ ENDS: Mapping[str, str] = {
 }
 """Event -> the status it stands for."""
 _MIDDLE = ("response.output_item.", "response.content_part.", "response.output_text.")
-"""Events that a stream cannot begin with."""
+"""Events that cannot begin a stream."""
 _QUIET = frozenset(
     {"response.created", "response.in_progress", "response.queued", "keepalive", "ping"}
     | {"response.content_part.done", "response.output_text.done", "response.refusal.done"}
@@ -77,7 +76,7 @@ _QUIET = frozenset(
     | {"response.mcp_call_arguments.done", "response.code_interpreter_call_code.done"}
     | {"response.output_text.annotation.added"}
 )
-"""Events whose news `output_item.done` tells once more."""
+"""Events whose content `output_item.done` repeats."""
 _QUIET_STARTS = (
     *("response.web_search_call.", "response.file_search_call.", "response.mcp_call."),
     *("response.code_interpreter_call.", "response.image_generation_call."),
@@ -102,7 +101,7 @@ class _Reader:
         self._meta: dict[str, Any] = {}
         self._opened = False
         self._error: ProviderError | None = (
-            None  # an error event, which `response.failed` tells in full
+            None  # an error event, which `response.failed` repeats in full
         )
 
     def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
@@ -185,7 +184,7 @@ class _Reader:
         self._items.open(_index(value), (member, _count(value.get(number)) or 0), kind)
 
     def _end(self, response: Mapping[str, Any], status: str, text: str, *path: str | int) -> Took:
-        """The response as its end has it, or a whole body."""
+        """The response in its end event, or a whole body."""
         self._name(response)
         self._answer.raw_reason = status = _text(response.get("status")) or status
         for key in ("incomplete_details", "service_tier"):
@@ -248,7 +247,7 @@ def _text(value: Any) -> str:
 
 
 def label(frame: Mapping[str, Any]) -> str:
-    """The frame in the protocol's own words: `response.output_item.added function_call`."""
+    """The frame in the protocol's own terms: `response.output_item.added function_call`."""
     item, error = _mapping(frame.get("item")), _mapping(frame.get("error"))
     words = [_text(frame.get("type")) or _text(frame.get("object"))]
     words += [_text(item.get("type")), _text(item.get("name"))]
@@ -265,39 +264,38 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 
 def models(value: Any) -> tuple[ModelInfo, ...]:
-    """GET /models. Spec: https://platform.openai.com/docs/api-reference/models/list"""
+    """Parses GET /models. Spec: https://platform.openai.com/docs/api-reference/models/list"""
     return tuple(ModelInfo(_text(entry.get("id"))) for entry in model_entries(value, "data"))
 
 
-# The items of one answer of OpenAI Responses, as they grow, and the parts they become.
-#
-# An item is known by its `output_index`, for ids may change from event to event (GitHub Copilot).
-# What `output_item.done` says is the truth; deltas may be missing, single, or say something else.
-# Knows no events, statuses or ends: these are in openai_responses.
+# The growing items of one answer of OpenAI Responses, and their parts. An item is identified by its
+# `output_index`, because ids may change between events (GitHub Copilot). `output_item.done` is
+# authoritative; deltas may be missing, single, or different. Handles no events, statuses or ends:
+# see above.
 
 
 CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Item type -> the member that holds what the model wrote."""
+"""Item type -> the member with the text that the model wrote."""
 _SERVER_TEXT: Mapping[str, str] = {"mcp_call": "arguments", "code_interpreter_call": "code"}
 _CONTENT: Mapping[str, tuple[PartKind, str]] = {
     "output_text": ("text", "text"),
     "text": ("text", "text"),
     "refusal": ("refusal", "refusal"),
 }
-"""Type of a piece of a message -> the kind of its part, and its member that holds the words."""
+"""Type of a message's piece -> the kind of its part, and its member with the text."""
 _SERVER = frozenset({"mcp_list_tools", "mcp_approval_request", "program"})
 _UNDONE = frozenset({"incomplete", "failed", "cancelled"})
-"""The statuses of an item that did not come to its end."""
+"""The statuses of an item that is incomplete."""
 _OTHER = frozenset({"compaction", "additional_tools", "configuration_update"})
 
 Where = tuple[Quoted, *tuple[str | int, ...]]
 """The JSON text of an event, and the path of an item in it."""
 Slot = tuple[str, int]
-"""Where in its item a part stands: the member and the place in it."""
+"""The place of a part in its item: the member and the index."""
 
 
 def part_kind(type_: str) -> PartKind:
-    """The kind of part that an item of this type becomes; a message's parts are of two kinds."""
+    """The kind of part for an item of this type; a message has parts of two kinds."""
     match type_:
         case "message":
             return "text"
@@ -314,7 +312,7 @@ def part_kind(type_: str) -> PartKind:
 
 
 class Item:
-    """An item under way. `parts` are its parts by where they stand, in order of appearance."""
+    """An open item. `parts` are its parts by place, in order of appearance."""
 
     __slots__ = ("call_id", "done", "first", "kind", "parts", "said", "spare", "told", "type")
 
@@ -323,10 +321,10 @@ class Item:
         self.kind = part_kind(type_)
         self.call_id = call_id
         self.parts: dict[Slot, OpenPart] = {}
-        self.spare: OpenPart | None = None  # a thinking part that was started before its words
-        self.first = ""  # what a call was announced with: it counts where nothing else comes
-        self.said = ""  # the arguments of a call that is done
-        self.told = False  # whether an event told the whole arguments of this call
+        self.spare: OpenPart | None = None  # a thinking part started before its text
+        self.first = ""  # the announced arguments of a call: used if none follow
+        self.said = ""  # the arguments of a completed call
+        self.told = False  # whether an event had all arguments
         self.done = False
 
 
@@ -339,7 +337,7 @@ class Items:
         self._order: list[Item] = []
 
     def add(self, index: int | None, item: Mapping[str, Any], where: Where) -> Item:
-        """An item is announced."""
+        """Adds an announced item."""
         left = self._at.get(self._last() if index is None else index)
         if left is not None and self._again(left, item, where):
             self._locate(left, where)
@@ -372,7 +370,7 @@ class Items:
         return state
 
     def delta(self, index: int | None, type_: str, slot: Slot, kind: PartKind, text: str) -> None:
-        """A piece of an item of that type, which the event that carried it implies."""
+        """A piece of an item, whose type the event implies."""
         item = self._at.get(self._last() if index is None else index)
         if item is None:
             self._answer.warn("no_start", f"Item {index} was never started.")
@@ -387,13 +385,13 @@ class Items:
         self._answer.delta(self._part(item, slot, kind), text)
 
     def open(self, index: int | None, slot: Slot, kind: PartKind) -> None:
-        """A piece of a message or of reasoning is announced."""
+        """Adds an announced piece of a message or of reasoning."""
         item = self._at.get(self._last() if index is None else index)
         if item is not None and not item.done and item.kind in ("text", "thinking"):
             self._part(item, slot, kind)
 
     def tell(self, index: int | None, text: Any) -> None:
-        """The whole arguments of a call, told before the item is done."""
+        """The whole arguments of a call, before the item is done."""
         item = self._at.get(self._last() if index is None else index)
         if item is not None:
             self._locate(item)
@@ -401,11 +399,11 @@ class Items:
             return
         part = item.parts["arguments", 0]
         self._settle(part, text)
-        self._answer.trust(part)  # Told whole, it no more matters what was lost of its pieces.
+        self._answer.trust(part)  # With the whole arguments, losses in the pieces no longer matter.
         item.told = True
 
     def done(self, index: int | None, value: Mapping[str, Any], where: Where) -> None:
-        """An item as it is at its end."""
+        """The final form of an item."""
         index = self._last() if index is None else index
         item = self._at.get(index)
         if item is None or item.done or item.type != _text(value.get("type")):
@@ -416,12 +414,12 @@ class Items:
             self._finish(item, value, where)
 
     def _locate(self, item: Item, where: Where | None = None) -> None:
-        """What is at `where` is about this item; without it, all of the event is."""
+        """`where` belongs to this item; without it, the whole event."""
         if item.kind == "call":
             self._answer.locate(item.parts["arguments", 0], *(where[1:] if where else ()))
 
     def _again(self, item: Item, value: Mapping[str, Any], where: Where) -> bool:
-        """Whether this is a call that is done, sent once more: it would run twice."""
+        """Whether this completed call was sent before: it must not run twice."""
         id_ = _text(value.get("call_id"))
         if not (item.done and id_ and (item.type, item.call_id) == (value.get("type"), id_)):
             return False
@@ -430,7 +428,7 @@ class Items:
         return True
 
     def _compare(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
-        """Tell where an item that is done comes to say something else."""
+        """Warns if a completed item is sent again with different content."""
         if item.kind != "call":
             return
         text, _ = _text_of_call(value, CALLS[item.type], where)
@@ -443,10 +441,10 @@ class Items:
             )
 
     def final(self, output: Sequence[Any], where: Where) -> None:
-        """All items as the end of the answer lists them, and perhaps nothing else did.
+        """The list of all items at the end of the answer, which may be the only source.
 
-        A listed item that is another's double, be its ids new, is not taken twice: a call would
-        run twice. An item that was done stays as it was then.
+        A listed item that duplicates another, even with new ids, is not added, because a call would
+        run twice. A completed item is not changed.
         """
         entries = [(place, entry) for place, entry in enumerate(output) if isinstance(entry, dict)]
         calls: dict[tuple[str, str], deque[Item]] = defaultdict(deque)
@@ -475,7 +473,7 @@ class Items:
                 self._finish(same, entry, (*where, place))
 
     def settle(self, complete: bool) -> None:
-        """Nothing more comes; `complete` is whether the answer says that it is whole."""
+        """Ends all items; `complete`: the answer is complete by its own status."""
         for item in self._order:
             if not item.done:
                 self._stop(item, complete)
@@ -486,7 +484,7 @@ class Items:
     # One item.
 
     def _last(self) -> int:
-        """The item meant by an event that names none."""
+        """The item of an event that identifies none."""
         return next(reversed(self._at), 0)
 
     def _part(self, item: Item, slot: Slot, kind: PartKind) -> OpenPart:
@@ -496,7 +494,7 @@ class Items:
         return item.parts[slot]
 
     def _stop(self, item: Item, complete: bool) -> None:
-        """End an item that was never done. Of a call, half an argument must not pass for one."""
+        """Ends an item that was never done; half of a call's arguments is not complete."""
         item.done = True
         if item.kind == "call":
             part = item.parts["arguments", 0]
@@ -533,7 +531,7 @@ class Items:
                 self._finish_block(item, value, complete)
 
     def _finish_message(self, item: Item, value: Mapping[str, Any], complete: bool) -> None:
-        """The pieces of a message, by their order: their numbers are not to be trusted."""
+        """Matches the pieces of a message by order: their indexes are unreliable."""
         block = {key: inner for key, inner in value.items() if key != "content"}
         streamed = deque(item.parts.values())
         content = value.get("content")
@@ -556,7 +554,7 @@ class Items:
             self._answer.stop(part, complete)
 
     def _finish_reasoning(self, item: Item, value: Mapping[str, Any], complete: bool) -> None:
-        """The item goes back as a whole: it rides on the last of its parts."""
+        """Stores the item, which goes back as a whole, in the last of its parts."""
         for member in ("summary", "content"):
             pieces = value.get(member)
             for place, piece in enumerate(pieces if isinstance(pieces, list) else []):
@@ -577,13 +575,13 @@ class Items:
         if isinstance(value.get(member), str):
             self._settle(part, value[member])
         if item.kind == "server_call" and item.type != "mcp_call":
-            part.meta["absent"] = True  # what it was asked stands in the block
+            part.meta["absent"] = True  # its input is in the block
         if item.kind == "other" and item.type not in _OTHER:
             self._answer.warn("unknown_item", f"This version does not know {item.type[:80]!r}.")
         self._answer.stop(part, complete)
 
     def _keep(self, part: OpenPart, item: Item, value: Mapping[str, Any], where: Where) -> None:
-        """What goes back with a call, beside what the model wrote."""
+        """Stores what goes back with a call, beside the model's text."""
         member = CALLS[item.type]
         part.meta["block"] = {key: inner for key, inner in value.items() if key != member}
         if item.type == "custom_tool_call":
@@ -592,7 +590,7 @@ class Items:
             part.meta["as_object"] = True
 
     def _settle(self, part: OpenPart, text: str) -> None:
-        """Let `part` say `text`, whatever was streamed of it."""
+        """Sets the final text of `part`, whatever was streamed."""
         if part.ended:
             return
         text = self._answer.readable(text) if part.kind in PROSE else text
@@ -602,7 +600,7 @@ class Items:
         if streamed and common != len(text) and not half:
             kind = part.kind.replace("_", " ")
             self._answer.warn("item_differs", f"The pieces of a {kind} differ from its end.")
-        # In one piece, so that the next comparison costs no more than this text.
+        # One piece, so that the next comparison costs no more than this text.
         part.pieces = [text[:common] if common >= 0 else text]
         self._answer.delta(part, text[common:] if common >= 0 else "")
 
@@ -611,7 +609,7 @@ _NOT: Where = (Quoted("{}"),)
 
 
 def _text_of_call(item: Mapping[str, Any], member: str, where: Where) -> tuple[str, bool]:
-    """What the model wrote, to the letter, and whether the item tells it at all."""
+    """The model's exact text, and whether the item has it."""
     value = item.get(member)
     if isinstance(value, str):
         return value, True

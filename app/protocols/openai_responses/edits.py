@@ -1,9 +1,9 @@
-"""Changes an answer of OpenAI Responses for a client: calls taken out, other arguments.
-How results and answers stand in the history of its requests is said here, too.
+"""Edits an answer of OpenAI Responses for a client: removes calls, changes arguments. Also defines
+how results and answers are written in the history of its requests.
 
-A call is in five places: `output_item.added`, its arguments' deltas and their end,
-`output_item.done`, and the `output` of the response as its last event has it.
-Spec: https://platform.openai.com/docs/api-reference/responses-streaming
+A call is in five places: `output_item.added`, the deltas of its arguments and their end,
+`output_item.done`, and the `output` of the response in the last event. Spec:
+https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DELTAS = ("response.function_call_arguments.delta", "response.custom_tool_call_
 
 
 def edit(answer: EditableAnswer) -> None:
-    """A stream, or one response."""
+    """Edits a stream, or one response."""
     _Items(answer).edit()
     _count_on(answer)
 
@@ -42,7 +42,7 @@ class _Items:
     def __init__(self, answer: EditableAnswer) -> None:
         self._answer = answer
         self._gaps = GapCloser()
-        self._next = 0  # the output index behind the last item that stays
+        self._next = 0  # the output index after the last remaining item
         self._written: set[int] = set()  # calls whose new arguments are in a delta
         self._call_ids = {
             str(item["call_id"])
@@ -65,7 +65,7 @@ class _Items:
                     self._output(frame, path, is_end=frame is ending)
 
     def _find(self) -> Sequence[tuple[EditableFrame, int]]:
-        """The events about items, each with the call that its item is, -1 for none."""
+        """The events of items, each with the part of its call, -1 for none."""
         owner: dict[Any, int] = {}
         events: list[tuple[EditableFrame, int]] = []
         for frame in self._answer.frames:
@@ -108,7 +108,7 @@ class _Items:
             _argue_item(frame, ("item",), text, is_done=frame.type.endswith("done"))
 
     def _output(self, frame: EditableFrame, path: Path, *, is_end: bool) -> None:
-        """The items as a response lists them."""
+        """Edits the items listed in a response."""
         answer, items = self._answer, frame.at(*path)
         owner = {place.path: place.part for place in frame.places}
         for nth, item in enumerate(items):
@@ -117,18 +117,18 @@ class _Items:
                 frame.take(*path, nth)
             elif part in answer.arguments:
                 _argue_item(frame, (*path, nth), answer.arguments[part], is_done=True)
-        # Where a server lists nothing at the end, though it sent items, it lists nothing of ours.
+        # If a server lists no items at the end although it sent some, ours are not listed either.
         if is_end and answer.reasons and items:
             message = _message(_response_id(answer), answer.reasons, "completed")
             frame.set(message, *path, len(items))
 
     def _is_double(self, item: Any) -> bool:
-        """Whether a listed item of no known place is a call that goes."""
+        """Whether a listed item without a known position is a removed call."""
         is_call = isinstance(item, dict) and item.get("type") in CALLS
         return is_call and str(item.get("call_id")) in self._call_ids
 
     def _say(self, before: EditableFrame | None) -> None:
-        """The reasons, as a message behind all items."""
+        """Adds the reasons as a message after all items."""
         answer, index = self._answer, self._next
         if not answer.reasons or (before is not None and before.kind == "json"):
             return
@@ -154,7 +154,7 @@ class _Items:
 
 
 def _argue_item(frame: EditableFrame, path: Path, text: str, *, is_done: bool) -> None:
-    """The arguments of an item, which is announced without any."""
+    """Sets the arguments of an item; an announced item keeps empty ones."""
     member = CALLS.get(str(frame.at(*path, "type")), "arguments")
     old = frame.at(*path, member)
     if old is None or isinstance(old, str):
@@ -174,7 +174,7 @@ def _response_id(answer: EditableAnswer) -> str:
 
 
 def _message(response_id: str, text: str, status: str) -> dict[str, Any]:
-    """A message with an id of its own, the same for the same answer and text."""
+    """A message with an id derived from the answer and the text."""
     digest = hashlib.sha256(f"{response_id}\n{text}".encode("utf-8", "replace")).hexdigest()
     content = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
     head = {"id": f"msg_{digest[:48]}", "type": "message", "status": status}
@@ -182,7 +182,7 @@ def _message(response_id: str, text: str, status: str) -> dict[str, Any]:
 
 
 def _count_on(answer: EditableAnswer) -> None:
-    """Number the events on from the first that was dropped or put in."""
+    """Renumbers the events from the first one that was dropped or inserted."""
     last: int | None = None
     has_changed = False
     for frame in answer.frames:
@@ -197,8 +197,8 @@ def _count_on(answer: EditableAnswer) -> None:
 
 
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
-    """`response.in_progress` with the last number and with the items that have passed so far:
-    clients that take the response of it would lose them."""
+    """`response.in_progress` with the last number and with the items passed on so far: clients that
+    take over its response would lose them otherwise."""
     seen = values[:passed]
     started = next((value for value in seen if isinstance(value.get("response"), dict)), None)
     if started is None:
@@ -216,7 +216,7 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
 
 
 def _grow(items: dict[int, dict[str, Any]], value: Mapping[str, Any]) -> None:
-    """What an event says of its item."""
+    """Applies an event to its item."""
     index, type_ = value.get("output_index"), str(value.get("type"))
     if not isinstance(index, int):
         return
@@ -239,7 +239,7 @@ def _grow(items: dict[int, dict[str, Any]], value: Mapping[str, Any]) -> None:
             pieces[place] = {**pieces[place], "text": grown}
 
 
-# Two answers as one.
+# Joining two answers.
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
@@ -271,7 +271,7 @@ _NUMBER, _INDEX = "sequence_number", "output_index"
 
 
 def _that_go_on(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
-    """Its events without its start and its thinking; its items count from `base` on."""
+    """Its events without start and thinking; its items are numbered from `base` on."""
     gaps, thinking = GapCloser(), set[int]()
     staying: list[EditableFrame] = []
     for frame in answer.frames:
@@ -295,14 +295,14 @@ _THINKING = "reasoning"
 
 
 def _keep_head(frame: EditableFrame, at: Path, first: Mapping[str, Any]) -> None:
-    """It is one response: by the id, and from the time, that the first one had."""
+    """Both are one response, with the id and the time of the first one."""
     for name in ("id", "created_at", "previous_response_id"):
         if name in first and name in frame.at(*at):
             frame.set(first[name], *at, name)
 
 
 def _add_first(frame: EditableFrame, end: EditableFrame, at: Path = ("response",)) -> None:
-    """What the first answer had at its end: its items ahead of these, and its tokens."""
+    """Adds the first answer's end: its items before these, and its tokens."""
     before, after = Quoted(end.data), Quoted(frame.data)
     listed = end.at(*at, "output") or ()
     items = [before.member(*at, "output", nth) for nth in range(len(listed))]
@@ -362,7 +362,7 @@ def _ask_freely(body: Body) -> Changes:
 
 
 def _alone(items: Sequence[object]) -> Sequence[int]:
-    """Reasoning with no item of the model behind it."""
+    """Reasoning without an item of the model after it."""
     places: list[int] = []
     is_led = False
     for place in reversed(range(len(items))):

@@ -1,4 +1,4 @@
-"""Defines what OpenAI refuses of the tools of Responses.
+"""Limits of OpenAI for the tools of Responses.
 
 https://platform.openai.com/docs/api-reference/responses/create
 """
@@ -20,7 +20,7 @@ REFERENCE = Citation("OpenAI API reference: create a response", inferred=True)
 NAMES = Citation("https://github.com/CommandCodeAI/command-code/issues/778")
 _LONGEST_NAME = 128
 SHORT_NAME = 64
-"""Other servers of this protocol take no more letters."""
+"""The length limit of other servers of this protocol."""
 
 
 def _lacks_name(tool: SentTool) -> Match:

@@ -1,8 +1,7 @@
 """Refuses what OpenAI refuses of a Responses request: same status, code and words.
 
-The shape of a body is a table; what is about several members or items are functions. What is
-refused of tools is in `limits`. Nothing is stored: what came from this end is known again by its
-form.
+A table defines the shape of a body; functions check relations between members or items. Limits for
+tools are in `limits`. Stores nothing: recognizes its own output by its form.
 https://platform.openai.com/docs/api-reference/responses/create
 """
 
@@ -72,7 +71,7 @@ _OWN_TOOLS = (
     *("mcp", "shell", "local_shell", "apply_patch", "computer", "computer_use_preview"),
     *("tool_search", "namespace"),
 )
-"""How the types of the provider's own tools begin."""
+"""Type prefixes of the provider's own tools."""
 _OWN_ITEMS = words_of(
     """web_search_call file_search_call code_interpreter_call image_generation_call mcp_call
     mcp_list_tools mcp_approval_request mcp_approval_response computer_call computer_call_output
@@ -80,9 +79,9 @@ _OWN_ITEMS = words_of(
     apply_patch_call_output tool_search_call tool_search_output compaction compaction_trigger
     program program_output additional_tools"""
 )
-"""Items of the provider's own tools: taken as they are."""
+"""Items of the provider's own tools: accepted unchecked."""
 _CODEX = "internal_chat_message_metadata_passthrough"
-"""What Codex puts on every item for OpenAI itself, which takes it."""
+"""Added by Codex to every item for OpenAI itself, which accepts it."""
 _PREFIXES = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
 _CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
 _DATA_URL = re.compile(r"data:([^;,]*);base64,.*", re.DOTALL)
@@ -90,7 +89,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 def sealed(text: str) -> str:
-    """Reasoning as it travels: opaque, and known again by its seal."""
+    """Reasoning in requests: opaque, recognized by its seal."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"gAAAAAB{digest}{_seal(digest)}=="
 
@@ -109,7 +108,7 @@ def _seal_broken(value: Any, where: str) -> BadRequest | None:
 
 
 def _id_of(prefix: str) -> Shape:
-    """An id that begins so."""
+    """An id with this prefix."""
 
     def rule(value: Any, where: str) -> BadRequest | None:
         if value.startswith(prefix):
@@ -121,7 +120,7 @@ def _id_of(prefix: str) -> Shape:
 
 
 def _image(value: Any, where: str) -> BadRequest | None:
-    """A piece with an image: a file of the provider, by its address, or whole."""
+    """A piece with an image: a file of the provider, a URL, or data."""
     if value.get("file_id") is not None:
         return None
     where, url = f"{where}.image_url", value.get("image_url")
@@ -148,7 +147,7 @@ def _odd_tool(value: Any, where: str) -> BadRequest | None:
 
 
 def _as_in_chat(value: Any, where: str) -> BadRequest | None:
-    """A tool in the form of Chat Completions: its members stand at the top here."""
+    """Detects a tool in Chat Completions form: here its members are at the top level."""
     return _SAYS.missing(f"{where}.name", ANY) if "function" in value else None
 
 
@@ -164,7 +163,7 @@ def _content(null: bool = False, /, **pieces: Shape) -> Shape:
 
 
 def _item(type_: str, more: str, **members: Shape) -> Shape:
-    """An item that needs `members`, and may have `more`."""
+    """An item with required `members` and optional `more`."""
     known = dict.fromkeys(("type", "status", _CODEX, *more.split()), ANY)
     return Shape(
         dict,
@@ -304,10 +303,10 @@ BODY = Shape(
     required=("model", "input"),
     closed=True,
 )
-"""A string for an input is one item by now."""
+"""A string input was converted to an item before."""
 
 
-# What is about several members or items.
+# Relations between members or items.
 
 
 _NO_OUTPUT = Citation("https://github.com/openai/codex/issues/93")
@@ -322,12 +321,12 @@ _TWICE = replace(TWICE, inferred=False)
 _DEFERRED = Citation("https://github.com/Wei-Shaw/sub2api/issues/5942")
 _OWN_ID = re.compile(r"rs_[A-Za-z1-9]{32}")
 _UNTHINKING = re.compile(r"gpt-4|gpt-3\.5|gpt-5-chat")
-"""How the names of models begin that do not reason."""
+"""Name prefixes of models that do not reason."""
 
 
 def check(data: Mapping[str, Any]) -> None:
-    """Raise BadRequest, in OpenAI's own words, for the first thing wrong with a body whose input is
-    a list, but for its tools."""
+    """Raises BadRequest, in OpenAI's own words, for the first error in a body whose input is a
+    list, except in its tools."""
     check_shape(data, BODY, _SAYS)
     if data.get("stream_options") is not None and not data.get("stream"):
         sentence = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
@@ -359,8 +358,7 @@ def _check_format(data: Mapping[str, Any]) -> None:
 
 
 def _check_stored(items: Iterable[Mapping[str, Any]], store: bool) -> None:
-    """Reasoning that is not sealed, and what is but referred to, is looked up where it was
-    stored."""
+    """Unsealed reasoning, and references, would be looked up in stored responses."""
     for place, item in enumerate(items):
         id_, is_reasoning = item.get("id"), item["type"] == "reasoning"
         if is_reasoning and item.get("encrypted_content") is not None:
@@ -392,7 +390,7 @@ def _check_ids(items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _check_reasoning(items: Sequence[Mapping[str, Any]]) -> None:
-    """Reasoning goes with what it led to: an item of the model right behind it."""
+    """Checks that an item of the model follows each reasoning item directly."""
     for item, after in zip(items, [*items[1:], {"type": ""}], strict=True):
         led = after["type"] in _PREFIXES or after["type"].endswith(("_call", "_tools"))
         if item["type"] == "reasoning" and (
@@ -406,7 +404,7 @@ def _check_reasoning(items: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _check_calls(items: Iterable[Mapping[str, Any]]) -> None:
-    """Every call has its output, every output its call before it."""
+    """Checks that every call has its output, and every output its call before it."""
     open_calls: dict[str, str] = {}
     calls: set[tuple[str, str]] = set()
     for item in items:
@@ -429,8 +427,8 @@ def _check_calls(items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
-    """Raise BadRequest for the first thing wrong with the `tools` of a body of the right shape,
-    which are the client's to run, or with the choice among all."""
+    """Raises BadRequest for the first error in the client's `tools` of a well-formed body, or in
+    the choice among all tools."""
     entries = data.get("tools") or ()
     hosted = frozenset(entry["type"] for entry in entries) - {"function", "custom"}
     if "tool_search" not in hosted and any(entry.get("defer_loading") for entry in entries):

@@ -1,8 +1,8 @@
 """Encodes a neutral request as OpenAI Responses (and its dialects), and reads one back.
 
-Nothing depends on what the provider stored: the whole history is sent, its own items as they came.
-What differs between servers is a quirk of the profile, see QUIRKS.
-Spec: https://platform.openai.com/docs/api-reference/responses/create
+Does not depend on stored responses: sends the whole history, the provider's own items unchanged.
+Differences between servers are quirks of the profile, see QUIRKS. Spec:
+https://platform.openai.com/docs/api-reference/responses/create
 """
 
 from __future__ import annotations
@@ -65,18 +65,17 @@ QUIRKS: Mapping[str, str] = {
 
 _ID = re.compile(r".{1,64}", re.DOTALL)
 _MOST_NAME = limits.SHORT_NAME
-"""Of a name that the model invented: other servers of this protocol take no more."""
+"""For names that the model invented: the limit of other servers of this protocol."""
 _MOST_ID = 64
 _UNTHINKING = re.compile(r"(?:.*[/:])?(?:gpt-4|gpt-3\.5|chatgpt-4|gpt-5-chat)")
-"""Models that refuse to be asked for reasoning: https://github.com/pydantic/pydantic-ai/issues/2865
-and 3326. One that runs under a name of its own (Azure) needs the quirk.
-"""
+"""Models that refuse the reasoning option: https://github.com/pydantic/pydantic-ai/issues/2865 and
+3326. A model with a deployment name (Azure) needs the quirk."""
 _OURS = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
-"""Calls that a client may have to answer: without an output in the history they are refused."""
+"""Calls that a client may have to answer: refused in a history without their output."""
 
 _Item = dict[str, Any]
 _CUT: _Item = {"type": "reasoning"}
-"""Stands for reasoning that never came to its end."""
+"""Placeholder for incomplete reasoning."""
 
 
 def encode(request: ModelRequest) -> WireRequest:
@@ -115,7 +114,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
 
 
 def _group_namespaces(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools, those of a namespace in it, where the first of them stands."""
+    """Groups the tools of a namespace at the position of its first one."""
     result: list[dict[str, Any]] = []
     spaces: dict[str, dict[str, Any]] = {}
     for tool in tools:
@@ -149,7 +148,7 @@ def _tool(tool: Tool, request: ModelRequest, notes: Notes) -> dict[str, Any]:
         return {**entry, "type": "custom", "name": tool.name, "format": form}
     if tool.format is not None:
         notes.add(f"The free-form tool {tool.name} was sent as a function with one text.")
-    # Where `strict` is absent this protocol takes it for true.
+    # Without `strict` this protocol assumes true.
     rest = {"parameters": dict(tool.parameters), "strict": tool.strict}
     return {**entry, "type": "function", "name": tool.name, **rest}
 
@@ -203,7 +202,7 @@ class _History:
         self._names = Names(_MOST_NAME, request.tools, notes)
         self._spaces = {tool.name: _space(tool) for tool in request.tools if _space(tool)}
         self._freeform = {tool.name for tool in request.tools if _is_custom(tool, request)}
-        self._custom: set[str] = set()  # the ids of calls that were sent as custom ones
+        self._custom: set[str] = set()  # ids of calls sent as custom ones
 
     def items(self) -> list[_Item]:
         items: list[_Item] = []
@@ -229,9 +228,8 @@ class _History:
         return [item for piece in _content(part) for item in _as_came(piece, own)]
 
     def _assistant(self, message: Message) -> list[_Item]:
-        """The items of a turn. What is left out of it takes its reasoning along, and the other
-        way round an item whose reasoning is missing goes without the id that asks for it.
-        """
+        """The items of a turn. If an item is left out, its reasoning is, too; and if reasoning is
+        missing, its items go without the ids that require it."""
         items = list(self._turn(message))
         sendable: list[_Item] = []
         lost = False
@@ -258,14 +256,14 @@ class _History:
         return sendable[::-1]
 
     def _readable(self, item: _Item) -> bool:
-        """Whether a server that stored nothing can make something of this reasoning."""
+        """Whether a server that stored nothing can use this reasoning."""
         quirk = "no_encrypted_reasoning" in self._request.quirks
         return bool(quirk or item.get("encrypted_content") or item.get("content"))
 
     def _turn(self, message: Message) -> Iterator[_Item | None]:
-        """The items of a turn; None where one was left out."""
+        """The items of a turn; None for one that is left out."""
         answered_ids = _call_ids(message, "server_result")
-        open_block: Any = None  # of the message that the last part belongs to
+        open_block: Any = None  # of the last part's message
         content: list[_Item] = []
         for part in message.parts:
             own = part.meta if part.protocol == PROTOCOL else {}
@@ -295,7 +293,7 @@ class _History:
                     self._notes.left_out(part, CUT)
                     yield None
                 case _ if block is None:
-                    pass  # a thinking part whose item rides on the one after it
+                    pass  # its item is in a later part
                 case "server_call" if block.get("type") in _OURS and (
                     block.get("call_id") not in answered_ids
                 ):
@@ -330,7 +328,7 @@ class _History:
         return {**own, "type": type_, "call_id": call_id, "output": self._output(part)}
 
     def _output(self, part: MessagePart) -> Any:
-        """A string; a list of pieces where there is an image among them."""
+        """A string; a list of pieces if it has images."""
         text = "\n".join(piece.text for piece in part.content if piece.type == "text")
         is_error = part.is_error and not text.startswith("Error")
         if is_error:
@@ -346,8 +344,8 @@ class _History:
 
 
 def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
-    """A piece that was imported, with what stood beside it; of ours nothing is replaced by that but
-    how closely an image is looked at."""
+    """An imported piece with its further members; of our own members they may replace only an
+    image's detail."""
     if piece is None:
         return [dict(own)]
     item = _piece(piece)
@@ -355,7 +353,7 @@ def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
 
 
 def _with_type(item: _Item, type_: str) -> _Item:
-    """The item under this type; its id belongs to the type it came under."""
+    """The item with this type; its id belongs to its original type."""
     if item.get("type", type_) == type_:
         return {"type": type_, **item}
     return {**_without_id(item), "type": type_}
@@ -366,7 +364,7 @@ def _without_id(item: _Item) -> _Item:
 
 
 def _once(items: list[_Item]) -> Iterator[_Item]:
-    """The items, each id once and none too long: else all that follows would be refused."""
+    """Makes ids unique and limits their length: otherwise all further requests would be refused."""
     seen: set[str] = set()
     for item in items:
         id_ = item.get("id")
@@ -383,7 +381,7 @@ def _call_ids(message: Message, kind: str) -> set[Any]:
 
 
 def _content(part: MessagePart) -> tuple[Content, ...]:
-    """What a person gave: text that says something, and images."""
+    """User content: non-empty text, and images."""
     if part.kind == "image":
         return part.content
     return (Content(text=part.text),) if part.text.strip() else ()
@@ -397,7 +395,7 @@ def _piece(piece: Content) -> _Item:
 
 
 def _output_content(part: MessagePart, own: Mapping[str, Any]) -> list[_Item]:
-    """The piece of a message that a part stands for."""
+    """The piece of a message for a part."""
     content = own.get("content")
     content = dict(content) if isinstance(content, Mapping) else {}
     if part.kind == "other":
@@ -443,25 +441,25 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
 
 
 def _instruction_items(body: Body) -> int:
-    """How many items at the head are the system prompt: none where there are instructions."""
+    """How many leading items are the system prompt: none if there are instructions."""
     messages = [item for _, item in _listed_items(body)]
     return 0 if body.get("instructions") else leading_system_messages(messages)
 
 
 def _listed_items(body: Body) -> list[tuple[int, Body]]:
-    """The items of the conversation, each with its place."""
+    """The items of the conversation, each with its index."""
     return [(place, item) for place, item in placed(body.get("input")) if not _has_tools(item)]
 
 
 def _additional_tools(body: Body) -> Iterator[Body]:
-    """The tools in items: Codex has them there for some models, before its instructions."""
+    """The tools in items: Codex sends them this way for some models, before its instructions."""
     for item in dicts(body.get("input")):
         if _has_tools(item):
             yield from dicts(item.get("tools"))
 
 
 def _has_tools(item: Body) -> bool:
-    """Whether it is the client that adds tools; without a role it is an item of an answer."""
+    """Whether a client adds tools by it; without a role it is an item of an answer."""
     return item.get("type") == "additional_tools" and item.get("role") in SYSTEM_ROLES
 
 
@@ -488,7 +486,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
 
 
 def _output_item(item: Body) -> Body:
-    """A message of the model as answers have it: with typed content."""
+    """A message of the model in the form of answers: with typed content."""
     content = item.get("content")
     if item.get("role") == "assistant" and isinstance(content, str):
         pieces = [{"type": "output_text", "text": content, "annotations": []}]
@@ -497,7 +495,7 @@ def _output_item(item: Body) -> Body:
 
 
 def _answer(output: list[tuple[int, Body]]) -> Iterator[AnswerMessage]:
-    """The items of the model since the last other one, as one answer; `output` is empty then."""
+    """The model's items since the last other item, as one answer; empties `output`."""
     if output:
         items = [item for _, item in output]
         head = {"object": "response", "status": "completed", "error": None}

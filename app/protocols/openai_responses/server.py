@@ -1,5 +1,5 @@
-"""Takes requests as OpenAI Responses does and encodes replies, streamed or whole. What is refused
-stands in `refuse`.
+"""Accepts requests like OpenAI Responses and encodes replies, streamed or whole. The checks are in
+`refuse`.
 
 https://platform.openai.com/docs/api-reference/responses/create
 https://platform.openai.com/docs/api-reference/responses-streaming
@@ -70,11 +70,11 @@ _ECHOED = (
     *("previous_response_id", "reasoning", "store", "temperature", "text", "tool_choice"),
     *("tools", "top_p", "truncation"),
 )
-"""What an answer repeats of its request."""
+"""Members of the request that an answer repeats."""
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
-    """The request that `body` holds. Raises BadRequest in OpenAI's own words."""
+    """Parses a request body. Raises BadRequest in OpenAI's own words."""
     data = object_of(body)
     listed = _with_items(data)
     refuse.check(listed)
@@ -86,7 +86,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
 
 
 def _with_items(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body with a list for its input, each item of which names its type if it can."""
+    """The body with a list as input, whose items have a type where it can be inferred."""
     given = data.get("input")
     if isinstance(given, str):
         given = [{"role": "user", "content": given}] if given else []
@@ -100,10 +100,10 @@ def _with_items(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _tools(entries: Sequence[Mapping[str, Any]]) -> Iterator[Tool]:
-    """Those that are the client's to run."""
+    """The tools that the client runs."""
     for entry in entries:
         if entry["type"] == "function":
-            # Without a word on it the real one makes a schema strict, and refuses none.
+            # Without the member, the real server makes a schema strict, and never refuses.
             yield server.function_tool(entry)
         elif entry["type"] == "custom":
             yield server.free_tool(entry, entry.get("format") or {"type": "text"})
@@ -124,7 +124,7 @@ def _params(data: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """How the words of an item stream: its deltas, and the event that tells them whole."""
+    """How an item's text is streamed: its deltas, and the event with the whole."""
 
     delta: str
     whole: str
@@ -148,7 +148,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class _Item:
-    """One item of the output: `block` holds its words as they go out here."""
+    """One item of the output: `block` holds its text as sent."""
 
     index: int
     type: str
@@ -159,7 +159,7 @@ class _Item:
     cut: bool = False
 
     def begun(self) -> dict[str, Any]:
-        """The item as a stream announces it."""
+        """The item as announced in a stream."""
         return self._written("in_progress", None)
 
     def ended(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def _response(parsed: ParsedRequest, stamp: IdSource, status: str) -> dict[str, 
 def _final_response(
     items: list[_Item], reply: ModelReply, parsed: ParsedRequest, stamp: IdSource
 ) -> tuple[str, dict[str, Any]]:
-    """The status of the whole, and the response that tells it."""
+    """The final status, and the response with it."""
     status = _STATUSES.get(reply.stop, "incomplete")
     body = _response(parsed, stamp, status) | {"usage": _usage(reply, parsed)}
     if status == "incomplete":
@@ -317,7 +317,7 @@ def error_frame(problem: BadRequest) -> bytes:
 
 
 def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
-    """The answer to a request for a count of tokens, which is read like one for a response."""
+    """Answers a token count request, which is parsed like one for a response."""
     input_tokens = parse(body, headers).input_tokens
     return encoded({"object": "response.input_tokens", "input_tokens": input_tokens})
 
