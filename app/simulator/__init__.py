@@ -1,9 +1,9 @@
-"""The server ends of the protocols: a model of patterns, scenarios and faults over real HTTP."""
+"""The server side of the protocols: a model of patterns, scenarios and faults over real HTTP."""
 
 SOCKET = "playground.socket"
-"""The extension of the scope that holds the asyncio transport of the connection: what a server
-hands over for faults below HTTP (`fault_transport`)."""
+"""The ASGI scope extension with the asyncio transport of the connection: servers provide it for
+faults below HTTP (`fault_transport`)."""
 
 CODING_AGENT = "coding-agent"
-"""The scenario `CodingAgent`, and the model that plays it; named here, for the first page names it
-and loads no simulator."""
+"""The scenario `CodingAgent`, and the model that plays it; defined here, because the first page
+uses it without importing the simulator."""

@@ -1,7 +1,7 @@
-"""The simulator as an ASGI application: one base URL for each protocol's server end.
+"""The simulator as an ASGI application: one base URL for each protocol's server.
 
-Mounted inside a server or served alone. It keeps nothing of a request but how often it came, for
-the faults that give way after a few times.
+Mounted inside a server or served alone. The only state it keeps of a request is the number of times
+it came, for faults that stop after a few times.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def simulator_app(
     clock: Callable[[], float] = time.time,
     tapes: recorded.Tapes | None = None,
 ) -> ASGIApp:
-    """The server ends, each under its base.
+    """The protocol servers, each under its base path.
 
-    `pace` 1 is a person's reading pace, 0 no pause; a request may say otherwise by the header
-    `x-playground-pace`. `key` says whether a key is right (None: any that is not empty). `sleep`
-    takes seconds, `clock` gives Unix seconds. `tapes` are the recordings that can stand in.
+    `pace` 1 is human reading speed, 0 no pause; the header `x-playground-pace` overrides it per
+    request. `key` says whether a key is right (None: any non-empty one). `sleep` takes seconds,
+    `clock` returns Unix seconds. `tapes` are the recordings that can be played as models.
     """
     desk = _Desk(SimulatorPace(pace), scenario, seed, key, sleep, clock)
     routes = [Route("/", _front)]
@@ -75,7 +75,7 @@ def simulator_app(
 
 
 async def _front(request: Request) -> Response:
-    """What is here, for a person who opens the address."""
+    """An overview, for a user who opens the address."""
     bases = "\n".join(f"  {end.base:<12} {end.name}" for end in ENDS)
     faults = "\n".join(f"  {fault.name:<22} {fault.about}" for fault in FAULTS)
     return PlainTextResponse(
@@ -85,13 +85,13 @@ async def _front(request: Request) -> Response:
 
 
 def _script_of(model: str) -> Script | None:
-    """Who answers where a request names a model that plays a scenario."""
+    """The script of a model name that denotes a scenario."""
     return CodingAgent() if model == CODING_AGENT else None
 
 
 @dataclass
 class _Desk:
-    """What all endpoints of one application share. `came` counts requests by fault and body."""
+    """The shared state of one application's endpoints. `came` counts requests by fault and body."""
 
     pace: SimulatorPace
     scenario: Script | None
@@ -105,7 +105,7 @@ class _Desk:
 
 @dataclass(frozen=True)
 class _Endpoint:
-    """The server ends of one base as an ASGI application; the path tells which is meant."""
+    """The servers of one base path as an ASGI application; the rest of the path selects one."""
 
     ends: tuple[ProviderServer, ...]
     desk: _Desk
@@ -160,7 +160,7 @@ class _Exchange:
         await response(scope, receive, send)
 
     def refused(self, problem: BadInput) -> FrameResponse:
-        """The provider's own error, and beside it where it is known from that it refuses this."""
+        """The provider's own error, with the source of this refusal, if known."""
         if not isinstance(problem, BadRequest):
             kind, code = self.end.kinds[400]
             problem = BadRequest(str(problem), kind=kind, code=code)
@@ -179,7 +179,7 @@ class _Exchange:
         return FrameResponse(canned.status, headers, frames, SimulatorPace(0), self.desk.sleep)
 
     def check_key(self) -> str:
-        """The key of the request; BadRequest where it is not the right one."""
+        """The key of the request; BadRequest if it is wrong."""
         end, right = self.end, self.desk.key
         given = end.key(self.request.headers) or self.request.query_params.get(end.key_param, "")
         if not given and (end.no_key is not None or right is not None):
@@ -217,7 +217,7 @@ class _Exchange:
         )
 
     def answer(self, body: bytes, target: str, key: str) -> SimulatorResponse:
-        """The answer to a request for messages, under the faults that it or the script names."""
+        """The answer to a request for messages, with the faults that it or the script names."""
         end, headers = self.end, self.request.headers
         asked = end.parse(body, headers, target)
         pace = pace_of(headers, self.desk.pace)
@@ -227,7 +227,7 @@ class _Exchange:
             if script is not None and turn is None:
                 turn = script.turn(asked.request)
         if turn is None:
-            # The model does not get to read the name of a fault.
+            # The model must not see the name of a fault.
             messages = tuple(_plain(message) for message in asked.request.messages)
             reply = model_reply(replace(asked.request, messages=messages))
         else:
@@ -244,7 +244,7 @@ class _Exchange:
         stream = asked.request.stream and not any(fault.fault.unstreamed for fault in faults)
         frames: Iterable[OutgoingFrame] = end.frames(reply, asked, ids)
         if not stream:
-            # Who waits for the whole waits as long as for a stream, but at most two seconds.
+            # A client without streaming waits as long as for a stream, but at most two seconds.
             wait = min(2.0, sum(frame.pause for frame in frames))
             frames = [OutgoingFrame(end.whole(reply, asked, ids), wait, "body")]
         frames = _twisted(frames, faults, end, stream)
@@ -292,7 +292,7 @@ def _plain(message: Message) -> Message:
 
 
 def pace_of(headers: Mapping[str, str], usual: SimulatorPace) -> SimulatorPace:
-    """The pace that a request asks for, or else the `usual` one."""
+    """The pace that a request specifies, or else the `usual` one."""
     wanted = headers.get("x-playground-pace")
     if wanted is None:
         return usual
@@ -311,7 +311,7 @@ def faults_of(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Inject
         return (by_name(header),)
     prompts = [message for message in request.messages if message.role == "user"]
     texts = [part.text for part in prompts[-1].parts if part.kind == "text"] if prompts else []
-    # A prompt whose answer failed comes again with the next one, before it in the same message.
+    # A prompt whose answer failed is repeated with the next one, before it in the same message.
     named = in_prompt(texts[-1].rpartition("\n\n")[2]) if texts else None
     return (named,) if named else ()
 
@@ -319,9 +319,8 @@ def faults_of(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Inject
 def _changed(
     answer: ModelReply, request: ModelRequest, injected: Injected, *, in_words: bool
 ) -> ModelReply:
-    """The reply under a fault: once after a prompt, unless it is for always or was named `in_words`
-    for this very request.
-    """
+    """The reply with a fault: once after a prompt, unless it is permanent or was named `in_words`
+    for this request."""
     fault = injected.fault
     once = not fault.always and not in_words
     if fault.change is None or (once and request.messages[-1].role == "results"):
@@ -330,7 +329,7 @@ def _changed(
 
 
 def _headers(headers: Mapping[str, str], faults: Sequence[Injected]) -> dict[str, str]:
-    """`headers` as the faults want them."""
+    """`headers` as changed by the faults."""
     wanted: dict[str, str | None] = dict(headers)
     for injected in faults:
         wanted.update(injected.fault.headers)
@@ -340,11 +339,11 @@ def _headers(headers: Mapping[str, str], faults: Sequence[Injected]) -> dict[str
 def _twisted(
     frames: Iterable[OutgoingFrame], faults: Sequence[Injected], end: ProviderServer, stream: bool
 ) -> Iterable[OutgoingFrame]:
-    """The answer as it travels under `faults`. BadRequest where one of them needs a stream."""
+    """The answer's frames under `faults`. BadRequest if one of them needs a stream."""
     twisted = [injected for injected in faults if injected.fault.twist is not None]
     if sum(injected.fault.endless for injected in twisted) > 1:
         raise BadRequest("Two faults without an end cannot be played in one answer. Name one.")
-    # What never ends is twisted no further; what reads JSON comes before its bytes are cut.
+    # Endless faults come last; faults that parse JSON come before those that cut its bytes.
     twisted.sort(key=lambda injected: (injected.fault.endless, not injected.fault.whole_frames))
     pieces = stream
     for injected in twisted:
@@ -363,12 +362,12 @@ def _twisted(
 Sleep = Callable[[float], Awaitable[None]]
 
 _MOST = 16_384
-"""Bytes that are sent together where nothing asks for a pause between them."""
+"""Bytes that are sent together if there is no pause between them."""
 
 
 @dataclass(frozen=True)
 class SimulatorPace:
-    """How fast the simulator speaks: 1 is a person's reading pace, 0 no pause at all."""
+    """The speed of the simulator: 1 is human reading speed, 0 no pause."""
 
     factor: float = 1.0
 
@@ -390,7 +389,7 @@ class FrameResponse:
     sleep: Sleep = anyio.sleep
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Plays until the end, or until nobody listens any more."""
+        """Plays until the end, or until the client disconnects."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._until_gone, receive, group.cancel_scope)
             await self._play(send)
@@ -426,7 +425,7 @@ class FrameResponse:
         return {"type": "http.response.start", "status": self.status, "headers": headers}
 
     def _sends(self) -> Iterator[tuple[float, bytes, str]]:
-        """(pause before, bytes, tag) for each send: deltas without a pause go out together."""
+        """(pause before, bytes, tag) for each send: deltas without a pause are sent together."""
         held, size, wait = list[bytes](), 0, 0.0
         for frame in self.frames:
             pause = frame.pause if frame.tag == "slow" else self.pace.pause(frame.pause)

@@ -1,8 +1,8 @@
-"""Faults in what the model says and in the fields that carry it.
+"""Faults in the model's output and in the fields that carry it.
 
-First what is said: calls with broken arguments, unknown tools, odd endings. Then the fields of a
-protocol: a call's id, name and index, the usage. These are found by the shape of the JSON, in a
-frame of a stream and in a whole body alike.
+First the output: calls with broken arguments, unknown tools, odd endings. Then the fields of a
+protocol: a call's id, name and index, the usage. These are found by the shape of the JSON, both in
+stream frames and in whole bodies.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from app.simulator.fault_transport import Frames, Twist
 from app.simulator.plan import forced_call
 
 Change = Callable[[ModelReply, ModelRequest, int], ModelReply]
-"""(the reply as it would be, the request, the number in the fault's name) -> the reply instead."""
+"""(the correct reply, the request, the number in the fault's name) -> the replacement."""
 
 
 def some_call(reply: ModelReply, request: ModelRequest) -> ReplyBlock:
-    """The first call of `reply`, or one made up, so that there is something to break."""
+    """The first call of `reply`, or a generated one, so that there is something to break."""
     if reply.calls:
         return reply.calls[0]
     if not request.offered:
@@ -42,12 +42,12 @@ def some_call(reply: ModelReply, request: ModelRequest) -> ReplyBlock:
 
 
 def raw(written: Callable[[str, int], str], *, stop: str = "calls") -> Change:
-    """The first call alone, its arguments rewritten; `written` gets their JSON text."""
+    """Only the first call, with its arguments rewritten; `written` gets their JSON text."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
         block = some_call(reply, request)
         text = written(block.text, number)
-        # What is huge comes in pieces of a size that a provider would choose for it.
+        # A huge text is split into pieces of a realistic size.
         piece = 64 if len(text) > 10_000 else block.piece
         return ModelReply((replace(block, text=text, piece=piece),), stop)
 
@@ -65,7 +65,7 @@ def values(rewritten: Callable[[Any], Any]) -> Callable[[str], str]:
 
 
 def named(written: Callable[[str], str]) -> Change:
-    """The first call alone under another name."""
+    """Only the first call, with another name."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
         block = some_call(reply, request)
@@ -80,7 +80,7 @@ def first_pair(text: str) -> tuple[str, Any]:
 
 
 def duplicate_keys(text: str) -> str:
-    """The first key once more, with another value: which of the two will be run?"""
+    """Repeats the first key with another value, which makes the arguments ambiguous."""
     name, value = first_pair(text)
     other = "something else" if isinstance(value, str) else -1
     key = json.dumps(name)
@@ -97,12 +97,12 @@ def of_another_type(value: Any) -> Any:
 
 
 def upside_down(value: Any) -> Any:
-    """A right-to-left override and a zero-width space: what is shown is not what is there."""
+    """A right-to-left override and a zero-width space: the displayed text differs from the data."""
     return f"\u202egnp.{value}\u202c\u200b" if isinstance(value, str) else value
 
 
 def with_first(text: str, value: str) -> str:
-    """The first argument alone, with `value`, which is JSON text and may be no sound JSON."""
+    """Only the first argument, with `value`, which is JSON text and may be invalid."""
     return f"{{{json.dumps(first_pair(text)[0])}: {value}}}"
 
 
@@ -139,7 +139,7 @@ def pair(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
 
 
 def alone(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
-    """The first call and nothing else."""
+    """Only the first call."""
     return parallel(reply, request, 1)
 
 
@@ -148,7 +148,7 @@ def parallel(reply: ModelReply, request: ModelRequest, number: int) -> ModelRepl
 
 
 def again(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
-    """The first call of the session over and over, whatever came back."""
+    """Repeats the first call of the session, whatever the results."""
     calls: list[MessagePart] = [p for m in request.messages for p in m.parts if p.kind == "call"]
     block = call(calls[0].name, calls[0].text) if calls else some_call(reply, request)
     return ModelReply((ReplyBlock("text", "Let me check that once more."), block), "calls")
@@ -160,7 +160,7 @@ def saying(text: str) -> Change:
 
 
 def stopped(stop: str, *, keep_calls: bool = True) -> Change:
-    """The same reply with another reason for its end."""
+    """The same reply with another stop reason."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
         blocks = [b for b in reply.blocks if keep_calls or b.kind != "call"]
@@ -170,7 +170,7 @@ def stopped(stop: str, *, keep_calls: bool = True) -> Change:
 
 
 def cut_by_length(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
-    """A turn cut by `max_tokens`: in its call where it has one, else in its text."""
+    """A turn cut by `max_tokens`: in its call if it has one, else in its text."""
     if not request.offered:
         text = reply.text
         return ModelReply((ReplyBlock("text", text[: max(1, len(text) // 2)]),), "length")
@@ -187,7 +187,7 @@ _USAGE = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 
 @dataclass(frozen=True)
 class CallFields:
-    """Where a call stands: the object with its id under `id_key`, the one with its name."""
+    """The fields of a call: the object with its id under `id_key`, the one with its name."""
 
     of_id: dict[str, Any]
     id_key: str
@@ -199,7 +199,7 @@ FieldEdit = Callable[[Any], None]
 
 
 def spots(value: Any) -> Iterator[CallFields]:
-    """The calls in a JSON value; their arguments are not looked into."""
+    """The calls in a JSON value; their arguments are not searched."""
     match value:
         case list():
             for item in value:
@@ -217,7 +217,7 @@ def spots(value: Any) -> Iterator[CallFields]:
 
 
 def numbered(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects that bear the index of a call or block, with the name of that field."""
+    """The objects with the index of a call or block, and the name of that field."""
     match value:
         case {"type": str() as kind, "index": int()} if kind.startswith("content_block"):
             yield value, "index"
@@ -237,7 +237,7 @@ def numbered(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def value_of(frame: OutgoingFrame) -> tuple[bytes, Any, bytes] | None:
-    """(what stands before, the JSON value, what stands behind) of a frame; None without JSON."""
+    """(bytes before, the JSON value, bytes after) of a frame; None without JSON."""
     start = frame.data.find(b"{")
     body = frame.data[start:].rstrip()
     if start < 0:
@@ -273,7 +273,7 @@ def _put(holder: dict[str, Any], key: str, value: Any) -> None:
 
 
 def ids(changed: Callable[[str, int], str | None]) -> Twist:
-    """The id of each call changed; None leaves the field out. It gets (id, number of the call)."""
+    """The id of each call changed; None leaves the field out. Receives (id, number of the call)."""
 
     def twist(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
         known: dict[str, int] = {}
@@ -291,7 +291,7 @@ def ids(changed: Callable[[str, int], str | None]) -> Twist:
 
 
 def changing_ids(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
-    """Another id in each fragment of a call, where only the first should have one."""
+    """Another id in each fragment of a call, although only the first should have one."""
     counted = count(1)
 
     def edit(value: Any) -> None:
@@ -310,8 +310,8 @@ def no_names(value: Any) -> None:
 
 
 def parted_names(share: float) -> Twist:
-    """This share of a name where a call opens (no name at all where that is nothing), the rest with
-    its next fragment."""
+    """This share of a name where a call begins (no name if that is empty), the rest with its next
+    fragment."""
 
     def twist(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
         held: list[str] = []
@@ -346,7 +346,7 @@ def indexes(changed: Indexed) -> Twist:
 
 
 def interleaved(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
-    """The frames of the calls one by one in turn, as if they were written at the same time."""
+    """The frames of the calls interleaved, as if they were generated in parallel."""
     rows: dict[int, list[OutgoingFrame]] = {}
     within = [place for place, frame in enumerate(frames) if frame.tag == "args"]
     if not within:
@@ -374,7 +374,7 @@ def _index(frame: OutgoingFrame) -> int | None:
 
 
 def usage(odd: Any) -> Twist:
-    """The counts of tokens replaced by `odd`; None leaves them out."""
+    """The token counts replaced by `odd`; None leaves them out."""
 
     def edit(value: Any) -> None:
         if isinstance(value, list):

@@ -1,12 +1,12 @@
-"""How an answer may go wrong on its way. The rows of `faults` are made of these:
+"""Faults in the transport of an answer. The rows of `faults` are built from these:
 
 - `canned`: another status and body in its place;
-- `until`: as many frames as are kept, then a cut, silence, an error, other frames, or no end;
-- `each` and `whole`: the bytes of every frame, or of all of them, written otherwise or slowly;
-- `without` and `again`: events that are missing, or come twice;
-- `socket_gets`: bytes below HTTP. These need a server that hands its connection over, as
-  `commands/sockets` does (an extension of the ASGI scope).
-  https://asgi.readthedocs.io/en/latest/extensions.html
+- `until`: a number of frames, then a cut, silence, an error, other frames, or no end;
+- `each` and `whole`: the bytes of every frame, or of all of them, encoded differently or slowly;
+- `without` and `again`: events that are missing, or repeated;
+- `socket_gets`: bytes below HTTP. These need a server that provides its connection, like
+`commands/sockets` (an extension of the ASGI scope).
+https://asgi.readthedocs.io/en/latest/extensions.html
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from app.simulator import SOCKET
 
 Frames = Sequence[OutgoingFrame]
 
-# -- answers in place of the whole
+# -- answers in place of the real one
 
 SENTENCES = {
     400: "This request is refused on purpose: the simulator plays a fault.",
@@ -56,7 +56,7 @@ JSON, SSE, PAGE = "application/json", "text/event-stream", "text/html; charset=u
 
 @dataclass(frozen=True)
 class Canned:
-    """An answer as it goes out, whatever the request was."""
+    """A fixed answer, whatever the request."""
 
     status: int
     body: bytes
@@ -64,7 +64,7 @@ class Canned:
 
 
 Answer = Callable[[ProviderServer, int, str], Canned]
-"""(end, the number in the fault's name, the key that was given) -> the answer."""
+"""(protocol server, the number in the fault's name, the given key) -> the answer."""
 
 
 def canned(status: int, body: bytes = b"", kind: str = JSON) -> Answer:
@@ -72,7 +72,7 @@ def canned(status: int, body: bytes = b"", kind: str = JSON) -> Answer:
 
 
 def provider_error(end: ProviderServer, status: int, sentence: str = "") -> BadRequest:
-    """An error of this status in the words of the protocol."""
+    """An error of this status in the protocol's format."""
     problem = end.problem(status, sentence or SENTENCES[status])
     problem.source = "a fault on purpose"
     return problem
@@ -89,7 +89,7 @@ def status(status: int, retry_after: str = "") -> Answer:
 
 
 def retry(end: ProviderServer, number: int, key: str) -> Canned:
-    """429 that asks to come back after so many seconds, where this provider says it."""
+    """429 with a retry time of so many seconds, in this provider's format."""
     problem = provider_error(end, 429)
     problem.retry_s = number
     headers = {} if end.waits_in_body else {"retry-after": str(number)}
@@ -97,7 +97,7 @@ def retry(end: ProviderServer, number: int, key: str) -> Canned:
 
 
 def echo_key(end: ProviderServer, number: int, key: str) -> Canned:
-    """401 that repeats the key, as careless gateways do."""
+    """401 that repeats the key, like some careless gateways."""
     sentence = f"Incorrect API key provided: {key}. Check your key."
     return Canned(401, error_body(end, 401, sentence))
 
@@ -108,21 +108,21 @@ def error_as_success(end: ProviderServer, number: int, key: str) -> Canned:
 
 
 def error_event(end: ProviderServer, number: int, key: str) -> Canned:
-    """A stream that holds an error and nothing else."""
+    """A stream that contains only an error."""
     return Canned(200, end.error_frame(provider_error(end, 500)), {"content-type": end.stream_type})
 
 
 def redirect(end: ProviderServer, number: int, key: str) -> Canned:
-    """A redirect into a name that leads nowhere: nobody should follow it with a key in hand."""
+    """A redirect to an unresolvable name: a client must not follow it with a key."""
     if number not in (301, 302, 303, 307, 308):
         raise BadInput(f"{number} is no redirect. Use 301, 302, 303, 307 or 308.")
     return Canned(number, b"", {"location": f"https://elsewhere.invalid{end.path}"})
 
 
-# -- the frames of a sound answer, otherwise
+# -- the frames of a valid answer, changed
 
 Twist = Callable[[Frames, ProviderServer, int], Iterable[OutgoingFrame]]
-"""(the frames of a sound answer, the end, the number in the fault's name) -> frames instead."""
+"""(the frames of a valid answer, protocol server, the fault's number) -> the replacement."""
 Keep = Callable[[Frames, int], Iterable[OutgoingFrame]]
 Then = OutgoingFrame | Callable[[Frames, ProviderServer], Iterable[OutgoingFrame]]
 
@@ -130,11 +130,11 @@ _DRIPS = 50
 _DRIP_S = 0.002
 _PING_S = 0.05
 _PIECE = 16
-"""Bytes; small enough that the least JSON answer has as many pieces as a stream has frames."""
+"""Bytes; small enough that the shortest JSON answer has as many pieces as a stream has frames."""
 
 
 def in_pieces(frames: Iterable[OutgoingFrame]) -> Iterator[OutgoingFrame]:
-    """A JSON body in pieces, so that what counts frames can cut it; the wait comes first."""
+    """A JSON body in pieces, so that faults that count frames can cut it; the pause comes first."""
     for frame in frames:
         for start in range(0, len(frame.data), _PIECE):
             pause = 0.0 if start else frame.pause
@@ -142,7 +142,7 @@ def in_pieces(frames: Iterable[OutgoingFrame]) -> Iterator[OutgoingFrame]:
 
 
 def until(keep: Keep, *then: Then) -> Twist:
-    """The frames that `keep` leaves, and then what is named; after nothing, a polite end."""
+    """The frames that `keep` selects, followed by `then`; without it, by a regular end."""
 
     def twist(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
         yield from keep(frames, number)
@@ -153,7 +153,7 @@ def until(keep: Keep, *then: Then) -> Twist:
 
 
 def first(frames: Frames, number: int) -> Frames:
-    """So many frames."""
+    """This many frames."""
     return frames[:number]
 
 
@@ -171,19 +171,19 @@ def half(frames: Frames, number: int) -> Frames:
 
 
 def first_bytes(frames: Frames, number: int) -> Frames:
-    """So many bytes, and always less than the whole."""
+    """This many bytes, and always less than the whole."""
     data = joined(frames)
     return [OutgoingFrame(data[: min(number, len(data) - 1)])]
 
 
 def into_frame(frames: Frames, number: int) -> Frames:
-    """So many frames and half of the next."""
+    """This many frames and half of the next."""
     broken = [OutgoingFrame(f.data[: len(f.data) // 2]) for f in frames[number : number + 1]]
     return [*frames[:number], *broken]
 
 
 def into_arguments(frames: Frames, number: int) -> Frames:
-    """Up to within a call's arguments; half-way where there is no call."""
+    """Up to the middle of a call's arguments; half of the answer if there is no call."""
     within = [place for place, frame in enumerate(frames) if frame.tag == "args"]
     # The first frame of a call opens it: at least one with real arguments is kept.
     last = within[max(1, len(within) // 2)] if len(within) > 1 else len(frames) // 2
@@ -191,7 +191,7 @@ def into_arguments(frames: Frames, number: int) -> Frames:
 
 
 def into_character(frames: Frames, number: int) -> Iterator[OutgoingFrame]:
-    """Up to within a character of several bytes."""
+    """Up to the middle of a multi-byte character."""
     for frame in frames:
         if wide := _wide(frame.data):
             yield OutgoingFrame(frame.data[:wide], frame.pause)
@@ -200,17 +200,17 @@ def into_character(frames: Frames, number: int) -> Iterator[OutgoingFrame]:
 
 
 def up_to_last(tag: str) -> Keep:
-    """All up to the last frame with this tag."""
+    """All frames up to the last one with this tag."""
     return lambda frames, number: frames[: _last(frames, tag) + 1]
 
 
 def rest_from(start: Callable[[Frames], int]) -> Then:
-    """The frames from `start` on, as if nothing had happened."""
+    """The frames from `start` on, as in the valid answer."""
     return lambda frames, end: frames[start(frames) :]
 
 
 def event(data: bytes) -> Then:
-    """`data` as an event of the protocol: a line of it, or what SSE makes of one."""
+    """`data` as an event of the protocol: a line, or an SSE event."""
     return lambda frames, end: [
         OutgoingFrame(b"data: %s\n\n" % data if speaks_sse(end) else data + b"\n")
     ]
@@ -222,7 +222,7 @@ def error_told(frames: Frames, end: ProviderServer) -> Frames:
 
 
 def error_bare(frames: Frames, end: ProviderServer) -> Frames:
-    """An error as a body of its own, in no frame at all."""
+    """An error as a separate body, outside of any frame."""
     return [OutgoingFrame(error_body(end, 500) + b"\n")]
 
 
@@ -231,7 +231,7 @@ def text_again(frames: Frames, end: ProviderServer) -> Iterable[OutgoingFrame]:
 
 
 def pings(frames: Frames, end: ProviderServer) -> Iterator[OutgoingFrame]:
-    """Signs of life, and nothing else, for ever."""
+    """An endless sequence of keep-alives."""
     return repeat(OutgoingFrame(b": ping\n\n" if speaks_sse(end) else b"\n", _PING_S, "slow"))
 
 
@@ -245,7 +245,7 @@ def forever(data: bytes) -> Then:
 
 
 def last_forever(tag: str) -> Then:
-    """The last frame with this tag, many times at once and for ever."""
+    """The last frame with this tag, many at once, endlessly."""
     return lambda frames, end: repeat(
         OutgoingFrame(frames[_last(frames, tag)].data * 64, tag="text")
     )
@@ -260,7 +260,7 @@ def speaks_sse(end: ProviderServer) -> bool:
 
 
 def without(*tags: str) -> Twist:
-    """All but the frames with these tags."""
+    """All frames except those with these tags."""
     return lambda frames, end, number: (frame for frame in frames if frame.tag not in tags)
 
 
@@ -272,7 +272,7 @@ def again(tag: str) -> Twist:
 
 
 def each(written: Callable[[bytes], bytes], ahead: bytes = b"") -> Twist:
-    """Every frame in another legal spelling, `ahead` before them all."""
+    """Every frame in another valid encoding, `ahead` before all of them."""
 
     def twist(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
         if ahead:
@@ -290,14 +290,14 @@ def tight(data: bytes) -> bytes:
 
 
 def comment_flood(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
-    """So many comment lines before each frame."""
+    """This many comment lines before each frame."""
     for frame in frames:
         yield OutgoingFrame(b": SIMULATOR PROCESSING\n\n" * number)
         yield frame
 
 
 def utf8_split(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
-    """Each frame in two, cut inside a character of several bytes where it has one."""
+    """Each frame in two parts, split inside a multi-byte character if it has one."""
     for frame in frames:
         if wide := _wide(frame.data):
             yield OutgoingFrame(frame.data[:wide], frame.pause)
@@ -307,12 +307,12 @@ def utf8_split(frames: Frames, end: ProviderServer, number: int) -> Iterator[Out
 
 
 def _wide(data: bytes) -> int:
-    """The place within the first character of several bytes; 0 where there is none."""
+    """A place inside the first multi-byte character; 0 if there is none."""
     return next((place + 1 for place, byte in enumerate(data) if byte >= 0xC0), 0)
 
 
 def utf8_invalid(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
-    """A byte that no UTF-8 holds, within the first text."""
+    """A byte that is invalid in UTF-8, in the first text."""
     spoilt = next((frame for frame in frames if frame.tag == "text"), None)
     for frame in frames:
         if frame is spoilt:
@@ -358,7 +358,7 @@ def gzip_cut(data: bytes) -> Iterator[bytes]:
 
 
 def gzip_bomb(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
-    """A start, then so many MiB of blank lines in a thousandth of that."""
+    """The beginning, then this many MiB of blank lines, compressed to a thousandth."""
     press = zlib.compressobj(wbits=31)
     yield OutgoingFrame(press.compress(joined(frames[:1])))
     for _ in range(number):
@@ -367,19 +367,19 @@ def gzip_bomb(frames: Frames, end: ProviderServer, number: int) -> Iterator[Outg
     yield OutgoingFrame(press.flush())
 
 
-# -- faults below HTTP: bytes written to the socket itself
+# -- faults below HTTP: bytes written to the socket directly
 
 Raw = Callable[[Mapping[str, str], Frames, int], Iterator[OutgoingFrame]]
-"""(the headers, the frames of a sound answer, the number in the name) -> what the socket gets."""
+"""(the headers, the frames of a valid answer, the number in the name) -> the socket's bytes."""
 Part = OutgoingFrame | Callable[[Mapping[str, str], Frames, int], Iterable[OutgoingFrame]]
 
 _BYE = struct.pack("ii", 1, 0)
-"""SO_LINGER on, zero seconds: closing such a socket is a reset."""
+"""SO_LINGER on, zero seconds: closing such a socket resets the connection."""
 
 
 @dataclass(frozen=True)
 class RawResponse:
-    """An ASGI application that writes past its server, without a pause."""
+    """An ASGI application that bypasses its server, without pauses."""
 
     frames: Iterable[OutgoingFrame]
 
@@ -398,7 +398,7 @@ class RawResponse:
                 case _:
                     transport.write(frame.data)
                     await anyio.lowlevel.checkpoint()
-        # Only when the connection is gone the server has nothing to add.
+        # The server must not send anything more, so wait until the connection is gone.
         while (await receive())["type"] != "http.disconnect":
             pass
 
@@ -410,12 +410,12 @@ def _reset(transport: asyncio.Transport) -> None:
 
 
 def can(scope: Scope) -> bool:
-    """Whether the server of this request hands its connection over."""
+    """Whether the server of this request provides its connection."""
     return SOCKET in (scope.get("extensions") or {})
 
 
 def socket_gets(*parts: Part) -> Raw:
-    """These, one after the other."""
+    """These parts, one after the other."""
 
     def raw(headers: Mapping[str, str], frames: Frames, number: int) -> Iterator[OutgoingFrame]:
         for part in parts:
@@ -425,7 +425,7 @@ def socket_gets(*parts: Part) -> Raw:
 
 
 def head(more: str, status: str = "200 OK") -> Part:
-    """The status line and the headers, one `more` of them."""
+    """The status line and the headers, including `more`."""
     return lambda headers, frames, number: [_head(headers, more, status=status)]
 
 
@@ -440,7 +440,7 @@ def half_head(headers: Mapping[str, str], frames: Frames, number: int) -> Frames
 
 
 def giant_head(headers: Mapping[str, str], frames: Frames, number: int) -> Frames:
-    """With a header of so many KiB."""
+    """With a header of this many KiB."""
     return [_head(headers, "x-padding: " + "x" * (number * 1024), CHUNKED)]
 
 
@@ -456,7 +456,7 @@ def body(headers: Mapping[str, str], frames: Frames, number: int) -> Frames:
 
 
 def chunks(keep: Keep) -> Part:
-    """Frames in the framing of HTTP/1.1, without the last chunk."""
+    """Frames in chunked encoding (HTTP/1.1), without the last chunk."""
     return lambda headers, frames, number: (
         OutgoingFrame(b"%x\r\n%s\r\n" % (len(frame.data), frame.data))
         for frame in keep(frames, number)

@@ -1,8 +1,8 @@
-"""All that can go wrong, by name: `[[fault:NAME]]` in a prompt or `x-playground-fault: NAME`.
+"""All faults by name: `[[fault:NAME]]` in a prompt or `x-playground-fault: NAME`.
 
-Where a name holds N, a number stands there ("cut-after-3"); without one the fault's own number
-holds. A fault in what is said is played once after a prompt: with the result, all is well again.
-It stands in the last paragraph of a prompt; the next prompt without one plays none.
+An N in a name is replaced by a number ("cut-after-3"); without one the fault's default applies. A
+fault in the model's output is played once after a prompt: after the result, all is normal again. It
+is written in the last paragraph of a prompt; the next prompt without one plays none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.simulator.fault_transport import Answer, Raw, Twist
 
 @dataclass(frozen=True)
 class Only:
-    """The protocols on which a fault means anything, and in a clause what the others lack."""
+    """The protocols for which a fault has a meaning, and in a clause what the others lack."""
 
     protocols: tuple[str, ...]
     why: str
@@ -32,14 +32,14 @@ class Only:
 
 @dataclass(frozen=True)
 class FaultRow:
-    """One way to go wrong: an `answer` in place of all, a `change` of what is said, a `twist` of
-    the frames it travels in, other `headers` (None: left out), bytes `raw` on the socket, no
-    stream at all (`unstreamed`). Change, twist and headers may come together.
+    """One fault: an `answer` in place of the real one, a `change` of the model's output, a `twist`
+    of its frames, other `headers` (None: left out), `raw` bytes on the socket, no stream
+    (`unstreamed`). Change, twist and headers can be combined.
 
-    `number` is what N stands for if none is given. `always`: a change that is played in every turn.
-    `then_ok`: the answer is played N times for one request, then it is let through. `any_body`: a
-    twist that a JSON body can suffer, too, in pieces or (`whole_frames`) as it is; the others need
-    a stream. `endless`: it never ends by itself.
+    `number` is the default of N. `always`: the change is played in every turn. `then_ok`: the
+    answer is played N times for one request, then the real one. `any_body`: the twist also applies
+    to a JSON body, in pieces or (`whole_frames`) as a whole; the others need a stream. `endless`:
+    it never ends by itself.
     """
 
     name: str
@@ -62,14 +62,14 @@ class FaultRow:
 
 @dataclass(frozen=True)
 class Injected:
-    """A fault as it was asked for, with its number."""
+    """A requested fault, with its number."""
 
     fault: FaultRow
     number: int
 
 
 def meaningless(fault: FaultRow, end: ProviderServer) -> str:
-    """A sentence where `fault` has no meaning on the protocol of `end`, else ""."""
+    """A sentence if `fault` has no meaning for the protocol of `end`, else ""."""
     if fault.only is None or end.name in fault.only.protocols:
         return ""
     return (
@@ -104,7 +104,7 @@ def _bytes(name: str, about: str, twist: Twist, number: int = 0, **more: Any) ->
 
 
 def _wide(name: str, about: str, twist: Twist) -> FaultRow:
-    """In a text with characters of several bytes."""
+    """In a text with multi-byte characters."""
     change = calls.saying("Grüße aus Köln, 世界! 🌍 Ça marche.")
     return FaultRow(f"utf8-{name}", about, change=change, twist=twist, any_body=True, always=True)
 
@@ -114,7 +114,7 @@ def _raw(name: str, about: str, *parts: t.Part, number: int = 0) -> FaultRow:
 
 
 def _chunks(name: str, about: str, keep: t.Keep, *more: t.Part) -> FaultRow:
-    """A body in chunks, without the last one."""
+    """A chunked body without the last chunk."""
     return _raw(name, about, t.head(t.CHUNKED), t.chunks(keep), *more, CUT)
 
 
@@ -266,7 +266,7 @@ _STREAMS = (
 )
 
 
-# -- what the model says: calls, ids, text, ends
+# -- the model's output: calls, ids, text, ends
 
 
 def _says(name: str, about: str, change: Change, number: int = 0, **more: Any) -> FaultRow:
@@ -274,12 +274,12 @@ def _says(name: str, about: str, change: Change, number: int = 0, **more: Any) -
 
 
 def _args(name: str, about: str, written: Callable[[str], str]) -> FaultRow:
-    """The first call alone, the JSON text of its arguments `written` otherwise."""
+    """Only the first call, with the JSON text of its arguments rewritten by `written`."""
     return FaultRow(f"args-{name}", about, change=calls.raw(lambda text, number: written(text)))
 
 
 def _value(name: str, about: str, value: str) -> FaultRow:
-    """The first argument as `value`, which is JSON text and may be no sound JSON."""
+    """The first argument with `value`, which is JSON text and may be invalid."""
     return _args(name, about, lambda text: calls.with_first(text, value))
 
 
@@ -423,7 +423,7 @@ FAULTS = (*_ANSWERS, *_STREAMS, *_CALLS)
 
 
 def by_name(name: str) -> Injected:
-    """The fault of this name. Raises BadInput where there is none."""
+    """The fault of this name. BadInput if there is none."""
     for fault in FAULTS:
         pattern = re.escape(fault.name).replace("\\-N", "(?:-(\\d{1,8}))?")
         match = re.fullmatch(pattern, name)
@@ -435,7 +435,7 @@ def by_name(name: str) -> Injected:
 
 
 def in_prompt(text: str) -> Injected | None:
-    """The fault that a prompt asks for, the last it names, or None. BadInput: unknown."""
+    """The last fault that a prompt names, or None. BadInput: unknown."""
     names = _IN_PROMPT.findall(text)
     return by_name(names[-1]) if names else None
 

@@ -1,8 +1,8 @@
-"""A model of words and patterns: the same request gives the same reply, always.
+"""A pattern-matching model: the same request always gives the same reply.
 
-Pure and neutral: it knows no protocol. It plans the calls of the last prompt afresh in every turn
-and takes away what has been called since: so one call at a time, or all at once, lead to the same
-answer. A result is believed no more than its form allows, and instructions in it are not followed.
+Pure and independent of protocols. In every turn it plans the calls of the last prompt again and
+removes those made since: so one call at a time, or all at once, lead to the same answer. Results
+are checked for their format, and instructions in them are not followed.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from app.simulator.plan import (
 _NOTE = re.compile(
     r"<(system-reminder|session_context|environment_context|user_instructions)>.*?</\1>\s*", re.S
 )
-"""What coding agents put beside a person's words."""
+"""The text that coding agents add to a user's prompt."""
 _CALLING = re.compile(r"\s*Calling tools:\s*(\[.*\])\s*$", re.S)
 _OBSERVED = re.compile(r"\s*(?:Call id: \S+\s+)?(Observation|Error):\s*(.*)$", re.S)
 _READ = 2_000
-"""Characters of a prompt that are read; patterns over more would take their time."""
+"""Characters of a prompt that are read; patterns over more would be slow."""
 _SAID = 100_000
-"""Characters of a prompt that are looked through for a schema."""
+"""Characters of a prompt that are searched for a schema."""
 
 
 @dataclass(frozen=True)
 class PromptHistory:
-    """The request as seen from its last prompt: what was asked, called and answered since.
+    """The request as seen from its last prompt: the prompt, the calls and the results since.
 
     `last` is the call before it; `made` are the calls since the model last closed its turn, each
-    with the words it was made for.
+    with the text it was made for.
     """
 
     prompt: str
@@ -61,8 +61,8 @@ class PromptHistory:
 def reply(request: ModelRequest) -> ModelReply:
     """The turn that follows `request`.
 
-    Of `request.params` it reads `max_tokens` (the reply is cut there), `thinking` (a true value
-    asks for a thinking block) and `format` (the form of an answer: structured output).
+    Of `request.params` it uses `max_tokens` (cuts the reply), `thinking` (a true value requests a
+    thinking block) and `format` (structured output).
     """
     history = history_of(request.messages)
     known = _known(history, request)
@@ -76,7 +76,7 @@ def reply(request: ModelRequest) -> ModelReply:
     blocks: list[ReplyBlock] = []
     if request.params.get("thinking"):
         blocks.append(ReplyBlock("thinking", reasoning(history.prompt, calls, history.results)))
-    # Who must call says nothing before it, and words in front of JSON are none.
+    # A forced call has no text before it, and text before JSON would be invalid.
     if calls and not request.choice.forced and form is None:
         blocks.append(
             ReplyBlock("text", lead(calls, again=bool(history.calls_made), failed=failed))
@@ -101,7 +101,7 @@ def _known(history: PromptHistory, request: ModelRequest) -> KnownFacts:
 def _calls(
     offered: Sequence[Tool], choice: ToolChoice, history: PromptHistory, known: KnownFacts
 ) -> list[PlannedCall]:
-    """The calls to make now: those wanted and not made yet; at least one where it is forced."""
+    """The calls to make now: those planned and not made yet; at least one if it is forced."""
     prompt = history.prompt
     final = [tool for tool in offered if is_final(tool)]
     working = [tool for tool in offered if tool not in final]
@@ -121,22 +121,21 @@ def _further(
     history: PromptHistory,
     known: KnownFacts,
 ) -> list[PlannedCall]:
-    """A call where nothing is left that the prompt asks for: of a fitting tool that was not called
-    yet, then of the tool that ends the run, then of any. Without force only the run is ended.
-    """
+    """A call when none from the prompt is left: of a matching tool that was not called yet, then of
+    the tool that ends the run, then of any. Unless forced, only the run is ended."""
     prompt = history.prompt
     called = {part.name for _, part in history.calls_made}
     new = [tool for tool in working if tool.name not in called]
     if choice.forced and (fit := fitting_tools(prompt, new)):
         return [_concluding(forced_call(prompt, fit).tool, known, history)]
-    failed = {outcome.name: outcome.failed for outcome in history.results}  # the last one counts
+    failed = {outcome.name: outcome.failed for outcome in history.results}  # the last result counts
     if final and (choice.forced or final[0].name not in called or failed.get(final[0].name)):
         return [_concluding(forced_call(prompt, final).tool, known, history)]
     return [forced_call(prompt, new or working)] if choice.forced else []
 
 
 def _concluding(tool: Tool, known: KnownFacts, history: PromptHistory) -> PlannedCall:
-    """A call that tells what is known; without results it is one like any other."""
+    """A call whose arguments contain the known facts; without results it is like any other."""
     if not is_final(tool) and not any(outcome.name != tool.name for outcome in history.results):
         return forced_call(history.prompt, [tool])
     value = structured_value(tool.parameters, known, tool.name)
@@ -156,9 +155,8 @@ def _offered(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
 def _without(
     planned: Sequence[PlannedCall], prompt: str, calls_made: Sequence[tuple[str, MessagePart]]
 ) -> list[PlannedCall]:
-    """`planned` less one for each call made: the equal one, or (where it was made for the same
-    words, and a person changed the arguments) the first of the same tool.
-    """
+    """`planned` without one for each call made: the equal one, or (if it was made for the same
+    text, and a user changed the arguments) the first of the same tool."""
     left = list(planned)
     for prompted, part in calls_made:
         same = [planned_call for planned_call in left if planned_call.tool.name == part.name]
@@ -173,12 +171,12 @@ def _without(
 
 
 def history_of(messages: Sequence[Message]) -> PromptHistory:
-    """What there is to answer, by the words of a person alone."""
+    """The history since the last prompt, which only a user's own words begin."""
     messages = [message for message in map(_spoken, _read(messages)) if message.parts]
     asked = [place for place, message in enumerate(messages) if message.role == "user"]
     last = asked[-1] if asked else -1
     since, turn = messages[last + 1 :], messages[_turn(messages) :]
-    # Words that came along with the results: these are still what there is to talk about.
+    # Text that came with the results: the last prompt is still to be answered.
     beside = not since and last > 0 and messages[last - 1].role == "results"
     results = _results(turn if beside else since)
     earlier = [part for message in messages[: last + 1] for part in _parts(message, "call")]
@@ -191,8 +189,8 @@ def history_of(messages: Sequence[Message]) -> PromptHistory:
 
 
 def _read(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages, with calls and results that a client put into words (as smolagents does) for
-    what they are."""
+    """The messages, with calls and results that a client wrote as text (like smolagents) converted
+    back."""
     waiting: list[MessagePart] = []
     for place, message in enumerate(messages):
         text = _text(message)
@@ -207,7 +205,7 @@ def _read(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _parse_calls(text: str, place: int) -> list[MessagePart]:
-    """Calls as Python writes them; none where it is no such list."""
+    """Calls in Python syntax; empty if the text is not such a list."""
     try:
         called = [entry["function"] for entry in ast.literal_eval(text)]
         written = [(str(call["name"]), json.dumps(call["arguments"])) for call in called]
@@ -220,7 +218,7 @@ def _parse_calls(text: str, place: int) -> list[MessagePart]:
 
 
 def _observed(calls: Sequence[MessagePart], text: str, failed: bool) -> Iterator[MessagePart]:
-    """A line for each call, where there are as many; else the first has it all."""
+    """A line for each call, if the numbers agree; else the first call gets all lines."""
     lines = text.strip().split("\n")
     results = lines if len(lines) == len(calls) else [text.strip(), *[""] * (len(calls) - 1)]
     for part, line in zip(calls, results, strict=True):
@@ -229,7 +227,7 @@ def _observed(calls: Sequence[MessagePart], text: str, failed: bool) -> Iterator
 
 
 def _spoken(message: Message) -> Message:
-    """`message` without what a client, and no person, put among the words of its user."""
+    """`message` without the text that a client added to its user's."""
     if message.role != "user":
         return message
     parts = [replace(part, text=_NOTE.sub("", part.text)) for part in message.parts]
@@ -238,7 +236,7 @@ def _spoken(message: Message) -> Message:
 
 
 def _turn(messages: Sequence[Message]) -> int:
-    """Where the turn begins that is still open: after the last answer without a call."""
+    """The beginning of the open turn: after the last answer without a call."""
     places = range(len(messages) - 1, -1, -1)
     closed = (n for n in places if messages[n].role == "assistant")
     return next((n + 1 for n in closed if not _parts(messages[n], "call")), 0)
@@ -270,7 +268,7 @@ def _text(message: Message, most: int = _READ) -> str:
     return "\n".join(part.text for part in _parts(message, "text"))[:most]
 
 
-# -- answers in a form: JSON for a schema, the arguments of the tool that ends a run
+# -- structured answers: JSON for a schema, the arguments of the tool that ends a run
 
 _FINAL = re.compile(
     r"final[_-]?(?:answer|result|output|response|action)\w*|(?:submit|give|return)_?"
@@ -287,8 +285,8 @@ _MOST = 200
 
 @dataclass(frozen=True)
 class KnownFacts:
-    """What there is to say: the prompt, the results, and an answer in words. `texts` are those
-    in which a client may have written the schema it wants."""
+    """The facts for an answer: the prompt, the results, and an answer in words. `texts` are those
+    in which a client may have written the requested schema."""
 
     prompt: str
     results: Sequence[CallOutcome]
@@ -297,12 +295,12 @@ class KnownFacts:
 
 
 def is_final(tool: Tool) -> bool:
-    """Whether a call of `tool` is how this client is given the last answer."""
+    """Whether this client receives the final answer by a call of `tool`."""
     return _FINAL.fullmatch(tool.name) is not None
 
 
 def structured_answer(form: Mapping[str, Any], known: KnownFacts) -> str:
-    """The answer in the form that was asked for: of the schema, or any JSON object where none."""
+    """The answer in the requested format: of the schema, or any JSON object if there is none."""
     schema = form.get("schema")
     if schema is None:
         schema = next((schema for text in reversed(known.texts) for schema in _schemas(text)), None)
@@ -314,7 +312,7 @@ def structured_answer(form: Mapping[str, Any], known: KnownFacts) -> str:
 
 
 def _schemas(text: str) -> Iterator[Mapping[str, Any]]:
-    """The JSON Schemas of objects that stand in `text`."""
+    """The JSON Schemas of objects in `text`."""
     reader, place = json.JSONDecoder(), text.find("{")
     for _ in range(_MOST):
         if place < 0:
@@ -329,7 +327,7 @@ def _schemas(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def structured_value(schema: Mapping[str, Any], known: KnownFacts, name: str = "") -> Any:
-    """A value for `schema` that says what is known."""
+    """A value for `schema` that contains the known facts."""
     return satisfying(schema, _Wishes(schema, known, name).of)
 
 
@@ -343,7 +341,7 @@ class _Wishes:
             self.draft = fill(tool, known.prompt).arguments
 
     def of(self, place: Place, schema: Mapping[str, Any]) -> Iterable[Any]:
-        """Of results by their names, the words for what is prose, then of the prompt."""
+        """From results by name, the words for prose, then from the prompt."""
         index = next((step for step in reversed(place) if isinstance(step, int)), None)
         name = str(place[-1]) if place and isinstance(place[-1], str) else ""
         if name:
@@ -353,12 +351,12 @@ class _Wishes:
         if len(self.values) > 1 and "items" in schema:
             yield self.values
         drafted = at(self.draft, place) if place else None
-        # Where there are results, a whole made of the prompt alone would stand before them.
+        # If there are results, a value made only from the prompt must not precede them.
         if drafted is not None and not (self.values and isinstance(drafted, Mapping | list)):
             yield drafted
 
     def named(self, name: str, index: int | None) -> Iterator[Any]:
-        """What the results call by this name; in a list, each item has a result of its own."""
+        """The results' values of this name; in a list, each item has a result of its own."""
         values = self.values
         if index is not None and index < len(values):
             values = [values[index], *values]
@@ -372,7 +370,7 @@ class _Wishes:
 
 
 def _values(known: KnownFacts) -> list[Any]:
-    """What each call came to, with what it was asked: of a result that is text, the text."""
+    """The result of each call, with its arguments; for a text result, the text."""
     values: list[Any] = []
     for outcome in known.results:
         try:
@@ -385,7 +383,7 @@ def _values(known: KnownFacts) -> list[Any]:
 
 
 def _members(value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """(name, value) of all members, those inside after those outside."""
+    """(name, value) of all members, outer ones before inner ones."""
     if depth > 3 or not isinstance(value, Mapping):
         return
     yield from value.items()
@@ -397,12 +395,12 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# The text of its answers: before it calls, with the results it got, without a tool ----------------
+# The text of its answers: before calls, with the results, without a tool --------------------------
 
 _MOST_QUOTED = 600
 _MOST_TEXT = 200_000
 _LARGE = 20_000
-"""Characters of a result from which on it is called very large."""
+"""The length in characters from which a result is called very large."""
 _PARAGRAPH_OF_ORDERS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instructions?|rules?|prompt)\b"
     r"|\bdo not (?:tell|inform|mention)\b[^.\n]{0,40}\b(?:person|user|human|anyone)\b"
@@ -437,7 +435,7 @@ _SMALL_TALK = (
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """A call of this turn with what came back."""
+    """A call of this turn with its result."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -460,7 +458,7 @@ def answered_call(call: MessagePart, result: MessagePart) -> CallOutcome:
 
 
 def lead(calls: Sequence[PlannedCall], *, again: bool, failed: Sequence[CallOutcome] = ()) -> str:
-    """The sentence before the calls. `failed` are calls that are made once more."""
+    """The sentence before the calls. `failed` are calls that are retried."""
     if failed:
         reports = [f"{_tried(outcome)}, but it failed: {_cut(outcome.text)}" for outcome in failed]
         return f"{' '.join(map(_ended, reports))} I'll try once more."
@@ -469,7 +467,7 @@ def lead(calls: Sequence[PlannedCall], *, again: bool, failed: Sequence[CallOutc
 
 
 def reasoning(prompt: str, calls: Sequence[PlannedCall], results: Sequence[CallOutcome]) -> str:
-    """The thinking of a turn, for those who ask to see it."""
+    """The thinking of a turn, if requested."""
     steps = [f"The user says: {_quoted(prompt, 200)}"]
     if results:
         steps.append(f"Results so far: {len(results)}.")
@@ -482,7 +480,7 @@ def reasoning(prompt: str, calls: Sequence[PlannedCall], results: Sequence[CallO
 
 
 def to_retry(results: Sequence[CallOutcome]) -> list[CallOutcome]:
-    """The failed calls that are worth a second try: once each, and none that was refused."""
+    """The failed calls that are worth a retry: once each, and none that was refused."""
     return [
         outcome
         for outcome in results
@@ -491,7 +489,7 @@ def to_retry(results: Sequence[CallOutcome]) -> list[CallOutcome]:
 
 
 def passing(text: str) -> bool:
-    """Whether a failure may be over by now: it named a time-out, or trouble on its side."""
+    """Whether a failure may be temporary: it mentions a time-out, or a server error."""
     return bool(_PASSING.search(text[:2_000])) and not _FORBIDDEN.search(text[:2_000])
 
 
@@ -500,7 +498,7 @@ def _times(outcome: CallOutcome, results: Sequence[CallOutcome]) -> int:
 
 
 def combine_results(results: Sequence[CallOutcome]) -> str:
-    """The results as one answer: of the same call made twice, the last one."""
+    """The results as one answer: of repeated calls, the last one."""
     last = [
         outcome
         for place, outcome in enumerate(results)
@@ -533,7 +531,7 @@ def _trouble(outcome: CallOutcome, text: str, times: int) -> str:
 
 
 def _success(outcome: CallOutcome, text: str) -> str:
-    """What a result says, with what is wrong about its form."""
+    """A sentence for a result, including problems of its format."""
     title = _main(outcome.arguments) or outcome.name
     if not text:
         image = any(piece.type == "image" for piece in outcome.result.content)
@@ -553,7 +551,7 @@ def _success(outcome: CallOutcome, text: str) -> str:
 
 
 def _differences(arguments: Mapping[str, Any], value: Any) -> str:
-    """Where a result repeats an argument otherwise: as another text, or of another type."""
+    """Where a result has another text or type for one of the call's arguments."""
     remarks = ""
     for name, given in arguments.items() if isinstance(value, Mapping) else ():
         returned = value.get(name)
@@ -571,7 +569,7 @@ def _differences(arguments: Mapping[str, Any], value: Any) -> str:
 
 
 def _in_words(value: Any, known: set[str], depth: int) -> str:
-    """A JSON value in a few words, without what is `known`."""
+    """A JSON value in a few words, without the `known` ones."""
     match value:
         case dict() if depth < 3:
             degrees = _DEGREES.get(str(value.get("unit")).lower(), "")
@@ -609,7 +607,7 @@ def _pair(key: str, value: Any, degrees: str, known: set[str], depth: int) -> st
 
 
 def _called(item: Any) -> Any:
-    """What an entry of a list goes by: its title or name where it has one."""
+    """The label of a list entry: its title or name if it has one."""
     named = [item[key] for key in ("title", "name") if key in item] if type(item) is dict else []
     return named[0] if named else item
 
@@ -624,7 +622,7 @@ def _use(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _main(arguments: Mapping[str, Any]) -> str:
-    """The argument that tells calls of one tool apart: the first short text or number."""
+    """The argument that distinguishes calls of one tool: the first short text or number."""
     texts = (value for value in arguments.values() if isinstance(value, str | int | float))
     return next((line for text in texts if 0 < len(line := " ".join(str(text).split())) <= 60), "")
 
@@ -655,7 +653,7 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def small_talk(prompt: str, tools: Sequence[Tool]) -> str:
-    """An honest answer to a prompt that no tool answers."""
+    """An honest answer to a prompt that no tool matches."""
     for pattern, line in _SMALL_TALK:
         if re.search(pattern, prompt, re.I):
             return line

@@ -1,10 +1,10 @@
-"""Which calls a prompt asks for, and with what: it is cut into clauses, each finds the tool whose
-words it uses, and its values become arguments where they fit by name and type.
+"""Plans the calls for a prompt: splits it into clauses, finds the tool whose words each uses, and
+assigns the clause's values to arguments by name and type.
 
-A word of a tool's name counts most, then those of its description, properties and enums. A clause
-that fits no tool is joined to its neighbour. A value is handed out once, so that "add 2 and 3"
-fills `a` with 2 and `b` with 3; what is missing is made by the schema. Pure pattern matching, each
-in the order of the text.
+Words of a tool's name count most, then those of its description, properties and enums. A clause
+that matches no tool is joined to its neighbour. A value is used once, so that "add 2 and 3" fills
+`a` with 2 and `b` with 3; missing values are generated from the schema. Pure pattern matching, in
+the order of the text.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ STOP = words_of(
     m want need like know tell give show have has had got hi hello hey thanks thank today tomorrow
     one optional required e g string number value values name given returns return use used using"""
 )
-"""What counts for nothing in the choice of a tool, and is cut off a text at its ends."""
+"""Ignored in the choice of a tool, and removed from both ends of a text."""
 WEAK = words_of(
     """get set fetch list make do run show give add create new send update read write open check
     look tool current data info use call find start put post query by for to from of in the"""
 )
-"""Verbs half of all tools begin with: they decide only where a name holds nothing else."""
+"""Verbs that half of all tool names begin with: they decide only if a name has no other word."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """`calculator`, `calculate` and `calculations` -> `calcul`; short words stay as they are."""
+    """`calculator`, `calculate` and `calculations` -> `calcul`; short words are unchanged."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word.removesuffix(ending)
@@ -84,7 +84,7 @@ _VALUE = re.compile(
 _JOINT = re.compile(
     r"\s*(?:,\s*(?:and|or)?|and|or|&)\s+(?:also\s+)?(?:(?:in|for|at|near)\s+)?", re.I
 )
-"""What stands between the names of an enumeration: "Paris, Rome and in Oslo"."""
+"""The separators of an enumeration's names: "Paris, Rome and in Oslo"."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Find:
 
 
 def finds(text: str) -> list[Find]:
-    """The values of a text, in its order."""
+    """The values of a text, in order."""
     return [find for match in _VALUE.finditer(text) if (find := _find(match))]
 
 
@@ -109,7 +109,7 @@ def _find(match: re.Match[str]) -> Find | None:
     if kind == "sum":
         text = _balanced(text)
     if kind == "name":
-        # A sentence begins with a capital; a small word with one is no name either.
+        # A sentence begins with a capital; a capitalised stop word is not a name either.
         before = match.string[:start].rstrip(" \t\n\"“'(")
         begins = not before or before[-1] in ".?!"
         while text and (begins or words(text.split()[0])[0] in STOP):
@@ -120,7 +120,7 @@ def _find(match: re.Match[str]) -> Find | None:
 
 
 def _balanced(sum_: str) -> str:
-    """A sum that took a bracket too many from the sentence around it, without it."""
+    """A sum without surplus brackets of the surrounding sentence."""
     while sum_.count("(") > sum_.count(")") and sum_.startswith("("):
         sum_ = sum_[1:].lstrip()
     while sum_.count(")") > sum_.count("(") and sum_.endswith(")"):
@@ -129,7 +129,7 @@ def _balanced(sum_: str) -> str:
 
 
 def enumerations(text: str) -> list[list[Find]]:
-    """Names that are listed together: "in Paris, Rome and in Oslo" -> one list of three."""
+    """Names in an enumeration: "in Paris, Rome and in Oslo" -> one list of three."""
     names = [find for find in finds(text) if find.kind == "name"]
     groups = [[name] for name in names[:1]]
     for before, name in pairwise(names):
@@ -141,7 +141,7 @@ def enumerations(text: str) -> list[list[Find]]:
 
 
 def mentioned(values: Iterable[Any], text: str) -> list[Any]:
-    """The values of an enum that `text` names, in its order."""
+    """The values of an enum that `text` names, in order of the text."""
     text = text.lower()
     hits = [
         (hit.start(), place, value)
@@ -152,11 +152,11 @@ def mentioned(values: Iterable[Any], text: str) -> list[Any]:
     return [value for _, _, value in sorted(hits, key=lambda hit: hit[:2])]
 
 
-# -- reading a JSON Schema just far enough to fill it
+# -- reading a JSON Schema as far as needed to fill it
 
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema without its reference and without the `null` of an optional value."""
+    """A schema with its reference resolved and the `null` of an optional value removed."""
     reached = mapping(schema)
     for _ in range(8):
         ref = reached.get("$ref")
@@ -206,7 +206,7 @@ _WANTED: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
         _NAMED,
     ),
 )
-"""Words of a parameter's name, and the kinds of values that it takes."""
+"""Words of a parameter's name, and the kinds of values that it accepts."""
 _AT_END = re.compile(
     r"(?:[\s,]*\b(?:please|thanks|thank you|for me|today|tomorrow|now))*\W*$", re.I
 )
@@ -214,8 +214,8 @@ _AT_END = re.compile(
 
 @dataclass(frozen=True)
 class Filled:
-    """`used` counts the values that came from the clause; `spread` are the other values of an
-    enumeration ("Paris and Rome") for the property `over`, each worth a call of its own."""
+    """`used` counts the values taken from the clause; `spread` are the other values of an
+    enumeration ("Paris and Rome") for the property `over`, each for a call of its own."""
 
     arguments: Mapping[str, Any]
     used: int
@@ -229,15 +229,15 @@ class Filled:
 
 
 def fill(tool: Tool, clause: str, before: Mapping[str, Any] | None = None) -> Filled:
-    """Arguments for `tool` from `clause`; `before` are the arguments of an earlier call it follows
-    up. What must be there and was not said is missing: see `fitted`."""
+    """Arguments for `tool` from `clause`; `before` are the arguments of an earlier call that it
+    continues. Required values that were not given are missing: see `fitted`."""
     work = _Filling(tool, clause)
     arguments = work.object(tool.parameters, before or {}, 0)
     return Filled(arguments, work.used, work.over, work.spread)
 
 
 def fitted(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """`arguments` as they are where they satisfy the tool's schema, else as near as may be."""
+    """`arguments` unchanged if they satisfy the tool's schema, else the closest valid ones."""
 
     def wish(place: Place, schema: Mapping[str, Any]) -> Iterator[Any]:
         there = at(arguments, place)
@@ -249,7 +249,7 @@ def fitted(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def at(value: Any, place: Place) -> Any:
-    """What stands in `value` at this place, or None."""
+    """The value at this place of `value`, or None."""
     for step in place:
         match value:
             case Mapping() if step in value:
@@ -262,7 +262,7 @@ def at(value: Any, place: Place) -> Any:
 
 
 class _Filling:
-    """The work on one call; `left` are the values that were not taken yet."""
+    """The state of filling one call; `left` are the unused values."""
 
     def __init__(self, tool: Tool, clause: str) -> None:
         self.tool, self.clause = tool, clause
@@ -283,7 +283,7 @@ class _Filling:
         if not needed and depth == 0:
             needed = list(properties)[:1]
         values: dict[str, Any] = {}
-        # What must be there is served first: an optional property takes nothing away from it.
+        # Required properties come first: an optional one must not take their values.
         for name in sorted(properties, key=lambda name: name not in needed):
             inner = resolved(properties[name], self.tool.parameters)
             value = self.value(name, inner, name in needed, depth)
@@ -294,7 +294,7 @@ class _Filling:
         return {name: values[name] for name in properties if name in values}
 
     def value(self, name: str, schema: Mapping[str, Any], needed: bool, depth: int) -> Any:
-        """What was said for this property, or None."""
+        """The given value of this property, or None."""
         if isinstance(schema.get("enum"), list):
             named = mentioned(schema["enum"], self.clause)
             self.used += bool(named)
@@ -315,7 +315,7 @@ class _Filling:
         return None
 
     def take(self, *kinds: str) -> str | None:
-        """The first value of one of these kinds, the first kind first, which is then gone."""
+        """Takes the first value of one of these kinds, in the order of the kinds."""
         for kind in kinds:
             for find in self.left:
                 if find.kind == kind:
@@ -325,7 +325,7 @@ class _Filling:
         return None
 
     def number(self, kind: str, needed: bool) -> int | float | None:
-        """The next number; where one must be, of an expression, too: "10 - 4" for two numbers."""
+        """The next number; a required one may come from an expression: "10 - 4" for two numbers."""
         if needed and all(find.kind != "number" for find in self.left):
             self.left = [
                 part
@@ -342,7 +342,7 @@ class _Filling:
         return not stems & {"no", "not", "don", "off", "without", "disabl", "stop"}
 
     def array(self, name: str, schema: Mapping[str, Any], depth: int) -> list[Any]:
-        """All values that fit the items."""
+        """All values that match the items."""
         items = resolved(schema.get("items"), self.tool.parameters)
         if isinstance(items.get("enum"), list):
             named = mentioned(items["enum"], self.clause)
@@ -371,7 +371,7 @@ class _Filling:
         text = self.take(*kinds)
         if text is not None and text in listed and kinds == _NAMED and not self.spread:
             self.over, self.spread = name, tuple(other for other in listed if other != text)
-        # A path or an address has signs of its own: no other words can stand for it.
+        # A path or an address has its own syntax: other words cannot replace it.
         if text is not None or not needed or kinds[0] in ("url", "email", "path", "date"):
             return text
         text = self.take("quote") or self.rest()
@@ -380,7 +380,7 @@ class _Filling:
         return self.clause.strip(" ,;:.!?") or None
 
     def rest(self) -> str:
-        """The clause without what was taken from it and the command in front: "Search for ramen in
+        """The clause without the values taken from it and the leading command: "Search for ramen in
         Kyoto" -> "ramen in Kyoto"."""
         own, text = stems(words(self.tool.name)), self.clause
         for find in reversed(finds(text)):
@@ -420,7 +420,7 @@ _MEANT = {
     "email": "email mail",
     "path": "file path",
 }
-"""What a value in the prompt is about, beside its words."""
+"""The meaning of a value in the prompt, besides its words."""
 _BREAK = re.compile(
     r"(?<=[.!?;])\s+|\n+|"
     r"\s*[,;]?\s+(?:and then|and also|and|then|also|plus|after that|as well as)\s+"
@@ -434,7 +434,7 @@ _FOLLOW_UP = re.compile(
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call the prompt asks for. The arguments satisfy the tool's schema."""
+    """A call planned for the prompt. The arguments satisfy the tool's schema."""
 
     tool: Tool
     arguments: Mapping[str, Any]
@@ -443,8 +443,8 @@ class PlannedCall:
 def planned_calls(
     prompt: str, tools: Sequence[Tool], last: MessagePart | None = None
 ) -> list[PlannedCall]:
-    """The calls that `prompt` asks for, in its order; the same call only once. `last` is the call
-    before it, which it may follow up."""
+    """The calls for `prompt`, in order, without duplicates. `last` is the call before it, which it
+    may continue."""
     filled = [(tool, fill(tool, clause)) for tool, clause in _assigned(prompt, tools)]
     filled = filled or list(_following_up(prompt, tools, last))
     planned: list[PlannedCall] = []
@@ -457,7 +457,7 @@ def planned_calls(
 
 
 def forced_call(prompt: str, tools: Sequence[Tool]) -> PlannedCall:
-    """The call to make where one must be made and no tool fits: the best there is."""
+    """The call if one is forced and no tool matches: the best available."""
     best = max(tools, key=lambda tool: _score(tool, prompt))
     return PlannedCall(best, fitted(best, fill(best, prompt).arguments))
 
@@ -470,7 +470,7 @@ def fitting_tools(prompt: str, tools: Sequence[Tool]) -> list[Tool]:
 def _following_up(
     prompt: str, tools: Sequence[Tool], last: MessagePart | None
 ) -> Iterator[tuple[Tool, Filled]]:
-    """ "And in London?" after a call for Paris: the same tool with what is new."""
+    """ "And in London?" after a call for Paris: the same tool with the new values."""
     tool = next((tool for tool in tools if last is not None and tool.name == last.name), None)
     if tool is not None and last is not None and len(prompt) <= 80 and _FOLLOW_UP.match(prompt):
         filled = fill(tool, prompt, arguments_object(last.text))
@@ -479,8 +479,8 @@ def _following_up(
 
 
 def _assigned(prompt: str, tools: Sequence[Tool]) -> list[tuple[Tool, str]]:
-    """The clauses that fit a tool; those that fit none, or the same one without naming it again,
-    are joined to the one before, or else after."""
+    """The clauses that match a tool; clauses that match none, or the same one without naming it
+    again, are joined to the previous one, or else to the next."""
     assigned: list[tuple[Tool, str]] = []
     waiting = ""
     for clause in clauses(prompt):
@@ -498,14 +498,14 @@ def _assigned(prompt: str, tools: Sequence[Tool]) -> list[tuple[Tool, str]]:
 
 
 def _names(tool: Tool, clause: str) -> bool:
-    """Whether a second clause for the same tool is a call of its own."""
+    """Whether a second clause for the same tool is a separate call."""
     again = stems(words(tool.name)) & stems(words(clause))
     return bool(again) or any(find.kind == "sum" for find in finds(clause))
 
 
 def clauses(prompt: str) -> list[str]:
-    """The pieces of a prompt, each with the break before it, so that joined they are the prompt.
-    Quotes and enumerations of names stay whole."""
+    """The pieces of a prompt, each including the separator before it, so that joined they are the
+    prompt. Quotes and enumerations of names are not split."""
     guarded = [(find.start, find.end) for find in finds(prompt) if find.kind == "quote"]
     guarded += [(group[0].start, group[-1].end) for group in enumerations(prompt)]
     cuts = [0]
@@ -517,7 +517,7 @@ def clauses(prompt: str) -> list[str]:
 
 
 def _score(tool: Tool, clause: str) -> int:
-    """How well `tool` fits: 0 is not at all."""
+    """How well `tool` matches; 0: not at all."""
     asked = _asked(clause)
     own = words(tool.name)
     strong = [word for word in own if word not in WEAK] or own
@@ -525,7 +525,7 @@ def _score(tool: Tool, clause: str) -> int:
 
 
 def _described(tool: Tool) -> set[str]:
-    """The stems of all that a tool says of itself but its name."""
+    """The stems of a tool's whole description except its name."""
     properties = mapping(tool.parameters.get("properties"))
     inner = [resolved(schema, tool.parameters) for schema in properties.values()]
     values = [str(value) for schema in inner for value in schema.get("enum") or []]
@@ -533,7 +533,7 @@ def _described(tool: Tool) -> set[str]:
 
 
 def _asked(clause: str) -> set[str]:
-    """The stems of a clause without its quotes and addresses, and of what its values mean."""
+    """The stems of a clause without its quotes and addresses, and those of its values' meanings."""
     asked: set[str] = set()
     for find in reversed(finds(clause)):
         meant = _MEANT.get(find.kind, "")

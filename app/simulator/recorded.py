@@ -1,8 +1,8 @@
-"""A recorded session as a model: finds where on the recorded path a request is, and answers with
-the recorded bytes at their recorded pace. Reads no log: a tape is handed to it.
+"""A recorded session as a model: finds a request's position on the recorded path, and answers with
+the recorded bytes at their recorded pace. Reads no log: the tape is passed in.
 
-A request is compared by its steps: prompts, calls and results. Fields that are unknown here, and
-what the model said beside its calls, are ignored.
+Requests are compared by their steps: prompts, calls and results. Unknown fields, and the model's
+text besides its calls, are ignored.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from app.protocols.request import (
 from app.protocols.server import CUT, BadRequest, OutgoingFrame
 
 AGAIN = "x-playground-again"
-"""The header of a request that says how often the very same one was sent before in its session."""
+"""The request header with the number of earlier equal requests in its session."""
 LEFT = "x-playground-left-recording"
-"""The header of an answer that names the tools which came to something else when it was recorded,
-each percent-encoded, with commas between."""
+"""The answer header with the names of tools whose result differs from the recording,
+percent-encoded and separated by commas."""
 
 _HOPS = frozenset(
     {
@@ -37,22 +37,22 @@ _HOPS = frozenset(
         "date", AGAIN, LEFT,
     }
 )  # fmt: skip
-"""Headers of one connection: this one has its own."""
+"""Hop-by-hop headers: this connection has its own."""
 
 _SHOWN = 80
 ADVICE = "Or choose another model in Setup, and go on from here with that."
-"""How the sentence ends that says where the path left the recording."""
+"""The end of the sentence that says where the path left the recording."""
 
 
 GONE = f"The recorded session is deleted. Restore it, if it is still in the bin. {ADVICE}"
-"""The sentence where there is no recording any more."""
+"""The sentence if the recording does not exist any more."""
 
 
 @dataclass(frozen=True)
 class Take:
-    """A request as it was sent, and what came back: `status` is None where no answer began, with
-    `failure` in words. `pieces` are (seconds since the one before, bytes); `first_s` is how long
-    the headers took. `clean` is whether the connection closed politely."""
+    """A sent request and its response: `status` is None if no response began, with `failure` in
+    words. `pieces` are (seconds since the previous one, bytes); `first_s` is the time to the
+    headers. `clean`: the connection was closed properly."""
 
     number: int
     body: str
@@ -78,14 +78,14 @@ Tapes = Callable[[str], Awaitable[Tape | None]]
 
 @dataclass(frozen=True)
 class MatchingTake:
-    """The take that answers; `others` are the tools that came to something else then."""
+    """The take that answers; `others` are the tools whose result differed in it."""
 
     take: Take
     others: tuple[str, ...] = ()
 
 
 def find_take(tape: Tape, body: str, again: int) -> MatchingTake:
-    """What answers `body`, which was sent `again` times before; BadRequest says where the path
+    """The answer to `body`, which was sent `again` times before; BadRequest says where the path
     leaves the recording, and what to do."""
     asked = steps(tape.protocol, body)
     place = [step.place for step in asked]
@@ -113,7 +113,7 @@ def frames(take: Take) -> Iterator[OutgoingFrame]:
 
 
 def headers(match: MatchingTake) -> dict[str, str]:
-    """The recorded headers, but for those of the connection; LEFT where the path was another."""
+    """The recorded headers, except hop-by-hop ones; adds LEFT if the path differed."""
     own = {
         name: value
         for name, value in match.take.headers.items()
@@ -132,7 +132,7 @@ def _others(asked: Sequence[Step], path: Sequence[Step]) -> list[str]:
 
 
 def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
-    """Where `asked` leaves the recording, measured by the path that it follows longest."""
+    """Where `asked` leaves the recording, compared with the path that it follows longest."""
     nearest = max(paths, key=lambda path: (_common(asked, path), len(path)), default=())
     common = _common(asked, nearest)
     if common == len(nearest):
@@ -140,7 +140,7 @@ def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
         return f"{end} Fork the recorded session to go on from its end. {ADVICE}"
     was = nearest[common]
     if common == len(asked):
-        # The recording had more by the time it was asked again, as after a message in between.
+        # The recording had further steps before the next request, such as a message in between.
         return f"The recording has no answer at this place; there {_words(was)} came first. " + (
             f"Do the same. {ADVICE}"
         )
@@ -179,8 +179,8 @@ StepKind = Literal["prompt", "call", "result"]
 
 @dataclass(frozen=True)
 class Step:
-    """`name` is the tool's, "" for a prompt and where a result names none. `value` is a prompt's
-    texts and images, a call's arguments or a result's content."""
+    """`name` is the tool's, "" for a prompt or a result without a name. `value` is a prompt's texts
+    and images, a call's arguments or a result's content."""
 
     kind: StepKind
     name: str
@@ -188,14 +188,14 @@ class Step:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """What must be the same for a recorded answer to follow: of calls and results not what
-        they say, only which tool it is."""
+        """What must be equal for a recorded answer to apply: for calls and results only the tool,
+        not the content."""
         prompt = json.dumps(self.value, sort_keys=True) if self.kind == "prompt" else ""
         return self.kind, self.name, prompt
 
 
 def steps(protocol: str, body: str) -> list[Step]:
-    """The way that `body` tells, in order; empty where it is no such request."""
+    """The path in `body`, in order; empty if it is not such a request."""
     reader = REQUEST_READERS.get(protocol)
     try:
         data = json.loads(body)
@@ -229,7 +229,7 @@ def _content(piece: Content) -> list[str]:
 
 
 def _value(text: str) -> object:
-    """Arguments as a value, however they are spaced; as text where they are no JSON."""
+    """Arguments as a value, independent of white space; as text if they are not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,14 +1,14 @@
 """A scenario: a script the simulator plays instead of its model. Turn k answers the k-th request.
 
-    {"turns": [{"text": "Let me see.", "thinking": "...", "calls": [{"name": "f", "arguments": {}}],
-                "stop_reason": "calls", "faults": ["stall-after-3"], "pace": 0.5}]}
+{"turns": [{"text": "Let me see.", "thinking": "...", "calls": [{"name": "f", "arguments": {}}],
+            "stop_reason": "calls", "faults": ["stall-after-3"], "pace": 0.5}]}
 
-or several, of which the first that fits a conversation is played:
+or several, of which the first that matches a conversation is played:
 
-    {"scenarios": [{"model": "small", "prompt": "words of the first prompt", "turns": [...]}]}
+{"scenarios": [{"model": "small", "prompt": "words of the first prompt", "turns": [...]}]}
 
-`arguments` is an object, or a string that goes out as it stands. `stop_reason` is `stop`, `calls`,
-`length`, `refusal` or a provider's own word; without it the turn ends as its content says.
+`arguments` is an object, or a string that is sent unchanged. `stop_reason` is `stop`, `calls`,
+`length`, `refusal` or a provider's own word; its default depends on the turn's content.
 `CodingAgent` is a script without a file.
 """
 
@@ -43,7 +43,7 @@ class ScenarioTurn:
 
 
 class Script(Protocol):
-    """Who answers in place of the model; None leaves a request to it."""
+    """Answers in place of the model; None leaves a request to it."""
 
     def turn(self, request: ModelRequest) -> ScenarioTurn | None: ...
 
@@ -62,7 +62,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class ScenarioChoice:
-    """A scenario for one `model` ("" for any), in conversations whose first prompt holds the words
+    """A scenario for one `model` ("" for any), in conversations whose first prompt contains
     `prompt`."""
 
     scenario: Scenario
@@ -75,12 +75,12 @@ class ScenarioChoice:
 
 @dataclass(frozen=True)
 class ScenarioChoices:
-    """What fits none of them is left to the simulator's own model."""
+    """Requests that match none of them are left to the simulator's own model."""
 
     choices: tuple[ScenarioChoice, ...]
 
     def turn(self, request: ModelRequest) -> ScenarioTurn | None:
-        """The turn of the first that fits."""
+        """The turn of the first match."""
         users = (message for message in request.messages if message.role == "user")
         first = next(users, None)
         texts = (part.text for part in first.parts if part.kind == "text") if first else ()
@@ -91,8 +91,7 @@ class ScenarioChoices:
 
 
 def script(text: str) -> Scenario | ScenarioChoices:
-    """What JSON `text` spells, one scenario or several. Raises BadInput with the place of what is
-    wrong."""
+    """The scenario or scenarios in JSON `text`. BadInput with the place of an error."""
     data = _parse(text)
     if "scenarios" not in data:
         return _scenario(data, "", ())
@@ -106,7 +105,7 @@ def script(text: str) -> Scenario | ScenarioChoices:
 
 
 def scenario(text: str) -> Scenario:
-    """The one scenario that JSON `text` spells. Raises BadInput with the place of what is wrong."""
+    """The one scenario in JSON `text`. BadInput with the place of an error."""
     return _scenario(_parse(text), "", ())
 
 
@@ -199,9 +198,9 @@ def _wrong(where: str, wanted: str) -> BadInput:
 
 
 # The scenario of a coding agent: it reads the file that the prompt names, edits it, and ends. It
-# works with whatever tools the agent brings, known by their parameters: a path and a text to
-# replace by another, a patch, or a shell. What it is not asked of an agent (a title, a prompt
-# without a file) is left to the simulator's own model.
+# works with any tools of the agent, recognised by their parameters: a path and a text to replace, a
+# patch, or a shell. Other requests (a title, a prompt without a file) are left to the simulator's
+# own model.
 
 _PATH = words_of("path filepath file filename target")
 _OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
@@ -223,10 +222,10 @@ _FOLDER = re.compile(r"(?:working directory|<cwd>|\bcwd)\W{0,4}(/[^\s<]*)", re.I
 
 @dataclass(frozen=True)
 class CodingAgent:
-    """Turns by what was done since the prompt: a reading call, an editing call, the end."""
+    """Turns by progress since the prompt: a reading call, an editing call, the end."""
 
     def turn(self, request: ModelRequest) -> ScenarioTurn | None:
-        """None where this is no request of an agent at work."""
+        """None if it is not a request of a working agent."""
         past = history_of(request.messages)
         prompt = _unquote(past.prompt)
         files = [find.text for find in finds(prompt) if find.kind == "path"]
@@ -249,7 +248,7 @@ class CodingAgent:
 
 
 def _unquote(prompt: str) -> str:
-    """`prompt` without the marks that an agent puts around the whole of it."""
+    """`prompt` without the markup that an agent puts around all of it."""
     bare = prompt.strip()
     return bare[1:-1] if len(bare) > 1 and bare[0] == bare[-1] == '"' else bare
 
@@ -263,7 +262,7 @@ def _calling(text: str, block: ReplyBlock) -> ScenarioTurn:
 
 
 def _change(prompt: str) -> tuple[str, str] | None:
-    """What is to become what, where the prompt says so."""
+    """(old text, new text) if the prompt specifies them."""
     match = _CHANGE.search(prompt)
     if match is None:
         return None
@@ -272,7 +271,7 @@ def _change(prompt: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class _Change:
-    """`old` becomes `new`; `lines` are the whole lines it stands in, `count` how often it does."""
+    """`old` becomes `new`; `lines` are the whole lines that contain it, `count` its occurrences."""
 
     old: str
     new: str
@@ -281,7 +280,7 @@ class _Change:
 
     @classmethod
     def of(cls, read: str, wanted: tuple[str, str] | None) -> _Change | None:
-        """The change in what a tool read; without one that is wanted, of the first line."""
+        """The change in the text that a tool read; of the first line if none is specified."""
         lines = list(_content(read))
         if wanted is None:
             first = next((line for line in lines if line.strip()), "")
@@ -292,8 +291,8 @@ class _Change:
 
 
 def _content(read: str) -> Iterator[str]:
-    """The lines of a file, without numbers, and without what a tool puts around them."""
-    _, marked, behind = read.partition("\nOutput:\n")  # as a shell of Codex tells it
+    """The lines of a file, without numbers and without the text that a tool adds around them."""
+    _, marked, behind = read.partition("\nOutput:\n")  # the format of Codex's shell
     inside = re.search(r"<content>\n(.*?)\n?</content>", read, re.S)
     text = inside[1] if inside else behind if marked else read
     lines = text.splitlines()
@@ -306,7 +305,7 @@ def _content(read: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Hands:
-    """The tools that read and edit, each with the parameters that matter by what they are for."""
+    """The tools that read and edit, each with its relevant parameters by role."""
 
     reading: tuple[Tool, Mapping[str, str]]
     editing: tuple[Tool, Mapping[str, str]]
@@ -354,7 +353,7 @@ class _Hands:
         return _tool_call(tool, _command(tool, roles, line))
 
     def path(self, tool: Tool, roles: Mapping[str, str], file: str) -> str:
-        """`file` as the tool wants it: some take a whole path alone."""
+        """`file` in the form that the tool requires: some accept only an absolute path."""
         schema = mapping(mapping(tool.parameters.get("properties")).get(roles["path"]))
         absolute = "absolute" in str(schema.get("description", "")).lower()
         if absolute and self.folder and not file.startswith("/"):
@@ -375,7 +374,7 @@ def _first(
 
 
 def _roles(tool: Tool) -> dict[str, str]:
-    """role -> the parameter that has it, known by its name."""
+    """role -> the parameter that has it, recognised by its name."""
     roles: dict[str, str] = {}
     for name, schema in mapping(tool.parameters.get("properties")).items():
         name_words, kind = set(words(name)), type_of(mapping(schema))
@@ -395,7 +394,7 @@ def _roles(tool: Tool) -> dict[str, str]:
 
 
 def _tool_call(tool: Tool, given: Mapping[str, Any]) -> ReplyBlock:
-    """A call with these arguments; whatever must be there besides is as the schema says."""
+    """A call with these arguments; further required ones are generated from the schema."""
     return call(tool.name, fitted(tool, given))
 
 
