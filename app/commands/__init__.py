@@ -1,1 +1,1 @@
-"""One file a command, loaded when it is called, so that `--help` answers at once."""
+"""One module per command, imported when it is called, so that `--help` answers at once."""

@@ -62,16 +62,16 @@ else:
     cluster_worker = Late("app.commands.cluster_worker")
 
 LINE_S = 0.5
-"""Seconds between two lines on how far it is, on a terminal."""
+"""Seconds between two lines of progress, on a terminal."""
 
 QUIET_S = 30.0
-"""The same where stdout is no terminal: in the log of a CI job."""
+"""The same if stdout is not a terminal: in the log of a CI job."""
 
 TOGETHER_S = 0.05
-"""Seconds between two looks at what has ended."""
+"""Seconds between two checks for finished runs."""
 
 SHOWN = 20
-"""Failures and notes that are printed; a file or --json has all failures."""
+"""Maximum number of failures and notes printed; a file or --json has all failures."""
 
 WRITERS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
     "junit": write_junit,
@@ -79,12 +79,12 @@ WRITERS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
     "html": write_html,
     "markdown": write_markdown,
 }
-"""The forms of the report, by their options."""
+"""The formats of the report, by option."""
 
 
 def main(arguments: argparse.Namespace) -> int:
     """0 every case passes, 1 one does not or a variant is worse, 3 some runs are unknown, need a
-    person or were not made, 130 ended by Ctrl-C, 143 by SIGTERM."""
+    user or were not made, 130 ended by Ctrl-C, 143 by SIGTERM."""
     place = _place(arguments)
     spec = _spec(arguments)
     if arguments.retry_unknown and not arguments.resume:
@@ -111,7 +111,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _place(arguments: argparse.Namespace) -> EngineAddress | None:
-    """Where the runs are made, as --engine says; None is here."""
+    """Where the runs are made, from --engine; None is this process."""
     if arguments.engine is None:
         return None
     place = read_engine(arguments.engine, trusted=arguments.engine_trusted)
@@ -120,7 +120,7 @@ def _place(arguments: argparse.Namespace) -> EngineAddress | None:
 
 
 def _spec(arguments: argparse.Namespace) -> Spec:
-    """The SPEC that the command line means."""
+    """The SPEC selected by the command line."""
     spec = replace(_read(arguments.spec), allow=tuple(arguments.allow))
     if arguments.seed is not None:
         spec = replace(spec, seed=arguments.seed)
@@ -136,7 +136,7 @@ def _spec(arguments: argparse.Namespace) -> Spec:
 
 
 def _is_builtin(path: Path) -> bool:
-    """Whether it is the suite that comes with the program; a file of that name goes first."""
+    """Whether it is the suite that comes with the program; a file of that name takes precedence."""
     return str(path) == BUILTIN and not path.exists()
 
 
@@ -171,7 +171,7 @@ def _is_named(case_id: str, patterns: Sequence[str]) -> bool:
 
 
 def _check_writable(path: Path | None) -> None:
-    """Before anything is asked: a report that cannot be kept is noticed in time."""
+    """Checks before anything is sent that the report can be written."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise BadInput(f"Cannot write {path}: name a file in a folder that exists.")
 
@@ -197,7 +197,7 @@ async def _batch(
 async def _workers(
     place: EngineAddress | None, teller: BatchPrinter
 ) -> AsyncIterator[RemoteWorkers | None]:
-    """Who makes the runs; None is this process."""
+    """The workers that make the runs; None is this process."""
     if place is None:
         yield None
         return
@@ -213,7 +213,7 @@ async def _make(
     arguments: argparse.Namespace,
     teller: BatchPrinter,
 ) -> int:
-    """Make it to its end; the exit code. Where this is cancelled the batch is stopped."""
+    """Runs it to its end; returns the exit code. On cancellation the batch is stopped."""
     batch_id = await _begun(batches, plan, arguments)
     try:
         await _followed(batches, batch_id, teller)
@@ -239,7 +239,7 @@ async def _make(
 
 
 def _again(arguments: argparse.Namespace) -> list[str]:
-    """The command line that goes on with this batch."""
+    """The command line that continues this batch."""
     words = ["playground", "batch", str(arguments.spec), "--resume"]
     if arguments.engine is not None:
         words += ["--engine", arguments.engine, *["--engine-trusted"] * arguments.engine_trusted]
@@ -251,7 +251,7 @@ def _again(arguments: argparse.Namespace) -> list[str]:
 
 
 async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespace) -> str:
-    """The id of the batch: a new one, or the newest that asks the same."""
+    """The id of the batch: a new one, or the newest with the same requests."""
     if not arguments.resume:
         return await batches.start(plan, stop_early=arguments.stop_early)
     batch_id = await batches.newest(plan.spec)
@@ -260,14 +260,14 @@ async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespac
     await batches.resume(
         batch_id,
         retry_unknown=arguments.retry_unknown,
-        max_cost=arguments.max_cost,  # without one that of its start holds on
+        max_cost=arguments.max_cost,  # default: that of its start
         stop_early=arguments.stop_early,
     )
     return batch_id
 
 
 async def _followed(batches: Batches, batch_id: str, teller: BatchPrinter) -> None:
-    """Tell of each run that ends, until no more will by itself."""
+    """Reports each run that ends, until no more will by itself."""
     count = (await batches.progress(batch_id)).done
     teller.begin(batch_id, count)
     resting = asyncio.create_task(batches.rested(batch_id))
@@ -294,7 +294,7 @@ def _read_tools(path: Path) -> Sequence[Tool]:
 
 
 class BatchPrinter:
-    """How far it is on stderr; what came of it on stdout, as lines or as JSON objects."""
+    """Prints progress to stderr, and results to stdout, as lines or as JSON objects."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
@@ -307,7 +307,7 @@ class BatchPrinter:
             self.say(note)
 
     def dry_run(self, plan: BatchPlan) -> None:
-        """What it would take at most."""
+        """Upper bounds of its cost and tokens."""
         spec, (read, wrote), price = plan.spec, plan.most_tokens, plan.most_price
         if self._json:
             self._object(
@@ -344,7 +344,7 @@ class BatchPrinter:
                 self._object("run_ended", **result_data(result))
 
     def progress(self, progress: BatchProgress) -> None:
-        """A line now and then."""
+        """A line at intervals."""
         now = time.monotonic()
         if now < self._next and progress.state == "running":
             return
@@ -369,7 +369,7 @@ class BatchPrinter:
             self.say(progress.why)
 
     def end(self, batch_id: str, report: BatchReport, progress: BatchProgress) -> None:
-        """All that came of it."""
+        """All results."""
         if self._json:
             self._object(**{**batch_ended(report), "id": batch_id, "why": progress.why})
             return

@@ -1,7 +1,7 @@
-"""The other end of `playground batch --engine`: what a worker process does with a run.
+"""The other end of `playground batch --engine`: how a worker process makes a run.
 
-`run_case` is that as one function, a run as JSON in, its session as JSON Lines out: it needs no
-database but its own, which is thrown away, and no page; keys are in the environment of the process.
+`run_case` does it in one function, a run as JSON in, its session as JSON Lines out: it needs only a
+temporary database of its own, and no page; keys are in the environment of the process.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from app.core.late import dataclass
 from app.engine.engine import Engine
 
 MOST_RUNS = 200
-"""Runs that one database takes before it is thrown away."""
+"""The number of runs after which a database is replaced."""
 
 CLOSE_S = 10.0
 
 
 def run_case(run_json: str) -> bytes:
-    """Make a run that `app.batch.run_case.run_data` wrote; its session as JSON Lines."""
+    """Makes a run written by `app.batch.run_case.run_data`; returns its session as JSON Lines."""
     maker = CaseMaker()
     try:
         return maker.run("", run_json)
@@ -64,15 +64,15 @@ class CaseMaker:
         self._closing: set[asyncio.Task[None]] = set()
 
     def run(self, name: str, run_json: str) -> bytes:
-        """`run_case`, which `stop` can end by `name`. BadInput where `run_json` is no run."""
+        """`run_case`, which `stop` can end by `name`. BadInput if `run_json` is not a run."""
         return asyncio.run_coroutine_threadsafe(self._run(name, run_json), self._loop).result()
 
     def stop(self, name: str) -> None:
-        """Let the run end, if it is under way: it comes back as stopped."""
+        """Ends the run, if it is in progress: it is returned as stopped."""
         self._loop.call_soon_threadsafe(self._cancel, name)
 
     def close(self) -> None:
-        """Throw away what is left."""
+        """Deletes what is left."""
         ending = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
             ending.result(CLOSE_S)
@@ -141,7 +141,7 @@ async def _throwaway() -> _Throwaway:
 
 @dataclass
 class _RunsHere:
-    """What this process knows of the runs that were given to it."""
+    """The state of the runs that were given to this process."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     began: set[str] = field(default_factory=set)
@@ -153,12 +153,12 @@ _here = _RunsHere()
 
 
 def dask_setup(worker: Any) -> None:
-    """Called by Dask in a process of `local:N`: Ctrl-C is for the program that started it."""
+    """Called by Dask in a process of `local:N`; the program that started it handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def work(run_json: str, worker_id: str, session: str) -> bytes | str:
-    """`run_case` in the worker `worker_id` and no other, once; or a sentence on why not there."""
+    """`run_case` in the worker `worker_id` and no other, once; or why it is refused."""
     from distributed import get_worker
 
     if get_worker().id != worker_id:
@@ -167,7 +167,7 @@ def work(run_json: str, worker_id: str, session: str) -> bytes | str:
 
 
 def begin_once(run_json: str, session: str) -> bytes | str:
-    """The run, if it did not begin in this process before; nothing where it was stopped."""
+    """The run, unless it began in this process before; empty if it was stopped."""
     with _here.lock:
         if session in _here.stopped:
             return b""
@@ -181,7 +181,7 @@ def begin_once(run_json: str, session: str) -> bytes | str:
 
 
 def stop(sessions: Sequence[str]) -> None:
-    """Let these runs end, and those of them that did not begin not begin."""
+    """Ends these runs, and prevents those that have not begun."""
     with _here.lock:
         _here.stopped.update(set(sessions) - _here.began)
     for session in sessions:
@@ -190,12 +190,12 @@ def stop(sessions: Sequence[str]) -> None:
 
 
 def about(dask_worker: Any) -> tuple[str, Mapping[str, str]]:
-    """The id of this worker, which Dask gives, and its versions."""
+    """The id of this worker, assigned by Dask, and its versions."""
     return dask_worker.id, versions()
 
 
 def versions() -> Mapping[str, str]:
-    """Of what has to be the same at both ends; prices are those by which money is counted."""
+    """Versions that must be the same at both ends, including the prices used for costs."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {
         "Playground": __version__,

@@ -1,4 +1,4 @@
-"""`playground decode`: what recorded bodies say."""
+"""`playground decode`: the decoded content of recorded bodies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from app.protocols.registry import codec
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0 where every file was read, whatever it holds."""
+    """0 if every file was read, whatever its content."""
     codec(arguments.protocol)
     if arguments.chunk < 0:
         raise BadInput("--chunk is a number of bytes; 0 feeds the whole file at once.")
@@ -47,15 +47,15 @@ def main(arguments: argparse.Namespace) -> int:
     return 2 if unread else 0
 
 
-# What is printed ----------------------------------------------------------------------------------
-# The shape of the facts is public, see docs/contract.md; they are made from a codec's events
+# Output -------------------------------------------------------------------------------------------
+# The format of the facts is public, see docs/contract.md; they are made from a codec's events
 # alone.
 
 
 def decode(protocol: str, body: bytes, status: int = 200, chunk: int = 0) -> dict[str, Any]:
     """The facts of one body, fed in pieces of `chunk` bytes (0: whole), as plain JSON data.
 
-    BadInput for a protocol that is not built; never an exception for the bytes.
+    BadInput for an unknown protocol; the bytes never cause an exception.
     """
     decoder = codec(protocol).decoder(status)
     step = chunk if chunk > 0 else max(1, len(body))
@@ -67,7 +67,7 @@ def decode(protocol: str, body: bytes, status: int = 200, chunk: int = 0) -> dic
 
 
 def facts(events: list[WireEvent]) -> dict[str, Any]:
-    """The facts that the events of one whole answer tell."""
+    """The facts in the events of one whole answer."""
     kinds: dict[int, PartKind] = {}
     endings: list[tuple[PartKind, PartEnded]] = []
     end: ResponseEnded | ResponseFailed | None = None
@@ -154,7 +154,7 @@ def _usage(usage: Usage) -> dict[str, int | None] | None:
 
 
 def _error(end: ResponseEnded | ResponseFailed) -> Any:
-    """The provider's own error; where it sent none and nothing could be read, our sentence."""
+    """The provider's own error; if it sent none and nothing could be read, our sentence."""
     if isinstance(end, ResponseEnded) or end.failure == "interrupted":
         return None
     if end.failure in ("http", "error") and end.error is not None:
@@ -169,7 +169,7 @@ def _end_of(end: ResponseEnded | ResponseFailed) -> str:
 
 
 def decoded_text(decoded: Mapping[str, Any]) -> str:
-    """The same for a reader, without a line end at the end; safe to print whatever was in it."""
+    """The same as text, without a line end at the end; safe to print whatever its content."""
     return _printable("\n".join(_lines(decoded)))
 
 
@@ -197,7 +197,7 @@ def _lines(decoded: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _printable(text: str) -> str:
-    """What a terminal would obey or hide, as escapes; line ends and tabs stay."""
+    """Control and invisible characters as escapes; line ends and tabs are kept."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,4 +1,4 @@
-"""`playground export`: a session as a file. Only reads, also while a server owns the database."""
+"""`playground export`: a session as a file. Only reads, even while a server owns the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.store.log import Log
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0; the file is whole, or there is none."""
+    """0; the file is complete, or not written."""
     if arguments.form not in EXPORTS:
         raise BadInput(f"There is no form {arguments.form!r}; there is {', '.join(EXPORTS)}.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
@@ -72,7 +72,7 @@ def _put(arguments: argparse.Namespace, written: ExportFile, marks: Sequence[Red
 
 
 def _save(path: Path, data: bytes) -> None:
-    """For this user alone, and whole: a file that is there is replaced at once or not at all."""
+    """Private to this user, and atomic: an existing file is replaced completely or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(data)

@@ -1,5 +1,5 @@
-"""`playground import`: a session, a request, a curl command or a HAR, kept to be read; here or
-through the server."""
+"""`playground import`: imports a session, a request, a curl command or a HAR; here or through the
+server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.store.database import database_path, owner_of
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0; where the file cannot be read, nothing is kept."""
+    """0; if the file cannot be read, nothing is stored."""
     data = _data(arguments.file)
     path = database_path(arguments.db or config.default_db())
     owner = owner_of(path)

@@ -1,7 +1,7 @@
 """`playground lint`: what each provider would refuse or ignore of the tools in files.
 
-With --fix the rewrites of `protocols/rewrite` are made in a file of JSON, and shown as a diff. The
-file as it was stays beside it. What would be refused all the same is not written.
+With --fix the rewrites of `protocols/rewrite` are made in a JSON file, and shown as a diff. The
+original file is kept next to it. Rewrites that would still be refused are not written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from app.protocols.rewrite import rewritten
 
 MOST_BYTES = 50 * 1024 * 1024
 ALL_TOOLS = "*"
-"""Stands for a tool's name where all tools of a file are meant."""
+"""Denotes all tools of a file in place of a tool's name."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class LintLine:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0, 1 where a request would be refused, 2 where a file is no tool. With --json one array: a
+    """0, 1 if a request would be refused, 2 if a file is not a tool. With --json one array: a
     finding or, with `error`, what could not be read."""
     protocols = _protocols(arguments.protocols)
     lines: list[LintLine] = []
@@ -89,7 +89,7 @@ def _protocols(text: str) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> ImportedTools:
-    """What a file holds. BadInput where it holds no tools."""
+    """The tools of a file. BadInput if it has none."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MB; split it.")
@@ -113,7 +113,7 @@ def _complain(what: dict[str, str], message: str) -> dict[str, str]:
 
 
 def _note(path: Path, imported: ImportedTools) -> None:
-    """What was changed or left out to read it; who answers a tool is no matter here."""
+    """Changes and omissions of the import; executors are irrelevant here."""
     for message in imported.notes:
         print(f"{path}: {message}", file=sys.stderr)
     for tool in imported.tools:
@@ -125,11 +125,11 @@ def _note(path: Path, imported: ImportedTools) -> None:
 def lint_tools(
     file: str, imported: Sequence[ImportedTool], protocols: Sequence[str]
 ) -> list[LintLine]:
-    """All lines about the tools of one file, in their order; what is about all of them last."""
+    """All lines about the tools of one file, in order; those about all of them last."""
     lines = []
     for item in imported:
         if item.tool is None:
-            if item.refers:  # the file was read, and no request can be made of the tool
+            if item.refers:  # the file was read, but no request can contain the tool
                 refused = Finding("refused", item.problem, item.pointer)
                 lines.append(LintLine(file, item.name, refused))
             continue
@@ -140,14 +140,14 @@ def lint_tools(
     together: dict[Finding, None] = {}
     for protocol in protocols:
         for finding in of_group(tools, protocol):
-            # Advice is the same for every protocol: said once.
+            # Advice is the same for every protocol: printed once.
             weak = finding.severity == "weak"
             together[replace(finding, protocol="") if weak else finding] = None
     return [*lines, *(LintLine(file, ALL_TOOLS, finding) for finding in together)]
 
 
 def _tell(path: Path, change: FileFix) -> None:
-    """What was changed, on the error stream: the other one is for findings."""
+    """The changes, on the error stream: stdout is for findings."""
     message = [*change.diff, *(f"{path}:{sentence}" for sentence in change.notes)]
     if change.original:
         message.append(f"{path} was rewritten; the original is in {change.original}.")
@@ -171,10 +171,9 @@ _SPELLINGS: tuple[tuple[int | str | None, tuple[str, str]], ...] = (
 
 @dataclass(frozen=True)
 class FileFix:
-    """`diff` are the lines of the change, () where nothing was changed; `notes` say of each tool
-    what could not be kept or done, each beginning with the tool's name. `kept` is where the file
-    as it was stands now.
-    """
+    """`diff` are the lines of the change, () if nothing was changed; `notes` say for each tool what
+    was lost or could not be done, each beginning with the tool's name. `kept` is the path of the
+    original file's copy."""
 
     diff: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -182,9 +181,9 @@ class FileFix:
 
 
 def fix_file(path: Path, imported: Sequence[ImportedTool], protocols: Sequence[str]) -> FileFix:
-    """Rewrite the tools in the file that `protocols` would refuse, where a rewrite helps.
+    """Rewrites the tools in the file that `protocols` would refuse, if a rewrite helps.
 
-    The file is rewritten only if something changed. BadInput where it cannot be written.
+    The file is rewritten only if something changed. BadInput if it cannot be written.
     """
     wanted = [(item, _fixes(item, protocols)) for item in imported if item.tool is not None]
     wanted = [(item, fixes) for item, fixes in wanted if fixes]
@@ -221,7 +220,7 @@ def _fixes(item: ImportedTool, protocols: Sequence[str]) -> list[Fix]:
 
 
 def _is_asked(finding: Finding) -> bool:
-    """What is refused now; a tool that is not strict is not made so. Refs that are dropped, too."""
+    """Whether it is refused now, or a ref is dropped; a tool that is not strict is not made so."""
     return finding.severity == "refused" or (
         finding.fix == "inline" and finding.severity == "ignored"
     )
@@ -230,7 +229,7 @@ def _is_asked(finding: Finding) -> bool:
 def _fix(
     whole: Any, item: ImportedTool, fixes: Sequence[Fix], protocols: Sequence[str]
 ) -> list[str]:
-    """Make the rewrites in `whole` that help; what the user should know of them."""
+    """Makes the rewrites in `whole` that help; returns notes for the user."""
     place = _holder(whole, item.form)
     if place is None:
         return [f"{item.name}: not found again in the file; change it by hand."]
@@ -255,7 +254,7 @@ def _fix(
 
 
 def _refusals(item: ImportedTool, protocols: Sequence[str]) -> dict[str, str]:
-    """Which protocols refuse the tool for its schema, and why."""
+    """The protocols that refuse the tool for its schema, and why."""
     assert item.tool is not None
     form = item.form if item.protocol else None
     problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
@@ -269,7 +268,7 @@ def _refusals(item: ImportedTool, protocols: Sequence[str]) -> dict[str, str]:
 def _holder(
     whole: Any, form: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], str] | None:
-    """`form` in the file, the object of it that holds the schema, and the member it is under."""
+    """`form` in the file, the object of it that contains the schema, and the member it is under."""
     todo = [whole]
     while todo:
         value = todo.pop()
@@ -288,7 +287,7 @@ def _holder(
 
 
 def _file_text(whole: Any, before: str) -> str:
-    """The rewritten file, spelled as it was where that is one of the usual ways."""
+    """The rewritten file, in its original formatting if that is one of the usual ones."""
     old = json.loads(before)
     for indent, separators in _SPELLINGS:
         if _spelled(old, indent, separators) == before.strip():
@@ -301,7 +300,7 @@ def _spelled(value: Any, indent: int | str | None, separators: tuple[str, str]) 
 
 
 def _keep(path: Path) -> Path:
-    """A copy of the file beside it, under a name that is free, with the rights the file has."""
+    """Copies the file next to it, under an unused name, with its permissions."""
     names = (f"{path.name}.orig{number or ''}" for number in count())
     try:
         while True:
@@ -319,7 +318,7 @@ def _keep(path: Path) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write all of it or nothing, with the rights the file had."""
+    """Writes the file atomically, with its permissions."""
     beside = path.with_name(f".{path.name}.new")
     try:
         mode = path.stat().st_mode & 0o777

@@ -1,7 +1,6 @@
-"""The simulator that `playground serve` carries below /sim, and that a command without a server has
-beside its engine. Imported when it is first asked, or once the server has printed its link: with
-the recordings that it plays it is a third of a start.
-"""
+"""The simulator that `playground serve` mounts below /sim, and that a command without a server runs
+next to its engine. Imported on first request, or once the server has printed its link: with the
+recordings that it plays it is a third of a start."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ else:
 
 
 class SuiteModels:
-    """The scripted models of the built-in suite; what they have no script for, and every other
-    model, is left to the simulator's own."""
+    """The scripted models of the built-in suite; requests they have no script for, and all other
+    models, are left to the simulator's own."""
 
     def turn(self, request: ModelRequest) -> ScenarioTurn | None:
         return _suite().turn(request) if request.model.startswith("suite-") else None
@@ -44,7 +43,7 @@ def _suite() -> Scenario | ScenarioChoices:
 
 
 def own_simulator(engine: Engine, key: str, pace: float) -> ASGIApp:
-    """It takes no other key than `key`, and plays the sessions of `engine` as models."""
+    """Accepts no other key than `key`, and plays the sessions of `engine` as models."""
     return simulator_app(
         pace=pace,
         scenario=SuiteModels(),

@@ -1,5 +1,5 @@
-"""`playground run`: one run without a browser, here or through the server that owns it all; its
-output as lines, for a reader or for a script."""
+"""`playground run`: one run without a browser, here or through the server that owns the database;
+its output as lines of text or JSON."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ from app.store.database import database_path, owner_of
 T = TypeVar("T")
 
 STOPPED = "stopped"
-"""What a run comes to that is ended by Ctrl-C; no state of a session."""
+"""The result of a run that is ended by Ctrl-C; not a session state."""
 
 EXIT = {"idle": 0, "waiting": 3, "paused": 3, STOPPED: 130}
-"""By the state in which the session rests, or that it was stopped here; any other is 1."""
+"""By the final state of the session, or STOPPED; any other is 1."""
 
 PATIENCE_S, HURRY_S = 20.0, 3.0
-"""Seconds that a run may take to stop, and those that are left from a second signal on."""
+"""Seconds that a run may take to stop, and those left after a second signal."""
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -95,15 +95,15 @@ _LEFT = "Ended before the run had stopped; the page shows how far it got."
 
 
 class Ends:
-    """SIGTERM or Ctrl-C: what runs is stopped, and seen to stop. `code` is the exit code then."""
+    """Handles SIGTERM and Ctrl-C: stops the run and waits for it. `code` is the exit code."""
 
     def __init__(self) -> None:
         self.code = EXIT[STOPPED]
         self._seen = 0
 
     async def until(self, running: Coroutine[Any, Any, T]) -> T:
-        """What `running` comes to, which a first signal cancels. That may take its time, but no
-        longer than `PATIENCE_S`, and than `HURRY_S` from a second one on; a third ends it all."""
+        """The result of `running`, which a first signal cancels. That may take at most
+        `PATIENCE_S`, and `HURRY_S` after a second one; a third exits at once."""
         task = asyncio.ensure_future(running)
         loop = asyncio.get_running_loop()
 
@@ -143,8 +143,8 @@ async def _run_here(
 
 
 async def _run_and_print(engine: Engine, arguments: argparse.Namespace, session_id: str) -> str:
-    """Run it to its rest, telling each event as it is saved; the state it rests in. Where this is
-    cancelled the run is stopped, and STOPPED it is."""
+    """Runs it until it rests, printing each event as it is saved; returns the final state. On
+    cancellation the run is stopped, and the state is STOPPED."""
     teller = RunPrinter(arguments.json, session_id)
     try:
         return await _prompt_and_wait(engine, arguments.prompt, session_id, teller)
@@ -184,7 +184,7 @@ def _answers(pairs: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings of the command line in the words of the JSON contract."""
+    """The settings of the command line in the format of the JSON contract."""
     asked: dict[str, Any] = {
         "system": arguments.system,
         "tool_choice": arguments.tool_choice,
@@ -207,7 +207,7 @@ def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _params(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The parameters of the request that the command line names."""
+    """The request parameters on the command line."""
     named = [("max_tokens", arguments.max_tokens), ("temperature", arguments.temperature)]
     params = {name: value for name, value in named if value is not None}
     for pair in arguments.param:
@@ -227,9 +227,8 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Who types an address here means their key for it, where they have one: its provider's, or the
-    protocol's for a server that is no provider's. But nobody means it to be read on the way.
-    """
+    """A user who types an address here means their key for it, if they have one: its provider's, or
+    the protocol's for a server that is no provider's. But it must not be readable in transit."""
     if base_url.startswith(SIMULATOR_URL):
         return {}
     place = origin(base_url)
@@ -243,11 +242,11 @@ def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, 
     return {"key_name": names[0]}
 
 
-# The tools a command line names -----------------------------------------------------------------
+# The tools of a command line ----------------------------------------------------------------------
 
 
 def tools_from_words(library: Sequence[Mapping[str, Any]], words: Sequence[str]) -> list[Any]:
-    """The tools that --tools names, as whole definitions; a word with / or . is a file."""
+    """The tools of --tools, as whole definitions; a word with / or . is a file."""
     tools: list[Any] = []
     for word in words:
         if "/" in word or "." in word:
@@ -261,7 +260,7 @@ def tools_from_words(library: Sequence[Mapping[str, Any]], words: Sequence[str])
 
 
 def read_tools(path: Path) -> list[Any]:
-    """The tools of a file in any known form; relative paths in it count from where it stands."""
+    """The tools of a file in any known format; relative paths in it are relative to its folder."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -281,7 +280,7 @@ def read_tools(path: Path) -> list[Any]:
 
 
 def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:
-    """A rule for a tool that is not there is a slip of the pen, and is said so."""
+    """A rule for a missing tool is a typo, and is reported."""
     for rule in rules:
         if rule.tool != "*" and rule.tool not in names:
             there = ", ".join(names) or "none"
@@ -308,7 +307,7 @@ LIMITS = Limits(idle_s=120.0, wall_s=24 * 3600.0, max_stream_bytes=1024 * 1024 *
 
 
 class RemoteServer:
-    """The server's JSON face."""
+    """The server's JSON API."""
 
     def __init__(self, net: HttpClient, base_url: str, token: str) -> None:
         self._net = net
@@ -356,7 +355,7 @@ class RemoteServer:
 
 
 def _rule_data(rule: Rule) -> dict[str, str]:
-    """What a command line can say of a rule, in the words of the JSON contract."""
+    """The rules of the command line in the format of the JSON contract."""
     return {"tool": rule.tool, "action": rule.action, "text": rule.text, "words": rule.words}
 
 
@@ -367,8 +366,8 @@ async def run_there(
     asked: Mapping[str, Any],
     rules: Sequence[Rule],
 ) -> str:
-    """Run it on the server, with `rules` for this session; the state it rests in. Where this is
-    cancelled the run is stopped there, and STOPPED it is."""
+    """Runs it on the server, with `rules` for this session; returns the final state. On
+    cancellation the run is stopped there, and the state is STOPPED."""
     net = HttpClient()
     try:
         remote = RemoteServer(net, base_url, token)
@@ -411,11 +410,11 @@ def waiting_in(folded: Mapping[str, Any]) -> list[str]:
     ]
 
 
-# What is printed --------------------------------------------------------------------------------
+# Output -------------------------------------------------------------------------------------------
 
 
 class RunPrinter:
-    """Tells each event once, in order."""
+    """Prints each event once, in order."""
 
     def __init__(self, as_json: bool, session_id: str) -> None:
         self._json = as_json
@@ -446,10 +445,10 @@ class RunPrinter:
         elif state == "paused":
             self._say(f"{self._paused or 'The run is paused.'} {here}")
         elif state in ("failed", "interrupted"):
-            self._say(here)  # where Retry, Setup and Providers are, of which the reason may speak
+            self._say(here)  # where Retry and Setup are, which the reason may name
 
     def stopped(self, where: str) -> None:
-        """What a user must know who ended the run by Ctrl-C."""
+        """What a user must know after Ctrl-C."""
         self._end_line()
         self._say(f"The run was stopped. Session {self._session_id} waits {where}.")
 
@@ -509,7 +508,7 @@ class RunPrinter:
 
 
 def parse_log_line(line: dict[str, object]) -> Logged:
-    """The Logged of a line of the log as scripts read it."""
+    """The Logged of a line of the log in the format for scripts."""
     from_line = dict(line)
     seq, at_ms, kind = (from_line.pop(name) for name in ("seq", "at_ms", "kind"))
     from_line.pop("source", None)

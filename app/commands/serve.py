@@ -42,11 +42,11 @@ from app.store.database import busy_error, database_path, owner_of
 from app.web.app import make_app, warm
 
 OPENED_S = 30.0
-"""How long a browser that was started may take to read where to go, in seconds."""
+"""The timeout in seconds for a started browser to read its target."""
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Serve until stopped; 0 then."""
+    """Serves until stopped; returns 0."""
     if arguments.no_token and not _is_loopback(arguments.host):
         raise BadInput("--no-token is for loopback only: without it anybody could run your tools.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
@@ -59,7 +59,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def _serve(arguments: argparse.Namespace) -> None:
     db = database_path(arguments.db or config.default_db())
-    if (owner := owner_of(db)) is not None:  # said before the port is: it says more
+    if (owner := owner_of(db)) is not None:  # before binding the port: this message says more
         raise busy_error(db, owner)
     sock = bind_socket(arguments.host, arguments.port)
     try:
@@ -131,7 +131,7 @@ _SIMULATOR = "app.commands.own_simulator"
 
 
 class _Later:
-    """The application that `own_simulator` of `module` makes, imported by its first request."""
+    """The application of `own_simulator` of `module`, which is imported on the first request."""
 
     def __init__(self, module: str, *given: Any) -> None:
         self._module, self._given = module, given
@@ -145,8 +145,8 @@ class _Later:
 
 
 async def _warm() -> None:
-    """Import what was put off, so that nothing waits for it when it is first asked for; after a
-    moment, for the first page is asked for at once and needs little of it."""
+    """Imports deferred modules, so that no request has to wait for them; after a moment, because
+    the first page is requested at once and needs few of them."""
     await asyncio.sleep(WARM_S)
     await asyncio.to_thread(warm)
     await asyncio.to_thread(load_all)
@@ -159,7 +159,7 @@ async def _open(link: str, db: Path) -> None:
 
 
 def _pace() -> float:
-    """PLAYGROUND_PACE slows or speeds the simulator: 1 is human, 0 is at once."""
+    """PLAYGROUND_PACE scales the simulator's speed: 1 is human, 0 is without delay."""
     try:
         return max(0.0, float(os.environ.get("PLAYGROUND_PACE", "1")))
     except ValueError as error:
@@ -176,17 +176,17 @@ def _is_loopback(host: str) -> bool:
 
 
 def _own_name(host: str) -> list[str]:
-    """The address that was asked for answers to its own name.
+    """The requested address is accepted as a host name.
 
-    A loopback name that is named here would also answer to pages of its https.
+    A loopback name would be accepted with https, too, if it were added here.
     """
-    # To the names of loopback the guard answers in any case, by http alone.
+    # The guard always accepts the loopback names, but only with http.
     return [] if host in ("0.0.0.0", "::", "", *LOOPBACK_NAMES) else [host]
 
 
-# Opening the link -------------------------------------------------------------------------------
-# A command line can be read by every user of the machine, so that the browser is given the path of
-# a private file, which sends it on. Threat 17 of docs/safety.md.
+# Opening the link ---------------------------------------------------------------------------------
+# Every user of the machine can read a command line, so the browser gets the path of a private file,
+# which redirects it. Threat 17 of docs/safety.md.
 
 
 PAGE = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
@@ -197,9 +197,9 @@ PAGE = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no
 
 @contextmanager
 def open_browser(link: str, beside: Path) -> Iterator[None]:
-    """A browser goes to `link` by a file beside the database `beside`, which is there as long as
-    the block lasts. A browser that cannot be started, or a file not made, is no error: the link
-    is printed."""
+    """Opens `link` in a browser by a file next to the database `beside`, which exists for the
+    duration of the block. If the browser cannot be started, or the file not written, that is no
+    error: the link is printed."""
     page = beside.with_name(beside.name + ".open.html").absolute()
     try:
         page.unlink(missing_ok=True)
@@ -216,14 +216,14 @@ def open_browser(link: str, beside: Path) -> Iterator[None]:
         page.unlink(missing_ok=True)
 
 
-# When a server has nothing to do any more: --idle-exit --------------------------------------------
+# Ending an idle server: --idle-exit ---------------------------------------------------------------
 
 
 class Idle:
-    """`app`, with a look at whether anybody asks for something.
+    """`app`, with a record of whether it is in use.
 
-    A page that is open has a stream, an agent at work a request, and its launcher asks each minute;
-    `working` is whether sessions go on with none of these. `clock` is in seconds.
+    An open page has a stream, a working agent a request, and its launcher asks each minute;
+    `working` says whether sessions run without any of these. `clock` is in seconds.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class Idle:
             self._last = self._clock()
 
     def idle_s(self) -> float:
-        """Seconds since anything was under way, as far as was looked."""
+        """Seconds since the last observed activity."""
         if self._open or self._working():
             self._last = self._clock()
         return self._clock() - self._last
@@ -258,7 +258,7 @@ class Idle:
         then: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`then` is called once nothing was under way for `seconds`."""
+        """Calls `then` after `seconds` without activity."""
         looks_s = seconds / 10
         while (idle := self.idle_s()) < seconds:
             await sleep(min(looks_s, seconds - idle))

@@ -1,4 +1,4 @@
-"""`playground sessions`: the list, without touching anything."""
+"""`playground sessions`: the list, read-only."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from app.store.search import search as find
 from app.store.writes import Summary
 
 MOST = 10_000
-"""Sessions that a search tells of."""
+"""The maximum number of sessions in a search result."""
 
 PATIENCE_S = 20.0
 """Seconds that a search may take here, where no page waits for it."""
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0. Where no database is named, and the user's own is not there yet, there are no sessions."""
+    """0. If no database is given, and the user's own does not exist yet, there are no sessions."""
     try:
         path = readable_database(arguments.db or config.default_db())
     except NotFound:

@@ -13,14 +13,14 @@ from app.simulator.scenario import CodingAgent, Script, script
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Serve until stopped; 0 then."""
+    """Serves until stopped; returns 0."""
     played = None if arguments.scenario is None else load_scenario(arguments.scenario)
     run_loop(_simulate(arguments, played))
     return 0
 
 
 def load_scenario(given: str) -> Script:
-    """The scenario in a file, or the one of this name; a file of the same name goes first."""
+    """The scenario in a file, or the built-in one of this name; a file takes precedence."""
     if given == CODING_AGENT and not Path(given).exists():
         return CodingAgent()
     try:

@@ -1,4 +1,4 @@
-"""A uvicorn server on a socket of ours, for the commands that listen."""
+"""A uvicorn server on our own socket, for the commands that listen."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from app.tap import CONNECTION, PREFIX
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_S = 2
-"""How long open answers may take to end when the server does; streams end by themselves."""
+"""How long open answers may take to end at shutdown, in seconds; streams end by themselves."""
 
 PATIENCE_S = 20.0
-"""Seconds that a request's head may take to arrive, from the connection or from its first byte,
-and then each begun MiB of its body; a connection that takes longer is closed."""
+"""Seconds that a request's head may take to arrive, from the connection or from its first byte, and
+also each started MiB of its body; a slower connection is closed."""
 
 _PIECE = 1 << 20
 
@@ -41,15 +41,15 @@ T = TypeVar("T")
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, on uvloop where the extra `fast` is installed."""
+    """`asyncio.run`, on uvloop if the extra `fast` is installed."""
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         return runner.run(main)
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; PlaygroundError with a sentence where the port is taken."""
+    """A listening socket; PlaygroundError with a sentence if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # By its protocol asyncio knows it for TCP, and sets TCP_NODELAY on what it accepts.
+    # The explicit protocol lets asyncio recognise TCP and set TCP_NODELAY on accepted sockets.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -76,7 +76,7 @@ def port_of(sock: socket.socket) -> int:
 
 
 def url_host(host: str) -> str:
-    """`host` as it stands in a URL; a wildcard address is reached on loopback."""
+    """`host` as written in a URL; a wildcard address is reached on loopback."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
 
@@ -85,19 +85,19 @@ EXPECTED = "ASGI callable returned without completing response."
 
 
 KEPT_ALIVE_S = 30
-"""Seconds that an idle connection is kept: longer than clients do, which end it themselves then and
-never meet one that is just ending."""
+"""Seconds that an idle connection is kept open: longer than clients keep it, so that they close it
+themselves and never use one that is just being closed."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """The simulator drops connections on purpose, an answer to an agent ends as the provider's did,
-    and neither can do so in another way."""
+    """The simulator drops connections on purpose, and an answer to an agent ends like the
+    provider's; neither is worth a log record."""
     return not str(record.msg).startswith(EXPECTED)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's own, which calls `on_ready` once connections are taken. Signals are the command's
-    affair: uvicorn would die of the very signal it has seen to."""
+    """uvicorn's own, which calls `on_ready` once connections are accepted. Signals are handled by
+    the command: uvicorn would kill itself by the signal that it handled."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -114,11 +114,11 @@ class _Server(uvicorn.Server):
 
 
 def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _Server:
-    """A quiet server: no access log (it would hold tokens), no lifespan, no word on cuts."""
+    """A quiet server: no access log (it would contain tokens), no lifespan, no logged cuts."""
     config = uvicorn.Config(
         app,
         lifespan="off",
-        ws="none",  # an upgrade is a request like any other, and is answered: 426
+        ws="none",  # an upgrade is treated like any other request: 426
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -128,7 +128,7 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _
     )
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     config.load()
-    # uvicorn names a class here and only calls it.
+    # uvicorn expects a class here but only calls it.
     config.http_protocol_class = partial(_QuietConnection, patience_s)  # type: ignore[assignment]
     return _Server(config)
 
@@ -136,14 +136,13 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _
 class _QuietConnection(HttpToolsProtocol):
     """uvicorn's own protocol, with three additions.
 
-    A client that leaves a request half sent is not waited for longer than `PATIENCE_S` says: a
-    timer runs from the first sign of a request to its last byte, and ends nothing while an answer
-    is under way.
-    The application gets at the connection: the simulator plays faults that no server would let
-    pass.
-    And an agent at its door is treated as its provider would treat it: it is not counted among the
-    connections that are too many, and the door says that it may take its time, and that the answer
-    has the headers that it needs.
+    A client that sends a request incompletely is disconnected after `PATIENCE_S`: a timer runs from
+    the first byte of a request to its last, and never while an answer is in progress.
+    The application has access to the connection: the simulator plays faults that no server would
+    allow.
+    Requests to taps are treated like by their provider: they do not count towards the limit of
+    connections, and the tap can disable the timer and declare that the answer has all the headers
+    it needs.
     """
 
     def __init__(self, patience_s: float, *wired: Any, **named: Any) -> None:
@@ -158,7 +157,7 @@ class _QuietConnection(HttpToolsProtocol):
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             async def send_on(message: Message) -> None:
                 if self.transport.is_closing():
-                    # The client has disconnected: let the loop say so, or asyncio would log a
+                    # The client has disconnected: let the loop notice it, or asyncio would log a
                     # warning for each write until then.
                     await asyncio.sleep(0)
                 await send(message)
@@ -180,9 +179,9 @@ class _QuietConnection(HttpToolsProtocol):
         super().data_received(data)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Where another protocol is asked for (by Java's client, HTTP/2): the request is answered
-        by this one, as it may be, but its parser has ended with the head. Another reads on. Who
-        asks for a WebSocket learns from the status of the answer: nothing is logged."""
+        """If a client requests another protocol (Java's client HTTP/2), the request is answered by
+        this one, as allowed, but its parser has ended with the head; another parser reads the rest.
+        A WebSocket client gets the status of the answer: nothing is logged."""
         upgrade = sys.exc_info()[1]
         framing = self._framing()
         if not framing or upgrade is None:
@@ -192,8 +191,8 @@ class _QuietConnection(HttpToolsProtocol):
             self.data_received(rest)
 
     def _framing(self) -> bytes:
-        """The headers that tell how long the body is, of a request whose parser does not read it;
-        b"" where there is none."""
+        """The headers with the length of the body, of a request whose parser does not read it; b""
+        if there are none."""
         if self.parser is None or not self.parser.should_upgrade():
             return b""
         framing = [
@@ -237,7 +236,7 @@ class _QuietConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def be_patient(self, asked: RequestResponseCycle) -> None:
-        """Wait for the rest of this request for as long as it takes."""
+        """Waits for the rest of this request without a limit."""
         if asked is self.cycle and asked.more_body:
             self._patient = True
             self._stop_waiting()
@@ -256,7 +255,7 @@ class _QuietConnection(HttpToolsProtocol):
     def _give_up(self) -> None:
         asked = self.cycle
         answered = asked is not None and not asked.more_body and not asked.response_complete
-        if answered or self.flow.read_paused:  # it is us who do not go on
+        if answered or self.flow.read_paused:  # the delay is ours, not the client's
             self._wait()
         else:
             self._timer = None
@@ -264,8 +263,8 @@ class _QuietConnection(HttpToolsProtocol):
 
 
 class _WithinRequest:
-    """The callbacks of a parser that begins at the body of a request: what it says of the head,
-    which it is given the framing of, the connection knows already."""
+    """The callbacks of a parser that begins at the body of a request: its events about the head, of
+    which it only gets the framing, are ignored."""
 
     def __init__(self, connection: _QuietConnection, framing: bytes) -> None:
         self._connection = connection
@@ -299,7 +298,7 @@ class _WithinRequest:
 
 @dataclass(frozen=True)
 class _AgentConnection:
-    """The connection of one request at the door for agents."""
+    """The connection of one request to a tap."""
 
     connection: _QuietConnection
     cycle: RequestResponseCycle
@@ -312,7 +311,7 @@ class _AgentConnection:
 
 
 async def serve(instance: _Server, sock: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until `should_exit`; `ready` is called once connections are taken."""
+    """Serves until `should_exit`; calls `ready` once connections are accepted."""
     instance.on_ready = ready
     await instance.serve(sockets=[sock])
 
@@ -321,8 +320,8 @@ async def serve(instance: _Server, sock: socket.socket, ready: Callable[[], None
 def ended_by_signals(
     instance: uvicorn.Server, leaving: Callable[[], None]
 ) -> Iterator[Callable[[], None]]:
-    """SIGTERM or Ctrl-C: `leaving` is called, and the server ends; a second one ends it all now.
-    Gives what does as the first one does."""
+    """On SIGTERM or Ctrl-C, calls `leaving` and ends the server; a second signal exits at once.
+    Yields a function that acts like the first signal."""
     loop = asyncio.get_running_loop()
 
     def end() -> None:

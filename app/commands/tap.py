@@ -1,7 +1,7 @@
-"""`playground tap`: an agent in this terminal, its requests through the server that owns the
-database. While the agent runs, the terminal and its signals are the agent's.
+"""`playground tap`: an agent in this terminal, with its requests through the server that owns the
+database. While the agent runs, the terminal and its signals belong to the agent.
 
-What each agent is started with: `tap/agents`. Threat 36 of docs/safety.md.
+`tap/agents` has the start options of each agent. Threat 36 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from app.store.database import busy_error, database_path, owner_of
 from app.tap.agents import AGENTS, Agent, AgentLaunch, LaunchUpstream, prepare, prepare_command
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-"""Exit codes for a command that does not start, as shells have them."""
+"""Exit codes for a command that does not start, as in shells."""
 
 SIMULATOR = "simulator"
-"""The profile of the built-in one."""
+"""The profile of the built-in simulator."""
 
 PORT = 8765
 START_S = 60.0
 """Seconds that a server may take to answer."""
 BUSY_S = 10.0
-"""Seconds after which an owner of the database that serves nothing is not waited for."""
+"""Seconds to wait for an owner of the database that is not serving."""
 LOOK_S = 0.05
 ASK_S = 20.0
 IDLE_S = 600.0
-"""How long a server that was started here outlives the last page, stream and agent."""
+"""Seconds that a server started here outlives the last page, stream and agent."""
 PRINTED_IDLE_S = 24 * 3600.0
-"""The same for one whose agent is started by hand, from printed lines, perhaps later."""
+"""The same for an agent that is started manually from printed lines, perhaps later."""
 STAY_S = 60.0
-"""How often the server is asked while an agent runs, so that it knows that it is needed."""
+"""The interval of requests to the server while an agent runs, so that it stays up, in seconds."""
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """The agent's exit code, 128 + n where signal n ended it; 127 where it is not installed."""
+    """The agent's exit code, 128 + n if signal n ended it; 127 if it is not installed."""
     agent, command = _read_command(arguments)
     if not arguments.print:
         path = _locate(command[0], agent)
@@ -108,7 +108,7 @@ def _read_command(arguments: argparse.Namespace) -> tuple[Agent | None, tuple[st
 
 
 def _locate(command: str, agent: Agent | None) -> str | None:
-    """Where the command is; None, and a sentence on stderr, where it is nowhere."""
+    """The path of the command; None, and a sentence on stderr, if it is not found."""
     path = shutil.which(command)
     if path is None:
         if agent is not None:
@@ -120,12 +120,12 @@ def _locate(command: str, agent: Agent | None) -> str | None:
 
 
 def _read_upstream(profile: Mapping[str, Any], agent: Agent | None) -> LaunchUpstream:
-    """By a profile of the server. The agent's own credentials go on to a vendor alone."""
+    """From a profile of the server. The agent's own credentials are passed on only to a vendor."""
     protocol, base_url = profile["protocol"], profile["base_url"]
     own = is_vendors_own(Profile(profile["name"], protocol, base_url))
-    own = own and not is_loopback(base_url)  # where nobody logs in
+    own = own and not is_loopback(base_url)  # a local server has no login
     if agent is not None and profile["name"] == SIMULATOR:
-        protocol = agent.protocols[0]  # its other ends are beside it
+        protocol = agent.protocols[0]  # the tap has all protocols
     return LaunchUpstream(protocol, own, profile["model"])
 
 
@@ -157,7 +157,7 @@ def _prepare(
 
 @dataclass(frozen=True)
 class LocalServer:
-    """A server of this user, asked with its token."""
+    """A server of this user, called with its token."""
 
     base: str
     token: str
@@ -167,8 +167,8 @@ class LocalServer:
         return f"{self.base}/?token={self.token}"
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """The JSON answer; PlaygroundError with the server's own sentence, BadInput where what was
-        asked for is not there or cannot be."""
+        """The JSON answer; PlaygroundError with the server's own sentence, BadInput if the request
+        is invalid or its target does not exist."""
         try:
             status, data = self._answer(method, path, body)
             value = json.loads(data) if data else {}
@@ -191,15 +191,15 @@ class LocalServer:
         return value
 
     def answers(self) -> bool:
-        """Whether it takes requests."""
+        """Whether it accepts requests."""
         with suppress(OSError, http.client.HTTPException):
             return self._answer("GET", "/healthz")[0] == 200
         return False
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Ask it now and then as long as the block lasts: an agent may be silent for hours, and a
-        server with nothing to do ends."""
+        """Calls it at intervals for the duration of the block: an agent may be silent for hours,
+        and an idle server ends."""
         over = Event()
 
         def stay() -> None:
@@ -233,8 +233,8 @@ class LocalServer:
 
 
 def find_or_start(db: Path, port: int | None, idle_s: float) -> LocalServer:
-    """The server that owns `db`, or a new one. StoreBusy where what owns it serves nothing;
-    PlaygroundError where none comes to answer within `START_S`."""
+    """The server that owns `db`, or a new one. StoreBusy if the owner is not a server;
+    PlaygroundError if none answers within `START_S`."""
     token = config.read_or_make_token(db)
     begun = time.monotonic()
     started: subprocess.Popen[bytes] | None = None
@@ -252,7 +252,7 @@ def find_or_start(db: Path, port: int | None, idle_s: float) -> LocalServer:
         elif owner is None and started is not None and started.poll() is not None:
             raise PlaygroundError(f"The server did not start: {_read_last_line(log)}")
         elif owner is not None and time.monotonic() > begun + BUSY_S:
-            raise busy_error(db, owner)  # no server that is only about to say where it is
+            raise busy_error(db, owner)  # not a server that is about to publish its address
         if time.monotonic() > begun + START_S:
             raise PlaygroundError(f"The server does not answer; {log} may say why.")
         time.sleep(LOOK_S)
@@ -262,12 +262,12 @@ _OURS = (
     "import sys; here = sys.argv.pop(1); here in sys.path or sys.path.insert(0, here); "
     "from app.cli import main; sys.exit(main())"
 )
-"""The program that this process is of, whatever `app` the user's folder may have."""
+"""The program of this process, even if the user's folder contains another `app`."""
 
 
 def _start(db: Path, port: int | None, idle_s: float, log: Path) -> subprocess.Popen[bytes]:
-    """A server in a session of its own: no Ctrl-C of this terminal reaches it, and it writes to no
-    terminal. Its link, with the token, goes to no file."""
+    """A server in a session of its own: Ctrl-C in this terminal does not reach it, and it writes to
+    no terminal. Its link, with the token, is not written to a file."""
     words = ["serve", "--db", str(db), "--port", str(port if port is not None else _choose_port())]
     command = [sys.executable, "-P", "-c", _OURS, str(config.APP.parent), *words]
     command += ["--idle-exit", f"{idle_s:g}"]
@@ -282,7 +282,7 @@ def _start(db: Path, port: int | None, idle_s: float, log: Path) -> subprocess.P
 
 
 def _choose_port() -> int:
-    """The usual one, so that printed lines and bookmarks stay true; 0 where it is taken."""
+    """The default one, so that printed lines and bookmarks stay valid; 0 if it is taken."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -312,13 +312,13 @@ def _revoke(server: LocalServer, tap: str) -> None:
 
 
 class Signals:
-    """The signals of this process. Before the agent runs one ends the block, as an exception; while
-    it runs Ctrl-C is the agent's alone, and the others are passed on to it; then none counts, so
-    that all is put away."""
+    """Signal handling of this process. Before the agent runs a signal raises an exception; while it
+    runs Ctrl-C goes to the agent only, and the others are forwarded to it; after it signals are
+    ignored, so that cleaning up completes."""
 
     PASSED = (signal.SIGTERM, signal.SIGHUP)
     LEFT = (signal.SIGINT, signal.SIGQUIT)
-    """The terminal sends these to the agent, too."""
+    """The terminal also sends these to the agent."""
 
     def __init__(self) -> None:
         self._agent = 0
@@ -326,15 +326,15 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
-        # A handler of Python's runs between two steps of the program: one whose signal comes just
-        # before a call that waits would wait as long. Each signal is a byte in this pipe, too.
+        # Python's handlers run between two bytecodes: with a signal just before a blocking call,
+        # the handler would wait for that call. So each signal also writes a byte to this pipe.
         self._woken, self._waking = os.pipe()
         os.set_blocking(self._waking, False)
         self._woke = signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
         self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (*self.PASSED, *self.LEFT):
             before = signal.getsignal(number)
-            if before is not signal.SIG_IGN:  # nohup, or a job of a script
+            if before is not signal.SIG_IGN:  # set by nohup, or for a background job of a script
                 self._before[number] = before
                 signal.signal(number, self._receive)
         return self
@@ -354,8 +354,8 @@ class Signals:
                 os.kill(self._agent, number)
 
     def run(self, path: str, launch: AgentLaunch, umask: int) -> int:
-        """Start it in our place in the terminal, and wait for its end; its exit code."""
-        ours = os.umask(umask)  # what the agent writes is the user's own affair
+        """Runs it in the terminal's foreground, waits for its end; returns its exit code."""
+        ours = os.umask(umask)  # the agent's files are the user's own affair
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*self.PASSED, *self.LEFT))
         try:
             self._agent = os.posix_spawn(
@@ -381,12 +381,12 @@ class Signals:
         return code if code >= 0 else 128 - code
 
     def _wait_for(self, agent: int) -> int:
-        """The status with which it has ended."""
+        """Waits for its end; returns its wait status."""
         while True:
             pid, status = os.waitpid(agent, os.WNOHANG | os.WUNTRACED)
             if pid and not os.WIFSTOPPED(status):
                 return status
-            if pid:  # it put itself to sleep: the shell sees that only where we do so, too
+            if pid:  # it stopped itself: the shell notices only if we stop, too
                 os.kill(os.getpid(), signal.SIGSTOP)
             else:
                 os.read(self._woken, 4096)
@@ -402,7 +402,7 @@ def _make_scratch() -> Iterator[Path]:
 
 
 def write_scratch(launch: AgentLaunch, folder: Path) -> None:
-    """The files and links of `launch` below `folder`, for this user alone."""
+    """Writes the files and links of `launch` below `folder`, for this user alone."""
     for name, content in launch.files.items():
         path = folder / name
         config.private_folder(path.parent)
@@ -425,8 +425,8 @@ def _print(
     upstream: LaunchUpstream,
     db: Path,
 ) -> int:
-    """Lines of a shell that start the agent, on stdout; its files stay until the next time after
-    the tap was revoked."""
+    """Prints shell lines that start the agent, to stdout; its files are deleted by the next call
+    after the tap was revoked."""
     folder = db.with_name(db.name + ".taps")
     open_taps = {row["id"] for row in server.ask("GET", "/taps") if row["revoked_ms"] is None}
     for printed in folder.iterdir() if folder.is_dir() else ():

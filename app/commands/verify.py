@@ -1,4 +1,4 @@
-"""`playground verify`: are the recordings what was logged, and are they whole?"""
+"""`playground verify`: checks that recordings match the log, and are complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.store.database import Database, OwnerLock, readable_database
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0 where everything decodes to what was logged, 1 where something differs."""
+    """0 if everything decodes to what was logged, 1 if something differs."""
     path = readable_database(arguments.db or config.default_db())
     differences: list[Difference] = []
 
