@@ -200,7 +200,7 @@ def _data(state: BatchState) -> Mapping[str, Any]:
 
 
 async def _typed(body: Body) -> BatchForm:
-    text = body.text("spec").replace("\r\n", "\n")
+    text = body.text("spec")
     upload = body.form.get("file") if body.form is not None else None
     name = body.text("title")
     if upload is not None and not isinstance(upload, str) and upload.filename:

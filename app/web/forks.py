@@ -239,7 +239,7 @@ def wanted(body: Body) -> Wanted:
         )
     if answered_by and not place.call:
         raise BadInput(f"{answered_by[0]} is of a call; name the call.")
-    text = _text(body, "text") if _given(body, "text") else None
+    text = body.text("text") if _given(body, "text") else None
     if not body.is_json and not place.prompt and not (text or "").strip():
         text = None  # an empty field at the end is no prompt
     if text is not None and (place.turn or place.call):
@@ -283,21 +283,15 @@ def _given(body: Body, name: str) -> bool:
     return body.data.get(name) is not None
 
 
-def _text(body: Body, name: str) -> str:
-    """A text with "\\n" line ends; browsers send CR LF."""
-    text = body.text(name)
-    return text if body.is_json else text.replace("\r\n", "\n")
-
-
 def _asked(body: Body, name: str) -> DecisionRequest:
     if name == "arguments":
         return DecisionRequest(
             "run", arguments=body.arguments(default="{}"), anyway=body.flag("anyway")
         )
     if name == "deny":
-        reason = "" if body.data["deny"] is True else _text(body, "deny")
+        reason = "" if body.data["deny"] is True else body.text("deny")
         return DecisionRequest("deny", text=reason)
-    return DecisionRequest("answer", text=_text(body, "answer"), is_error=body.flag("is_error"))
+    return DecisionRequest("answer", text=body.text("answer"), is_error=body.flag("is_error"))
 
 
 def _answers(body: Body) -> list[DecisionRequest] | None:
@@ -312,10 +306,9 @@ def _answers(body: Body) -> list[DecisionRequest] | None:
         answers = [_result(value) for value in listed]
     else:
         failed = body.all("failed")
-        texts = [shown.replace("\r\n", "\n") for shown in body.all("results")]
         answers = [
             DecisionRequest("answer", text=text, is_error=str(place) in failed)
-            for place, text in enumerate(texts)
+            for place, text in enumerate(body.all("results"))
             if text.strip()
         ]
     if len(answers) > MOST_RESULTS or (body.is_json and not answers):

@@ -126,7 +126,7 @@ async def body_of(request: Request, *, list_as: str = "") -> Body:
     that also accepts a bare JSON list gives the field name for it in `list_as`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        form = await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS)
+        form = _with_lf(await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS))
         return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
     raw = await request.body()
     if not raw.strip():
@@ -139,6 +139,16 @@ async def body_of(request: Request, *, list_as: str = "") -> Body:
         also = " or a list" if list_as else ""
         raise BadInput(f"The body must be a JSON object{also}.")
     return Body(value, quoted=Quoted(raw.decode("utf-8")))
+
+
+def _with_lf(form: FormData) -> FormData:
+    """`form` with the line ends that the user typed: browsers send each as CR LF."""
+    return FormData(
+        [
+            (name, value.replace("\r\n", "\n") if isinstance(value, str) else value)
+            for name, value in form.multi_items()
+        ]
+    )
 
 
 def json_of(raw: bytes) -> Any:

@@ -310,6 +310,25 @@ async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> Non
     await posted(script, here, {"max_turns": 9}, 422)
 
 
+async def test_a_browser_sends_line_ends_as_cr_lf_and_a_script_what_it_wants(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    text, file = "one\r\n two", {"images": ("", b"")}
+    wanted = {"json": text, "urlencoded": "one\n two", "multipart": "one\n two"}
+    for way, stored in wanted.items():
+        id_ = (await script.post("/sessions", json={})).json()["id"]
+        path = f"/sessions/{id_}/prompts"
+        match way:
+            case "json":
+                await script.post(path, json={"text": text})
+            case "urlencoded":
+                await page.post(path, data={"text": text})
+            case _:
+                await page.post(path, data={"text": text}, files=file)
+        events = (await script.get(f"/sessions/{id_}/export?as=jsonl")).json()["text"]
+        assert json.dumps(stored)[1:-1] in events, way
+
+
 async def test_the_life_of_a_session(script: httpx.AsyncClient) -> None:
     session_id = await session(
         script, "[[fault:http-500-then-ok-1]] hello", tools=["calculator"], max_retries=0

@@ -91,7 +91,7 @@ async def decide_result(request: Request) -> Response:
     """POST /sessions/ID/calls/CALL/result: passes an agent's result of a call on to the provider,
     unchanged or replaced by `text`, as an error or not."""
     params, body = request.path_params, await body_of(request)
-    text = body.text("text").replace("\r\n", "\n") if "text" in body.data else None
+    text = body.text("text") if "text" in body.data else None
     wanted = ResultDecision(body.text("digest"), text, body.flag("is_error"))
     if text is None and wanted.is_error:
         raise BadInput(
@@ -384,7 +384,7 @@ async def check(request: Request) -> Response:
     """POST /sessions/ID/calls/CALL/check: how the model would see `text`; with `lay_out` also the
     text laid out."""
     body = await body_of(request)
-    call, text = await _call(request), body.text("text").replace("\r\n", "\n")
+    call, text = await _call(request), body.text("text")
     schema = None if body.flag("is_error") else _schema(call)
     checked: dict[str, Any] = asdict(await asyncio.to_thread(_check_text, schema, text))
     if body.flag("lay_out"):
@@ -445,8 +445,6 @@ async def written(
     and the user did not choose to send it anyway. A script's text is sent unchanged."""
     if body.form is None or asked.decision != "answer":
         return asked
-    # A browser sends line ends as CR LF, whatever the user typed.
-    asked = replace(asked, text=asked.text.replace("\r\n", "\n"))
     async with site.engine.sessions.holding(session_id) as live:
         call = live.session.call(call_id)
     schema = call.tool.config.get("output_schema") if call.tool is not None else None

@@ -159,8 +159,8 @@ class _SetupChange:
     form: SetupForm
 
     def text(self, name: str) -> str:
-        """A field with "\\n" line ends; browsers send CR LF."""
-        return self.body.text(name, self.form.texts[name]).replace("\r\n", "\n")
+        """A field as typed, or as shown where it was not sent."""
+        return self.body.text(name, self.form.texts[name])
 
     def of(self, *names: str) -> bool:
         """Whether any of these fields differs from what was shown."""

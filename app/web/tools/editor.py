@@ -154,7 +154,7 @@ def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str,
     place if a field cannot be parsed. A free-form tool has none."""
     data = {
         "name": form.name.strip(),
-        "description": _lines(form.description),
+        "description": form.description,
         "answered_by": form.answered_by,
         "config": _config(form),
         "strict": form.strict,
@@ -171,7 +171,7 @@ def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str,
         case "text":
             return {**data, "format": {"type": "text"}}
         case syntax:
-            definition = _lines(form.definition)
+            definition = form.definition
             if not definition.strip():
                 raise BadTool("Write the grammar that the text has to follow.", "/definition")
             return {
@@ -214,23 +214,18 @@ def _config(form: ToolForm) -> dict[str, Any]:
     config = _json_field(rest, place) if rest.strip() else {}
     for name, (key, _, read) in _FIELDS[kind].items():
         typed = getattr(form, name)
-        if not (typed if isinstance(typed, bool) else _lines(typed).strip()):
+        if not (typed if isinstance(typed, bool) else typed.strip()):
             continue
         if key in config:
             raise BadTool(f"{key} is given twice: here and in its own field.", place)
         try:
             read = RESULTS.get(form.result_as, read) if name == "result" else read
-            config[key] = read(_lines(typed) if isinstance(typed, str) else "on")
+            config[key] = read(typed if isinstance(typed, str) else "on")
         except BadTool as error:
             raise BadTool(str(error), f"/config/{key}") from error
     if kind == "mock" and not set(MOCKED) & set(config):
         config["result"] = ""
     return config
-
-
-def _lines(text: str) -> str:
-    """Text with "\\n" line ends; browsers send CR LF."""
-    return text.replace("\r\n", "\n")
 
 
 def _same(read: Read, text: str, value: Any) -> bool:
@@ -529,7 +524,7 @@ def _with_schema(was: TypedTool) -> TypedTool:
                     was, schema=schema, errors=outline_schema.problems, paths=outline_schema.paths
                 )
             case "python":
-                source_tool = tool_from(form.source.replace("\r\n", "\n"), _bare(form))
+                source_tool = tool_from(form.source, _bare(form))
                 named = replace(form, name=source_tool.name, description=source_tool.description)
                 return replace(was, form=named, schema=dict(source_tool.parameters))
             case _:

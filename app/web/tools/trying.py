@@ -194,7 +194,7 @@ async def _past(site: Site, tool: Tool, key: str) -> str:
 def _typed(body: Body) -> TypedArguments:
     assert body.form is not None
     form: dict[str, Sequence[str]] = {name: body.all(name) for name in body.form if ":" in name}
-    text = body.text("try_json").replace("\r\n", "\n")
+    text = body.text("try_json")
     json = body.text("try_mode") == "json"
     return TypedArguments("json" if json else "form", form, text, body.text("try_scratch"))
 
