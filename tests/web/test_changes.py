@@ -36,7 +36,7 @@ def posted(settings: Settings, **edits: Any) -> Body:
             case bool():
                 pairs += [(name, "on")] if value else []
             case str():
-                pairs.append((name, value.replace("\n", "\r\n")))
+                pairs.append((name, value))
             case _:
                 pairs += [(name, one) for one in value]
     data = FormData(pairs)
