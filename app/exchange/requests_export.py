@@ -103,8 +103,8 @@ class ExportedRequest:
 def export_request(
     sent: RequestSent, profile: Profile, number: int = 0, simulator: str = SIMULATOR
 ) -> ExportedRequest:
-    """`sent` by `profile`, for sending it again from elsewhere; `simulator` is that one's base URL.
-    An agent's credentials are replaced by the profile's key."""
+    """`sent` by `profile`, for sending it again from elsewhere; `simulator` is the simulator's base
+    URL. An agent's credentials are replaced by the profile's key."""
     name = SIMULATOR_KEY if profile.simulated else profile.key_name
     name = name if _KEY_NAME.fullmatch(name) else ""
     notes: list[str] = []

@@ -187,7 +187,7 @@ def _more(view: View, turn: Turn) -> dict[str, Any]:
 
 
 def _notes(session: Session, turn: Turn) -> tuple[list[Warned], list[Warned]]:
-    """The turn's warnings: the new ones, and those about its translation of the turn before."""
+    """The turn's new warnings, and the translation losses it repeats from the turn before."""
     before = session.turns[turn.number - 2].warnings if turn.number > 1 else []
     known = {warning.message for warning in before if warning.code == "translation"}
     repeated = [w for w in turn.warnings if w.code == "translation" and w.message in known]

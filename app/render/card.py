@@ -353,7 +353,7 @@ def _all_fixed(call: Call, faults: tuple[ProblemRow, ...]) -> str:
 
 
 def _mended(call: Call) -> bool:
-    """Whether the text that ran differs from the faulty one: the edit is shown instead."""
+    """Whether it ran with edited arguments: the card shows the edit instead of the problems."""
     return call.status == "done" and call.decided is not None and call.decided.arguments is not None
 
 

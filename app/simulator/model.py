@@ -171,7 +171,7 @@ def _without(
 
 
 def history_of(messages: Sequence[Message]) -> PromptHistory:
-    """The history since the last prompt, which only a user's own words begin."""
+    """The history to answer. Text that a client added to a user's own words is no prompt."""
     messages = [message for message in map(_spoken, _read(messages)) if message.parts]
     asked = [place for place, message in enumerate(messages) if message.role == "user"]
     last = asked[-1] if asked else -1

@@ -73,7 +73,7 @@ class Tape:
 
 
 Tapes = Callable[[str], Awaitable[Tape | None]]
-"""The tape of a session by its id; None where there is none."""
+"""The tape of a session by its id; None if there is none."""
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ class GuardedRequest:
 
     @property
     def foreign(self) -> bool:
-        """The navigation was started by another site or a file."""
+        """The request was started by another site or a file."""
         own = (b"same-origin", b"none")
         return any(site not in own for site in self.all(b"sec-fetch-site"))
 
