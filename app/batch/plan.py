@@ -89,7 +89,7 @@ class BatchPlan:
 
     @property
     def most_price(self) -> float | None:
-        """Of all runs, in US dollars; None if one of them is unknown."""
+        """The total of all runs, in US dollars; None if one of them is unknown."""
         prices = [planned.price for planned in self.planned.values()]
         known = [price for price in prices if price is not None]
         return self.spec.repetitions * sum(known) if len(known) == len(prices) else None

@@ -1,4 +1,4 @@
-"""`playground batch`: runs a SPEC in this process, prints lines or JSON, writes report files."""
+"""`playground batch`: runs a SPEC, here or by --engine, prints lines or JSON, writes report files."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def _read_tools(path: Path) -> Sequence[Tool]:
     return [check_tool(data) for data in read_tools(path)]
 
 
-# What is printed --------------------------------------------------------------------------------
+# Output -------------------------------------------------------------------------------------------
 
 
 class BatchPrinter:

@@ -70,7 +70,7 @@ class Ways:
     deviations: tuple[str, ...]
 
 
-# Which tool instead of which ----------------------------------------------------------------------
+# Confused tools -----------------------------------------------------------------------------------
 
 
 def expected_tools(case: Case) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def add_up(matrices: Iterable[Confusion]) -> dict[str, Counter[str]]:
     return dict(total)
 
 
-# With what ----------------------------------------------------------------------------------------
+# Arguments ----------------------------------------------------------------------------------------
 
 
 def tools_of(spec: Spec) -> dict[str, Tool]:
@@ -251,7 +251,7 @@ def _is(value: Any, form: Any) -> bool:
     return whole or isinstance(value, types)
 
 
-# By which way -------------------------------------------------------------------------------------
+# Order of calls -----------------------------------------------------------------------------------
 
 
 def ways(spec: Spec, groups: Mapping[tuple[str, str], Sequence[RunResult]]) -> tuple[Ways, ...]:

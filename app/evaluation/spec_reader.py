@@ -157,7 +157,7 @@ def _case(value: Any, where: str) -> Case:
 
 
 def _check_places(case: Case, where: str) -> None:
-    """A placeholder without a variable is a typo, if there are variables at all."""
+    """A placeholder without a variable is a typo, if the case has variables."""
     texts = {"prompt": case.prompt, "system": case.system or ""}
     for name, text in texts.items() if case.vars else ():
         for place in PLACE.finditer(text):

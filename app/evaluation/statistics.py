@@ -372,7 +372,7 @@ def more_needed(differences: Sequence[float], comparisons: int = 1) -> int | Non
 
 Verdict = Literal["better", "worse", "undecided"]
 MOST_LEFT_OUT = 0.05
-"""Of pairs; above it the remaining pairs may not be representative."""
+"""The maximum share of pairs left out; above it the others may not be representative."""
 
 Runs = Mapping[str, Mapping[int, bool | None]]
 """For one side: whether a run passed by case and repetition, None for a finished run that says

@@ -125,7 +125,7 @@ def comment_text(text: str) -> str:
 # -- As JSON Lines -----------------------------------------------------------------------------
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Of an imported file; larger ones are refused before any of it is parsed."""
+"""The size limit of an imported file; larger ones are refused before any of it is parsed."""
 
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, in Unix ms."""

@@ -20,12 +20,12 @@ from app.schema.strict_json import MAX_DEPTH, InvalidJSON, is_deeper, line_colum
 MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 500_000
 MOST_VALUES = 600_000
-"""Of a YAML text: keys, values, and the expansions of its aliases."""
+"""The limit of a YAML text: keys, values, and the expansions of its aliases."""
 MOST_READ_AGAIN = 32 * 1024
 """Characters of an invalid YAML text that are parsed once more to find excessive depth."""
 _LONGEST_KEY = 1024
 MOST_LOOSE_BYTES = 1024 * 1024
-"""Of JSON with comments, which is slower to parse."""
+"""The limit of JSON with comments, which is slower to parse."""
 MOST_TOML_BYTES = 256 * 1024
 """Python's TOML parser is the slowest of them, and configurations are small."""
 

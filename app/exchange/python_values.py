@@ -23,7 +23,7 @@ from app.exchange.python_source import TooLarge, Types, is_record, last_name
 
 MOST_VALUES = 100_000
 MOST_CHARS = 4 * 1024 * 1024
-"""Of one file, counted each time a value is used."""
+"""The limit of one file, counted each time a value is used."""
 MOST_LISTED = 1_000
 _MOST_DEEP = 80
 

@@ -86,7 +86,7 @@ class ImportedTools:
 
 
 MOST_TOOLS = 5_000
-"""Of one text."""
+"""The limit of one text."""
 UNANSWERED = "Nobody answers it yet: it is a mock with a made-up result."
 _MOST_SAMPLE = 2_000
 _REFERENCES = ("/$ref", "/$dynamicRef", "/$recursiveRef", "/$id")

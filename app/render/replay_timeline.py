@@ -251,7 +251,7 @@ MOST_ROWS = 60
 """The list next to the bar has only the last rows."""
 
 WIDTH, HEIGHT = 1000.0, 20.0
-"""Of the drawing, in its own units; the page stretches it."""
+"""The size of the drawing, in its own units; the page stretches it."""
 PERSON = 8.0
 """The height of the row of the user, if there is one."""
 _GAP = 0.8

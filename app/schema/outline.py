@@ -69,7 +69,7 @@ def row_at(root: OutlineRow, path: Path) -> OutlineRow | None:
     return next((row for row in root.flat() if row.path == path), None)
 
 
-# What is shown --------------------------------------------------------------------------------
+# Rows of a schema ---------------------------------------------------------------------------------
 
 
 class _Outliner:

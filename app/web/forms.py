@@ -30,10 +30,10 @@ LARGE = 64 * 1024
 """Bytes of a body above which it is parsed in a thread."""
 
 MOST_FIELDS = 5_000
-"""Of a form; the import page has a few for each of many tools."""
+"""The limit of a form; the import page has a few for each of many tools."""
 
 MOST_KEYS = 200_000
-"""Of a JSON body: enough for a library of tools, more than a call's arguments ever have."""
+"""The limit of a JSON body: enough for a library of tools, more than a call's arguments."""
 
 Kind = Literal["json", "htmx", "page"]
 

@@ -703,7 +703,7 @@ def write_text(path: str, words: str) -> None:
 
 
 def libc_call(name: str, *arguments: Optional[object]) -> None:  # noqa: UP045
-    """A call of the C library; OSError where it fails."""
+    """Calls a function of the C library; OSError if it fails."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments) != 0:
         number = ctypes.get_errno()

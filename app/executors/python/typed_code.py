@@ -19,8 +19,8 @@ from __main__ import CallFailure
 sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
 
 MAX_ADDRESSES = 1536 << 20
-"""Of this process, and of the interpreter's; its own memory limit is far lower."""
-ODDLY_LONG = 400  # digits; more are no number that anybody meant
+"""The limit of this process, and of the interpreter's; its own memory limit is far lower."""
+ODDLY_LONG = 400  # digits; longer numbers are not plausible
 ARGUMENTS = "_arguments_of_the_call"
 
 

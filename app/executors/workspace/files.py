@@ -542,7 +542,7 @@ class Index:
 
 
 class History:
-    """Of one session; the caller must ensure exclusive access."""
+    """The history of one session; the caller must ensure exclusive access."""
 
     def __init__(self, folder: Path) -> None:
         self.files = Folder(folder)

@@ -467,7 +467,7 @@ class Editor:
 
 
 MOST_ROWS = 400
-"""Of the form tab. Each row has up to 13 fields, and a request at most 5,000."""
+"""The limit of the form tab. Each row has up to 13 fields, and a request at most 5,000."""
 
 _ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
 
@@ -668,7 +668,7 @@ def _keep_typed_text(text: str, schema: Mapping[str, Any]) -> str:
 MOST_COUNTED = 4096
 
 MOST_PLACES = 10
-"""Of a mock's results; more would add nothing."""
+"""The limit of a mock's results; more would add nothing."""
 
 
 async def judged(typed: TypedTool) -> Judged:
