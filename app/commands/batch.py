@@ -1,4 +1,4 @@
-"""`playground batch`: runs a SPEC, here or by --engine, prints lines or JSON, writes report files."""
+"""`playground batch`: runs a SPEC, here or by --engine, prints lines or JSON, writes reports."""
 
 from __future__ import annotations
 
