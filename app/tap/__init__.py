@@ -1,20 +1,19 @@
-"""Other people's agents behind this program: their requests pass through here, unchanged, and
-become sessions."""
+"""Taps: relays the requests of other agents unchanged and records them as sessions."""
 
 from typing import Protocol
 
 PREFIX = "/tap"
-"""The path below which agents ask."""
+"""The path prefix for agents' requests."""
 
 CONNECTION = "playground.connection"
-"""The extension of the scope that holds an AgentConnection: what a server lets the door decide."""
+"""The ASGI scope extension that holds an AgentConnection: what the server lets the door decide."""
 
 
 class AgentConnection(Protocol):
-    """How a server treats one request, beyond what ASGI can say."""
+    """Options of a server for one request, beyond ASGI."""
 
     def wait_for_body(self) -> None:
-        """The body may take as long as it takes."""
+        """The body may take any time."""
 
     def add_no_headers(self) -> None:
-        """The answer gets no headers of the server's own."""
+        """The server must add no headers to the answer."""

@@ -1,11 +1,11 @@
-"""The agents that `playground tap` starts, as rows of data, and what one of them is started with.
+"""The agents that `playground tap` starts, as rows of data, and the preparation of a start.
 
-A row says which switches point an agent at a door of ours without a change to its user's own files
-and without the secret in an argument, for arguments can be read by every user of the machine. What
-the rows say was tried with the versions of `bench/agents.py`; docs/tap.md is for users.
+A row has the options that point an agent at one of our doors without a change to its user's own
+files, and without the secret in an argument, because every user of the machine can read arguments.
+The rows were tested with the versions in `bench/agents.py`; docs/tap.md is for users.
 
-Texts of rows have placeholders: `{base}` is the address of the server, `{secret}` the tap's,
-`{scratch}` a folder of this start alone.
+Texts in rows have placeholders: `{base}` is the address of the server, `{secret}` the tap's,
+`{scratch}` a folder for this start only.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from app.core.settings import Protocol
 
 HEADER = "x-playground-tap"
 SECRET_VARIABLE = "PLAYGROUND_TAP"
-"""Agents that read headers from variables find the secret there."""
+"""The variable with the secret, for agents that read headers from variables."""
 
 DUMMY_KEY = "playground-has-the-key"
-"""An agent's key where ours goes upstream: without one it would not start."""
+"""An agent's key when ours is sent upstream: without one it would not start."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """`name` is typed after `playground tap`, `command` is what it is called on PATH, `package` is
-    npm's.
+    """`name` is the argument of `playground tap`, `command` the command on PATH, `package` that of
+    npm.
 
-    `upstream` is the profile of its vendor, which gets the login of the agent itself; `protocols`
-    are those it speaks, the preferred one first. `environment` always holds, `defaults` where the
-    user has no value; `listed` are variables that hold lists (variable to separator), in which the
-    user's own entries stay. `dummies` replace the login where our key goes upstream, and `removed`
-    are unset then. `settings` is a file in the scratch folder that gets all these variables, for an
-    agent whose settings outrank its environment. `kept_alive` is the harmless event of a held
-    answer, `hidden` what of its work passes no tap.
+    `upstream` is the profile of its vendor, which gets the agent's own login; `protocols` are those
+    it speaks, the preferred one first. `environment` is always set, `defaults` only if the user has
+    no value; `listed` are variables with lists (variable to separator), in which the user's own
+    entries are kept. If our key is sent upstream, `dummies` replace the login, and `removed` are
+    unset. `settings` is a file in the scratch folder with all these variables, for an agent whose
+    settings override its environment. `kept_alive` is the keep-alive event of a held answer;
+    `hidden` is the traffic that bypasses the tap.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Agent:
 
     @property
     def install(self) -> str:
-        """The line that installs it."""
+        """The command line that installs it."""
         return f"npm install -g {self.package}"
 
 
@@ -79,18 +79,18 @@ CLAUDE = Agent(
         "ANTHROPIC_BASE_URL": "{base}/tap/anthropic",
         "ANTHROPIC_CUSTOM_HEADERS": HEADER + ": {secret}",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        # The fallback would send the same request once more in another form.
+        # The fallback would repeat the request in another form.
         "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
         "API_TIMEOUT_MS": "3600000",
         "CLAUDE_STREAM_IDLE_TIMEOUT_MS": "3600000",
     },
-    # A base URL that is not the vendor's turns these off.
+    # A base URL that is not the vendor's disables these.
     defaults={
         "ENABLE_TOOL_SEARCH": "true",
         "CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING": "1",
     },
     listed={"ANTHROPIC_CUSTOM_HEADERS": "\n"},
-    # A key in the environment would be asked about at the start; a token is not.
+    # The agent would ask about a key in the environment at startup, but not about a token.
     dummies={"ANTHROPIC_AUTH_TOKEN": DUMMY_KEY},
     removed=("ANTHROPIC_API_KEY",),
     arguments=("--settings", "{scratch}/settings.json"),
@@ -110,8 +110,7 @@ CODEX = Agent(
     protocols=("openai_responses",),
     environment={SECRET_VARIABLE: "{secret}"},
     dummies={"OPENAI_API_KEY": DUMMY_KEY},
-    # A provider of its own, not called "OpenAI": that one would compress bodies, and try a
-    # WebSocket first.
+    # A provider not called "OpenAI": that one would compress bodies, and try a WebSocket first.
     arguments=(
         *("-c", 'model_provider="playground_tap"'),
         *("-c", 'model_providers.playground_tap.name="tap"'),
@@ -161,15 +160,15 @@ OPENCODE = Agent(
 AGENTS: Mapping[str, Agent] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE)}
 
 
-# Agents and SDKs that are pointed here by hand --------------------------------------------------
+# Agents and SDKs that are configured by hand ----------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ByHand:
-    """Lines of a shell that point an agent at a tap; `door` is the word in its address.
+    """Shell lines that point an agent at a tap; `door` is the word in its address.
 
-    `{url}` is the address of that door with the secret in it, `{base}` that of the server alone,
-    `{path}` the rest. `tried` is whether it was, or is only documented.
+    `{url}` is the address of that door including the secret, `{base}` that of the server alone,
+    `{path}` the rest. `tried`: it was tested, not only documented.
     """
 
     title: str
@@ -211,24 +210,24 @@ DOORS: Mapping[str, str] = {
     "gemini": "/gemini",
     "ollama": "/ollama",
 }
-"""By the name of each door the path of its base URL behind the secret."""
+"""Door name -> the path of its base URL after the secret."""
 
 
 def fill_lines(row: ByHand, url: str) -> list[str]:
-    """The row's lines for a tap whose door of that row is at `url`, to be pasted into a shell."""
+    """The row's lines, for pasting into a shell, for a tap whose door is at `url`."""
     place = urlsplit(url)
     given = {"url": url, "base": f"{place.scheme}://{place.netloc}", "path": place.path[1:]}
     return [_fill(line, given) for line in row.lines]
 
 
-# What an agent is started with ------------------------------------------------------------------
+# Preparing the start of an agent ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class LaunchUpstream:
-    """Where a tap goes on to. `own_login` is whether the agent's own credentials go there; else
-    ours do, and the agent is given a dummy. `model` is one that is there, for agents that ask only
-    for models they know; "" leaves the choice to the agent."""
+    """The upstream of a tap. `own_login`: the agent's own credentials are sent there; otherwise
+    ours are, and the agent gets a dummy. `model` is available there, for agents that request only
+    known models; "" leaves the choice to the agent."""
 
     protocol: Protocol
     own_login: bool
@@ -237,9 +236,9 @@ class LaunchUpstream:
 
 @dataclass(frozen=True)
 class AgentLaunch:
-    """A command with its arguments and its whole environment. `files` (path in the scratch folder
-    to content, for the user alone) and `links` (path there to where it leads, a folder where there
-    is nothing yet) come first. `note` is a sentence for the user before the start, or ""."""
+    """A command with its arguments and its whole environment. First create `files` (path in the
+    scratch folder to content, for the user only) and `links` (path there to target; a missing
+    target is made a folder). `note` is a sentence for the user before the start, or ""."""
 
     command: str
     arguments: tuple[str, ...]
@@ -261,11 +260,11 @@ def prepare(
     scratch: Path,
     arguments: Sequence[str] = (),
 ) -> AgentLaunch:
-    """What `agent` is started with in `folder`, with the user's `arguments` behind ours.
+    """Prepares the start of `agent` in `folder`, with the user's `arguments` after ours.
 
-    Reads the user's settings of Claude Code and Gemini CLI below `home` and `folder`, and how Codex
-    is logged in; writes nothing. BadInput where the agent does not speak the upstream's protocol,
-    or where settings that have to be copied cannot be read.
+    Reads the user's settings of Claude Code and Gemini CLI below `home` and `folder`, and the login
+    of Codex; writes nothing. BadInput if the agent does not speak the upstream's protocol, or if
+    settings that must be copied cannot be read.
     """
     if upstream.protocol not in agent.protocols:
         raise BadInput(
@@ -315,7 +314,7 @@ ALL_SDKS: Mapping[str, str] = {
     "OPENAI_API_BASE": "openai",
     "OPENAI_BASE_URL": "openai",
 }
-"""Variables that hold a base URL, each with its door: for a command that has no row."""
+"""Base URL variables with their doors, for a command that has no row."""
 
 ALL_KEYS = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY")
 
@@ -323,8 +322,8 @@ ALL_KEYS = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API
 def prepare_command(
     command: Sequence[str], base: str, secret: str, environ: Mapping[str, str], own_login: bool
 ) -> AgentLaunch:
-    """A command without a row: every SDK in it finds the tap by its variables. The secret is in
-    their paths, for no variable sets a header of all of them."""
+    """Prepares a command without a row: every SDK finds the tap by its variables. The secret is in
+    the URLs, because no variable sets a header for all SDKs."""
     urls = {name: f"{base}/tap/{secret}{DOORS[door]}" for name, door in ALL_SDKS.items()}
     goose = {
         "ANTHROPIC_HOST": urls["ANTHROPIC_BASE_URL"],
@@ -337,7 +336,7 @@ def prepare_command(
 
 
 def _clean_environment(environ: Mapping[str, str], base: str) -> dict[str, str]:
-    """The user's environment without the token of our page, and with no proxy before us."""
+    """The user's environment without our page's token, and with no proxy for our server."""
     cleaned = {name: value for name, value in environ.items() if name != "PLAYGROUND_TOKEN"}
     hosts = dict.fromkeys((*LOOPBACK_NAMES, urlsplit(base).hostname or ""))
     for name in ("NO_PROXY", "no_proxy"):
@@ -349,8 +348,8 @@ def _clean_environment(environ: Mapping[str, str], base: str) -> dict[str, str]:
 def _read_variables(
     agent: Agent, environ: Mapping[str, str], home: Path, folder: Path
 ) -> Mapping[str, str]:
-    """The user's variables as the agent would see them. In Claude Code the `env` of its settings
-    outranks the environment: those of the folder before those of the user."""
+    """The user's variables as the agent sees them. In Claude Code the `env` of its settings
+    overrides the environment, and the folder's settings override the user's."""
     if agent is not CLAUDE:
         return environ
     own = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
@@ -363,7 +362,7 @@ def _read_variables(
         try:
             data = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
-            continue  # its reader says what is wrong with it
+            continue  # the agent reports the error itself
         variables = data.get("env") if isinstance(data, dict) else None
         if isinstance(variables, dict):
             values |= {name: str(value) for name, value in variables.items()}
@@ -377,7 +376,7 @@ _CHATGPT = (
 
 
 def _has_chatgpt_login(environ: Mapping[str, str], home: Path) -> bool:
-    """Whether what `codex login` kept is a ChatGPT account and no key."""
+    """Whether `codex login` stored a ChatGPT account and no key."""
     path = Path(environ.get("CODEX_HOME") or home / ".codex") / "auth.json"
     try:
         login = json.loads(path.read_text("utf-8"))
@@ -393,10 +392,10 @@ _BY_KEY = "gemini-api-key"
 def _copy_gemini_home(
     environ: Mapping[str, str], home: Path
 ) -> tuple[dict[str, bytes], dict[str, Path]]:
-    """Files and links of a home where the key is chosen; nothing where the user's own does so.
+    """Files and links of a home that selects the key; empty if the user's own does.
 
-    Beside a base URL Gemini CLI takes its key only where its settings say so, and it has no switch
-    for that. What else is in `.gemini` stays where it is, and is linked.
+    With a base URL Gemini CLI uses its key only if its settings select it, and it has no option for
+    that. The other contents of `.gemini` are linked.
     """
     own = Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini"
     settings = _read_gemini_settings(own / "settings.json")
@@ -408,7 +407,7 @@ def _copy_gemini_home(
         return {}, {}
     changed = {**settings, "security": {**security, "auth": {**auth, "selectedType": _BY_KEY}}}
     files = {".gemini/settings.json": _to_json(changed)}
-    # Its sessions, which --resume goes on with, outlast the copy; it makes these by itself, too.
+    # Its sessions, for --resume, must outlive the copy; it creates these folders itself, too.
     links = {f".gemini/{name}": own / name for name in ("history", "tmp")}
     for entry in sorted(own.iterdir()) if own.is_dir() else ():
         if entry.name not in _GEMINI_COPIED:
@@ -422,7 +421,7 @@ _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def _read_gemini_settings(path: Path) -> dict[str, Any]:
-    """Its settings, in which comments are allowed."""
+    """Its settings, which may contain comments."""
     if not path.exists():
         return {}
     text = _COMMENTS.sub(lambda match: match[1] or " ", _read(path).decode("utf-8", "replace"))
@@ -448,12 +447,12 @@ _OPENCODE_PROVIDERS: Mapping[Protocol, tuple[str, str]] = {
     "openai_chat": ("playground", "openai/v1"),
     "gemini": ("google", "gemini/v1beta"),
 }
-"""opencode's provider of each protocol, and the path of its door."""
+"""opencode's provider for each protocol, and the path of its door."""
 
 
 def _make_opencode_config(base: str, environ: Mapping[str, str], upstream: LaunchUpstream) -> str:
-    """A configuration that is merged into the user's own, and outranks it. The user's own value of
-    the variable is kept where it is an object."""
+    """A configuration that is merged into the user's own, and overrides it. The user's own value of
+    the variable is preserved if it is an object."""
     name, path = _OPENCODE_PROVIDERS[upstream.protocol]
     options: dict[str, Any] = {
         "baseURL": f"{base}/tap/{path}",
@@ -491,7 +490,7 @@ def _to_json(data: object) -> bytes:
 
 
 def _fill(text: str, given: Mapping[str, str]) -> str:
-    """`text` with its placeholders filled in; other braces stay."""
+    """`text` with its placeholders replaced; other braces stay."""
     for name, value in given.items():
         text = text.replace("{" + name + "}", value)
     return text

@@ -1,9 +1,9 @@
-"""The door for agents: whatever is asked below /tap, before it reaches the page's own guard; and
-where a request goes on to.
+"""The door for agents: handles requests below /tap, before the page's own guard, and finds the
+upstream of a request.
 
-An agent says which tap is meant by a secret, in the header `x-playground-tap` (/tap/openai/v1/…)
-or in the path (/tap/SECRET/openai/v1/…). Order: Host, Origin and Sec-Fetch-Site, secret, door,
-upgrade, upstream. Nothing that a page elsewhere can send gets in: it would say where it is from.
+An agent identifies its tap by a secret, in the header `x-playground-tap` (/tap/openai/v1/…) or in
+the path (/tap/SECRET/openai/v1/…). Checks, in order: Host, Origin and Sec-Fetch-Site, secret, door,
+upgrade, upstream. No request by a foreign web page passes: it would have an origin.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ NO_UPGRADE = (
 
 
 class Door:
-    """An ASGI app in front of `inside`, which gets what is not for agents. `is_own_host`
-    says whether a Host is one of ours; `clock` is Unix time in ms; `mask` is applied to
-    whatever goes into the log."""
+    """An ASGI app before `inside`, which gets the requests that are not for agents. `is_own_host`
+    says whether a Host is ours; `clock` is Unix time in ms; `mask` is applied to everything that is
+    logged."""
 
     def __init__(
         self,
@@ -121,13 +121,13 @@ class Door:
             if not started:
                 await refuse(send, protocol, RefusedRequest(503, str(error)))
         except Exception as error:
-            # Whatever it was, the server gets to see no traceback: its log would not mask it.
+            # No exception reaches the server: its log would not be masked.
             failed = self._failed(error)
             if not started:
                 await refuse(send, protocol, failed)
 
     async def _tap(self, scope: Scope, secret: bytes) -> Tap:
-        """Whose request it is. RefusedRequest where nobody of ours asks."""
+        """Authenticates the request. RefusedRequest if it is of no tap."""
         headers: RawHeaders = scope["headers"]
         hosts = [value.strip() for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
@@ -152,7 +152,7 @@ class Door:
         at_ms = self._clock()
         try:
             upstream = self._upstream(tap, door, target, headers)
-        except RefusedRequest as refused:  # the page of taps says why
+        except RefusedRequest as refused:  # shown on the page of taps
             asked = (tap.id, scope["method"], target, refused.status, at_ms)
             self._taps.note(tap.id, at_ms)
             self._taps.note_other(*asked, refused.sentence)
@@ -176,7 +176,7 @@ class Door:
         )
 
     def _upstream(self, tap: Tap, door: DoorName, target: bytes, headers: RawHeaders) -> Upstream:
-        """RefusedRequest where there is none for that request, or it leads back to here."""
+        """RefusedRequest if there is none for the request, or it leads back to this server."""
         upstream = self._upstreams.find(tap.upstream, door, target, headers)
         here = self._is_own_host(dict(upstream.headers)[b"host"])
         if here and upstream.target.startswith(PREFIX.encode() + b"/"):
@@ -184,8 +184,8 @@ class Door:
         return upstream
 
     def _failed(self, error: Exception) -> RefusedRequest:
-        """An id for the user; for the log that and where it was, without the words of the error,
-        which may have a path or a header in them."""
+        """An error id for the user; logs it with the traceback, without the error's message, which
+        may contain a path or a header."""
         error_id = secrets.token_hex(4)
         frames = "".join(traceback.format_tb(error.__traceback__))
         text = f"error {error_id} at the door for agents: {type(error).__name__}\n{frames}"
@@ -194,8 +194,8 @@ class Door:
 
 
 def _parts(scope: Scope) -> tuple[bytes, DoorName | None, bytes]:
-    """(secret, door, what is behind it with its query), undecoded; the secret is b"" where the
-    path has none, the door None where there is none of that name."""
+    """(secret, door, rest of the path with query), undecoded; the secret is b"" if the path has
+    none, the door None if unknown."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     first, slash, behind = raw.removeprefix(PREFIX.encode() + b"/").partition(b"/")
     secret = b""
@@ -212,11 +212,11 @@ def _upgrades(scope: Scope) -> bool:
     return any(b"websocket" in value for value in asked)
 
 
-# Where a request goes on to, and with which headers -----------------------------------------------
+# The upstream of a request, and its headers -------------------------------------------------------
 
-# Nothing is changed that need not be: hop-by-hop headers end here, the length and the host are made
-# new, and no compression is asked for. The agent's own credentials go to the vendor of its protocol
-# alone; every other upstream gets the key of its profile. https://www.rfc-editor.org/rfc/rfc9110
+# Changes as little as possible: removes hop-by-hop headers, sets length and host, and asks for no
+# compression. The agent's own credentials are sent only to the vendor of its protocol; every other
+# upstream gets the key of its profile. https://www.rfc-editor.org/rfc/rfc9110
 
 DOORS: Mapping[DoorName, tuple[Protocol, ...]] = {
     "anthropic": ("anthropic",),
@@ -224,10 +224,10 @@ DOORS: Mapping[DoorName, tuple[Protocol, ...]] = {
     "gemini": ("gemini",),
     "ollama": ("ollama",),
 }
-"""The protocols that are spoken at each door, the usual one first."""
+"""The protocols of each door, the default first."""
 
 KEY_PARAM = "key"
-"""The member of the query that a Gemini key may stand in."""
+"""The query parameter that may contain a Gemini key."""
 
 _SIMULATED: Mapping[Protocol, Profile] = {row.profile.protocol: row.profile for row in SIMULATORS}
 _RESPONSES = re.compile(rb"(/v1)?/responses(/.*)?")
@@ -236,9 +236,9 @@ _CHAT = re.compile(rb"(/v1)?/chat/completions")
 
 @dataclass(frozen=True)
 class Upstream:
-    """`profile` is what the tap's is for the protocol of the request. `place` is
-    scheme://host:port, `target` path and query behind it, undecoded; `headers` are what goes out,
-    but for the length of the body."""
+    """`profile` is the tap's, adapted to the protocol of the request. `place` is
+    scheme://host:port, `target` path and query, undecoded; `headers` are sent, plus the length of
+    the body."""
 
     profile: Profile
     place: str
@@ -251,8 +251,8 @@ class Upstream:
 
 
 class Upstreams:
-    """Finds the upstream of a request. `profile_named` raises NotFound, `base_url` gives the
-    address of a profile and raises BadInput where it has none."""
+    """Finds the upstream of a request. `profile_named` raises NotFound; `base_url` returns the
+    address of a profile, or raises BadInput if it has none."""
 
     def __init__(
         self,
@@ -265,9 +265,9 @@ class Upstreams:
         self._keys = keys
 
     def find(self, name: str, door: DoorName, target: bytes, headers: RawHeaders) -> Upstream:
-        """Where a request at `door` for `target` goes on to by the profile `name`. RefusedRequest
-        where there is no such profile, it speaks another protocol, or has no address or no key.
-        The agent's credentials are masked from now on, wherever they turn up."""
+        """The upstream by profile `name` for a request to `target` at `door`. RefusedRequest if
+        there is no such profile, it speaks another protocol, or has no address or no key. Masks the
+        agent's credentials everywhere from now on."""
         for credential in credentials_of(headers, target):
             self._keys.learn(credential)
         try:
@@ -299,8 +299,8 @@ class Upstreams:
 
 
 def credentials_of(headers: RawHeaders, target: bytes) -> set[str]:
-    """What of a request are keys and logins: in its headers behind the name of a scheme or of a
-    cookie, and in its query."""
+    """The keys and logins of a request: in its headers, after a scheme or a cookie's name, and in
+    its query."""
     credentials: set[str] = set()
     for name, value in headers:
         text = value.decode("latin-1").strip()
@@ -316,7 +316,7 @@ def credentials_of(headers: RawHeaders, target: bytes) -> set[str]:
 
 
 def protocol_at(door: DoorName, target: bytes) -> Protocol | None:
-    """The protocol of a request for `target`; None where any of the door's may be meant."""
+    """The protocol of a request to `target`; None if any of the door's is possible."""
     path = target.partition(b"?")[0]
     if door != "openai":
         return DOORS[door][0]
@@ -326,7 +326,7 @@ def protocol_at(door: DoorName, target: bytes) -> Protocol | None:
 
 
 def _fitting(profile: Profile, door: DoorName, target: bytes) -> Profile:
-    """`profile` as it speaks the protocol of the request."""
+    """`profile` with the protocol of the request."""
     spoken = DOORS[door]
     protocol = protocol_at(door, target)
     if profile.simulated and not profile.recorded:
@@ -344,8 +344,8 @@ def _fitting(profile: Profile, door: DoorName, target: bytes) -> Profile:
 
 
 def _joined(base_url: str, door: DoorName, target: bytes) -> bytes:
-    """Path and query: the target behind a profile's base URL, which has the version in it where
-    the protocol is OpenAI's."""
+    """Path and query: appends the target to a profile's base URL, which includes the version if the
+    protocol is OpenAI's."""
     path = target.decode("latin-1")
     if door == "openai":
         path = re.sub(r"^/v1(?=[/?]|$)", "", path)
@@ -368,7 +368,7 @@ def _without_key(target: bytes) -> bytes:
 
 
 def _outgoing(headers: RawHeaders, place: str) -> RawHeaders:
-    """The headers of a request as they go on: the host in front, no coding asked for."""
+    """The headers to send: the host first, and no compression requested."""
     dropped = {b"host", b"expect", b"accept-encoding"}
     own = [pair for pair in end_to_end(headers) if pair[0] not in dropped]
     host = urlsplit(place).netloc.encode("latin-1")

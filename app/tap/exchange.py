@@ -1,5 +1,5 @@
-"""One request of an agent and its answer, as the relay tells of them: what goes to the agent is in
-the log before, and where calls are held the rest of the answer waits for the user."""
+"""An agent's request and its answer, as observed by the relay: logs everything before the agent
+gets it, and holds the rest of an answer whose calls wait for the user."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ HELD_WHOLE = (
 )
 
 _LOOK_S = 3600.0
-"""How often it is looked at by itself whether results still wait: whatever changes that rings."""
+"""Fallback interval to check whether results still wait: every change rings the bell."""
 
 _UNPACKABLE = "The answer is packed in a way that cannot be read."
 
 _SAVED_S = 0.5
-"""How often whoever waits for an answer to be saved looks whether it can be saved at all."""
+"""Seconds between checks, while waiting for a save, that the database can be written."""
 
 
 def observing(engine: Engine, taps: Taps, key: bytes) -> Observe:
-    """What the relay tells of each request; `key` as in AgentSessions."""
+    """Creates the observer of a request; `key` as in AgentSessions."""
     return partial(AgentExchange, AgentSessions(engine, taps, key))
 
 
 class AgentExchange:
-    """One request and its answer, as the relay tells of them."""
+    """One request and its answer, as observed by the relay."""
 
     def __init__(self, sessions: AgentSessions, request: AgentRequest) -> None:
         self.request = request
@@ -66,7 +66,7 @@ class AgentExchange:
         self._followed: FollowedAnswer | None = None
         self._held: HeldAnswer | None = None
         self._unpack: Decompressor | None = None
-        self._kept = b""  # the newest bytes of an answer that is no stream
+        self._kept = b""  # the last bytes of a non-streamed answer
         self._keeps = False
         self._status = 0
         self._size = 0
@@ -74,7 +74,7 @@ class AgentExchange:
         self._finishing = asyncio.Lock()
         self._finished = False
         self._left = False
-        self._owes = False  # whether its last bytes are on their way
+        self._owes = False  # whether its last bytes are being sent
         self._changed = False
         self._asked: ReadRequest | None = None
         self._going_on: asyncio.Task[None] | None = None
@@ -82,7 +82,7 @@ class AgentExchange:
 
     async def begin(self) -> AnswerHead | None:
         self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
-        # To its end, also where the client leaves meanwhile: what was begun in the log is ended.
+        # Runs to its end even if the client leaves, so that what was begun in the log is ended.
         head = await uncancelled(asyncio.create_task(self._begin(self._sessions.begin(self))))
         while self.waits is not None or self.behind:
             try:
@@ -109,7 +109,7 @@ class AgentExchange:
         return begun.head
 
     async def _until_results_decided(self) -> None:
-        """Until the user has decided all that wait, stopped the session, or revoked the tap."""
+        """Waits until all held results are decided, the session stopped, or the tap revoked."""
         sessions, taps = self._sessions.engine.sessions, self._sessions.taps
         with sessions.listen(self.behind or self.session_id) as bell:
             while True:
@@ -122,7 +122,7 @@ class AgentExchange:
                 await bell.wait(_LOOK_S)
 
     async def _until_stop(self) -> None:
-        """Cancelled by Stop, as the reader of any answer is; and by the end of this one."""
+        """Cancelled by Stop, like the reader of any answer; returns at the end of the answer."""
         assert self._followed is not None
         try:
             await asyncio.wait({self._followed.task})
@@ -133,7 +133,7 @@ class AgentExchange:
                 self.stopped.set()
 
     def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
-        """Where calls are held the length is not that of upstream's answer, and it is unpacked."""
+        """For held calls, removes the length and encoding headers: the body changes."""
         self._status = status
         if self._followed is None:
             return headers
@@ -142,7 +142,7 @@ class AgentExchange:
         self._keeps = not stream
         coding = started.headers.get("content-encoding", "").strip().lower()
         if self._unpack is None and coding not in ("", "identity"):
-            self.holds = False  # what cannot be read passes as it is
+            self.holds = False  # unreadable content is relayed unchanged
         self._followed.request.put(Received(self._clock(), started=started))
         if not self.holds or not 200 <= status < 300:
             return headers
@@ -152,9 +152,9 @@ class AgentExchange:
         return [pair for pair in headers if pair[0].lower() not in own]
 
     async def pass_on(self, data: bytes) -> bytes:
-        """What is passed on is in the log, deltas but for the last 30 ms. Of an answer that is no
-        stream the newest bytes are kept until it is known that they are the last: a call in it is
-        in the log before the agent has it, too."""
+        """What is passed on is in the log, except deltas of the last 30 ms. The last bytes of a
+        non-streamed answer are held until its end: so its calls are in the log before the agent has
+        them, too."""
         if self._followed is None:
             return data
         plain = self._unpacked(data)
@@ -182,10 +182,10 @@ class AgentExchange:
                 yield last
                 self._owes = False
         except Exception:
-            self._left = True  # it gets no more, and may ask again
+            self._left = True  # it gets no more, and may repeat the request
             await self._give_up()
             raise
-        with suppress(StoreUnwritable):  # the agent has it all the same
+        with suppress(StoreUnwritable):  # the agent has it anyway
             await self._give_up()
 
     async def _give_up(self) -> None:
@@ -195,10 +195,10 @@ class AgentExchange:
             self._sessions.over(self)
 
     async def _until_decided(self, held: HeldAnswer) -> AsyncIterator[bytes]:
-        """While the calls wait for decisions, or a request that goes on from them for its answer,
-        what keeps the client waiting; then the rest of the answer is `_kept`. While nothing can be
-        saved nothing is decided, either. NetworkError where an answer that is no stream has waited
-        for decisions long enough: its agent may ask again."""
+        """Yields keep-alives while the calls wait for decisions, or a continuing request for its
+        answer; then `_kept` is the rest of the answer. While nothing can be saved nothing is
+        decided. NetworkError if a non-streamed answer has waited too long for decisions: its agent
+        may repeat the request."""
         engine = self._sessions.engine
         since_ms = self._clock()
         try:
@@ -224,8 +224,8 @@ class AgentExchange:
                 self._going_on.cancel()
 
     async def _take_decisions(self, held: HeldAnswer) -> bool:
-        """Whether nothing of the answer waits any more. That the agent runs calls is in the log
-        before it gets them. NetworkError where what went on from it came to no good end."""
+        """Whether nothing of the answer waits any more. Logs that the agent runs calls before it
+        gets them. NetworkError if the continuation of the answer failed."""
         engine = self._sessions.engine
         async with engine.sessions.holding(self.session_id) as live:
             turn = live.session.turns[self.recording - 1]
@@ -248,14 +248,14 @@ class AgentExchange:
                 started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
                 await engine.sessions.append(live, started)
             self._kept, self._changed = rest, changed
-            if changed:  # its next request may come before it is noted that the agent has this
+            if changed:  # before its next request can arrive
                 places, tap = self._sessions.places, self.request.tap.id
                 places.learn_answer(tap, self.session_id, held.says())
         self.holds = False
         return True
 
     async def _ask_on(self, live: LiveSession, held: HeldAnswer) -> None:
-        """Ask on from the answer, in the same hold in which that was decided."""
+        """Sends the request that continues the answer, under the lock of the last decision."""
         assert self._asked is not None
         self._followed, body = await self._sessions.ask_on(live, self._asked, self)
         self.recording = len(live.session.turns)
@@ -264,7 +264,7 @@ class AgentExchange:
         self._followed.request.reader = self._going_on
 
     async def _read_on(self, followed: FollowedAnswer, body: bytes, held: HeldAnswer) -> None:
-        """Cancelled by Stop, and where the client leaves."""
+        """Reads the continuation. Cancelled by Stop, and when the client leaves."""
         assert self.request.ask is not None
         trouble: NetworkError | None = None
         unpack: Decompressor | None = None
@@ -289,15 +289,15 @@ class AgentExchange:
     def _started(
         self, status: int, headers: RawHeaders
     ) -> tuple[ResponseStarted, Decompressor | None]:
-        """The head of an answer, and what unpacks its body."""
+        """The head of an answer, and the decompressor of its body."""
         named = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in headers}
         coding = named.get("content-encoding", "").strip().lower()
         unpack = Decompressor() if coding in CODINGS else None
         return ResponseStarted(status, named, request_id(named)), unpack
 
     async def leave(self) -> None:
-        """Where all of an answer had come, and the agent does not wait for the connection's end,
-        it was passed on."""
+        """The client left. If the answer was complete, and the agent just did not wait for the end
+        of the connection, it counts as passed on."""
         self._left = True
         if self.waits is not None or self.behind:
             await self._sessions.leave(self)
@@ -313,7 +313,7 @@ class AgentExchange:
         await self.finish()
 
     async def finish(self) -> None:
-        """Once the answer is over: log that the agent has it."""
+        """Logs that the agent has the answer, when it is over."""
         async with self._finishing:
             if self._finished or not self.session_id or self.waits is not None:
                 return
@@ -341,7 +341,7 @@ class AgentExchange:
                         self._sessions.over(self)
 
     def _note(self) -> None:
-        """It was no conversation."""
+        """Records the request as no conversation."""
         request = self.request
         unread = request.method == "POST" and protocol_of(request.url, None) is not None
         self._sessions.taps.note_other(
@@ -370,7 +370,7 @@ class AgentExchange:
             return data
 
     async def _log(self, item: Received) -> None:
-        """Until it is in the log, or nothing can be saved now: then the agent does not wait."""
+        """Waits until it is in the log, unless nothing can be saved now: that must not block."""
         followed = self._followed
         assert followed is not None
         if followed.task.done() or followed.request.take_now(item):

@@ -1,7 +1,7 @@
-"""Reads what an agent asks: which conversation it belongs to, and what of it is new. Pure.
+"""Reads an agent's request: identifies its conversation, and what is new in it. Pure.
 
-An agent sends its whole history each time. What a session has of it is known by the digests of the
-messages that the last request had, and by the last answer; what follows is the tail.
+An agent sends its whole history each time. The part known to a session is found by the digests of
+the messages of the last request, and by the last answer; the rest is the tail.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from app.protocols.request import (
 from app.store.writes import title_of
 
 THREAD_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id")
-"""By which agents name the conversation that a request belongs to: Claude Code, Codex, opencode."""
+"""Headers with an agent's id of the conversation: Claude Code, Codex, opencode."""
 
 AGENT_HEADER, PARENT_HEADER = "x-claude-code-agent-id", "x-claude-code-parent-agent-id"
-"""By which Claude Code names an agent that another one started, and that other one."""
+"""Headers with Claude Code's id of a subagent, and of the agent that started it."""
 
 ID_HEADERS = (*THREAD_HEADERS, AGENT_HEADER, PARENT_HEADER)
 
 MARK = "cache_control"
-"""Moves on with each request and says nothing."""
+"""Moves with each request, so it is ignored in comparisons."""
 
 
 @dataclass(frozen=True)
 class AgentBody:
-    """The body of a request as it was read; `digests` are those of `items`. `follows` is the id of
-    the answer that it goes on from where the provider keeps the history, "" where it is here."""
+    """A parsed request body; `digests` are those of `items`. `follows` is the id of the answer that
+    it continues if the provider stores the history, else ""."""
 
     setup: RequestSetup
     items: Sequence[RequestItem]
@@ -56,9 +56,8 @@ class AgentBody:
 
 @dataclass(frozen=True)
 class Tail:
-    """What a request says that its session does not know. `changed` is a sentence on what the
-    agent did to what was known, "" for nothing; `again`: it is the last request once more;
-    `goes_on`: the agent has the last answer."""
+    """The new part of a request. `changed` is a sentence on changes to the known part, or "";
+    `again`: it repeats the last request; `goes_on`: the agent has the last answer."""
 
     items: Sequence[RequestItem] = ()
     changed: str = ""
@@ -68,7 +67,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class ThreadName:
-    """What the agent calls the conversation, and the agent in it; "" where it has no name."""
+    """The agent's ids of the conversation and of itself; "" if missing."""
 
     thread: str = ""
     agent: str = ""
@@ -77,7 +76,7 @@ class ThreadName:
 
 
 def thread_of(headers: Iterable[tuple[bytes, bytes]]) -> ThreadName:
-    """The conversation that the headers of a request name."""
+    """The conversation identified by the headers of a request."""
     named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
     ids = {name: named[name][:200] for name in ID_HEADERS if named.get(name)}
     thread = next((ids[name] for name in THREAD_HEADERS if name in ids), "")
@@ -85,8 +84,8 @@ def thread_of(headers: Iterable[tuple[bytes, bytes]]) -> ThreadName:
 
 
 def read_body(protocol: str, body: Any, model: str = "", *, stream: bool = False) -> AgentBody:
-    """What a body says, whatever it is; `model` and `stream` are from its path, where the protocol
-    has them there."""
+    """Parses any body; `model` and `stream` are from its path, for protocols that have them
+    there."""
     reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
     value = body if isinstance(body, dict) else {}
     setup = reader.setup(value, notes)
@@ -111,8 +110,8 @@ def _digest(item: RequestItem) -> str:
 
 
 def _form_words(form: Mapping[str, Any]) -> Any:
-    """What of a prompt's form says something: not where its text is cut, which is in it only as
-    long as a piece has a member of its own, such as a mark of the cache."""
+    """The content of a prompt's form without text boundaries, which are in it only while a piece
+    has a member of its own, such as a cache mark."""
     words = _unmarked(to_data(form))
     if not any(piece.keys() - {"chars"} for piece in words.get("pieces", ())):
         words.pop("pieces", None)
@@ -120,7 +119,7 @@ def _form_words(form: Mapping[str, Any]) -> Any:
 
 
 def _unmarked(value: Any) -> Any:
-    """`value` without the marks of the cache, which move; an object that held nothing else goes."""
+    """`value` without cache marks, which move; also without objects that are empty after that."""
     match value:
         case dict():
             members = {name: _unmarked(item) for name, item in value.items() if name != MARK}
@@ -132,8 +131,7 @@ def _unmarked(value: Any) -> Any:
 
 
 def fingerprint_of_parts(parts: Iterable[MessagePart]) -> str:
-    """What an answer said, however it is written: the digest of its text and its calls; "" for
-    nothing."""
+    """A digest of an answer's text and calls, independent of their form; "" if it has none."""
     parts = [part for part in parts if part.kind in ("text", "call")]
     return _fingerprint(
         "".join(part.text for part in parts if part.kind == "text"),
@@ -142,7 +140,7 @@ def fingerprint_of_parts(parts: Iterable[MessagePart]) -> str:
 
 
 def fingerprint_of_answer(events: Iterable[object]) -> str:
-    """The same of what a decoder read."""
+    """The same for a decoded answer."""
     kinds: dict[int, str] = {}
     text, calls = "", list[tuple[str, str]]()
     for event in events:
@@ -156,18 +154,18 @@ def fingerprint_of_answer(events: Iterable[object]) -> str:
 
 
 def fingerprint_of_turn(turn: Turn) -> str:
-    """The same of an answer that was recorded, or of what the agent got in its place."""
+    """The same for a recorded answer, or for what the agent got in its place."""
     calls = [(call.name, call.written) for call in turn.calls]
     return _says(turn) or _fingerprint(_text(turn), calls)
 
 
 def fingerprint_put_back(turn: Turn) -> str:
-    """The same of an answer as it is put back: all its calls, edited as they ran."""
+    """The same for an answer as it is put back: with all its calls, and edited arguments."""
     return _fingerprint(_text(turn), [(call.name, call.arguments) for call in turn.calls])
 
 
 def fingerprint_of_answers(turns: Sequence[Turn]) -> str:
-    """The same of what the agent got of `turns` as one answer: the calls that it runs."""
+    """The same for what the agent got of `turns` as one answer: with the calls that it runs."""
     if says := _says(turns[-1]):
         return says
     ran = [call for call in turns[-1].calls if not call.answered_here]
@@ -191,7 +189,7 @@ def _fingerprint(text: str, calls: Sequence[tuple[str, str]]) -> str:
 
 
 def prefixes_of(digests: Sequence[str]) -> list[str]:
-    """A digest of each beginning of the messages, the shortest first."""
+    """A digest of each prefix of the messages, the shortest first."""
     prefixes, hashed = list[str](), hashlib.sha256()
     for each in digests:
         hashed.update(each.encode())
@@ -200,7 +198,7 @@ def prefixes_of(digests: Sequence[str]) -> list[str]:
 
 
 def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
-    """What of `body` is new to `session`, whose last request had the messages `known`."""
+    """The part of `body` that is new to `session`, whose last request had the messages `known`."""
     items, digests = body.items, body.digests
     if session.turn is None and not known:
         return Tail(items)
@@ -223,7 +221,7 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
     if list(digests[: len(known)]) == list(known):
         tail = items[len(known) :]
         if tail and session.turn is not None and session.turn.end is not None and _is_mute(tail[0]):
-            tail = tail[1:]  # the last answer, which said and called nothing
+            tail = tail[1:]  # the last answer, which was empty
         return Tail(tail, again=len(items) == len(known))
     answers = (place for place, item in enumerate(items) if isinstance(item, AnswerMessage))
     last = max(answers, default=-1)
@@ -238,13 +236,13 @@ def _is_mute(item: RequestItem) -> bool:
 
 
 def id_of_answer(turn: Turn | None) -> str:
-    """The id that the provider gave the answer, "" for none."""
+    """The provider's id of the answer, "" for none."""
     id_ = turn.end.meta.get("id") if turn is not None and turn.end is not None else None
     return id_ if isinstance(id_, str) else ""
 
 
 def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | None:
-    """Where the last answer of `session` is among `items`."""
+    """The index of the last answer of `session` in `items`."""
     turn = session.turn
     alike = (
         {fingerprint_of_turn(turn), fingerprint_put_back(turn)} if turn is not None else set()
@@ -263,9 +261,9 @@ def _place_of_answer(session: Session, items: Sequence[RequestItem]) -> int | No
 
 
 def _first_of_answer(turn: Turn | None, items: Sequence[RequestItem], last: int) -> int:
-    """Where the answer of `turn` begins, which ends at `last`: some agents write each of its calls
-    with the result behind it. Ids may come again in each answer, so each call that it got counts
-    once."""
+    """The index where the answer of `turn`, which ends at `last`, begins: some agents write each
+    call separately, followed by its result. Ids may recur in each answer, so each call that the
+    agent got counts once."""
     calls = turn.calls if turn is not None else ()
     left = Counter(call.provider_id for call in calls if is_agents(call))
     first = last
@@ -282,12 +280,12 @@ def _first_of_answer(turn: Turn | None, items: Sequence[RequestItem], last: int)
 
 
 def is_agents(call: Call) -> bool:
-    """Whether the agent got the call, or gets it yet."""
+    """Whether the agent got the call, or still may."""
     return call.decided is None or call.decided.decision == "run"
 
 
 def _results_first(tail: Sequence[RequestItem]) -> list[RequestItem]:
-    """`tail` with its results, up to an answer, ahead of what is said between them."""
+    """`tail` with its results, up to the next answer, before all other items."""
     end = next((n for n, item in enumerate(tail) if isinstance(item, AnswerMessage)), len(tail))
     head = sorted(tail[:end], key=lambda item: not isinstance(item, ResultMessage))
     return [*head, *tail[end:]]
@@ -296,9 +294,9 @@ def _results_first(tail: Sequence[RequestItem]) -> list[RequestItem]:
 def _with_own_ids(
     turn: Turn | None, copy: RequestItem, tail: Sequence[RequestItem]
 ) -> Sequence[RequestItem]:
-    """`tail`, in which the results at its head have the ids that the provider gave the calls of
-    `turn`. Where it gave none, Gemini CLI gives ids of its own, which are in its `copy` of the
-    answer; its results are then put in the order of the calls, which is all that is left."""
+    """`tail` with the provider's ids of the calls of `turn` in the results at its beginning. If the
+    provider gave none, Gemini CLI makes up ids, which are in its `copy` of the answer; its results
+    are then sorted in the order of the calls, the only remaining information."""
     if turn is None or not isinstance(copy, AnswerMessage):
         return tail
     theirs = [part.call_id for part in copy.parts if part.kind == "call"]
@@ -337,7 +335,7 @@ def _messages(count: int) -> str:
 
 
 def title_from(item: Any) -> str:
-    """Of a prompt the last paragraph that the agent itself did not add (`<system-reminder>`)."""
+    """The last paragraph of a prompt that the agent itself did not add (`<system-reminder>`)."""
     if not isinstance(item, PromptMessage) or item.role != "user":
         return ""
     pieces = [piece.strip() for piece in item.text.split("\n\n")]

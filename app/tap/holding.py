@@ -1,10 +1,10 @@
-"""What of an agent is held for the user: answers whose calls are decided here before the agent gets
-any byte of them, and results of its calls on their way to the provider. Pure.
+"""Holds parts of an agent's traffic for the user: answers whose calls are decided here before the
+agent gets them, and results of its calls on their way to the provider. Pure.
 
-Where all calls of one were answered here, the next request is made here, too: the request that goes
-on from it. Of such an answer the agent has a copy that was made for it. To the provider goes what
-the provider said, with the results from here, in this request and in every later one; several
-answers where requests were made here in between.
+If all calls of an answer were answered here, the next request is made here, too, to continue it.
+The agent then has a modified copy of the answer. In all its requests, the provider's original
+answers are put back, with the results given here; several answers if requests were made here in
+between.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from app.tap.history import (
 from app.tap.relay import STOPPED
 
 STREAMS = ("text/event-stream", "application/x-ndjson")
-"""Media types of answers whose frames leave as they come; others are held whole."""
+"""Media types of answers that are relayed frame by frame; others are held completely."""
 
 DENIED = "The user did not allow this call."
 
@@ -79,12 +79,12 @@ BEYOND = "This answer makes more calls than can be shown, so this one was left o
 
 
 class Unrecorded(Exception):
-    """The answer came to a good end, and what its log says is another."""
+    """The answer ended well, but the log has a different end."""
 
 
 class HeldAnswer:
-    """The bytes of one answer as they came, and how many of them have left: of several answers
-    (`pieces`), each of which goes on where the one before ends, where requests were made here."""
+    """The received bytes of one answer, and how many were passed on; of several answers (`pieces`),
+    each continuing the one before, if requests were made here."""
 
     def __init__(self, protocol: str, status: int, *, stream: bool) -> None:
         self.stream = stream
@@ -96,8 +96,8 @@ class HeldAnswer:
         self._left = 0
 
     def add(self, data: bytes) -> bytes:
-        """What may leave now that `data` came: frames before the first that bears any of a call.
-        Of what goes on nothing leaves before it has ended."""
+        """The bytes that may be passed on after `data`: the frames before the first piece of a
+        call. Nothing of a continuation before it has ended."""
         self.pieces[-1] += data
         if not self.stream or len(self.pieces) > 1:
             return b""
@@ -105,18 +105,17 @@ class HeldAnswer:
         return self._leave(self._before.add(data))
 
     def go_on(self) -> None:
-        """What comes from now on is another answer, which goes on from the last."""
+        """Begins another answer, which continues the last one."""
         self.pieces.append(bytearray())
 
     def keepalive(self) -> bytes:
-        """The event that tells a client in a stream nothing but that its answer goes on."""
+        """A keep-alive event for a client in a stream."""
         return self._answer.keepalive() if self.stream else b""
 
     def rest(self, turns: Sequence[Turn], *, clean: bool) -> tuple[bytes, bool]:
-        """What has not left yet, with the decisions on the calls of `turns` made, and whether any
-        of them changed it; each turn is that of a piece. `clean` is whether upstream ended well.
-        Unrecorded where the answer has calls that were to be decided, and the log knows of none to
-        decide."""
+        """The rest to pass on, with the decisions on the calls of `turns` (one per piece) applied,
+        and whether anything changed. `clean`: upstream ended well. Unrecorded if the answer has
+        calls to decide that are missing in the log."""
         whole, changed = b"", len(turns) > 1
         for turn, piece in zip(turns, self.pieces, strict=True):
             data, is_last = bytes(piece), turn is turns[-1]
@@ -134,7 +133,7 @@ class HeldAnswer:
         return join_answers(self._protocol, whole, more, passed=self._left)
 
     def _edits(self, turn: Turn, data: bytes, clean: bool) -> dict[int, Edit]:
-        """By what came, and not only by what was recorded of it: of many calls the log has some."""
+        """By the received bytes, not only by the log, which has only some of very many calls."""
         if turn.received is None or not turn.received.held:
             return {}
         decoder = codec(self._protocol).decoder(200)
@@ -155,7 +154,7 @@ class HeldAnswer:
         return fingerprint_of_answer(event for *_, event in spanned)
 
     def again(self) -> None:
-        """Another request gets it, from its first byte."""
+        """Restarts at the first byte, for another request."""
         self._left = 0
 
     def _leave(self, upto: int) -> bytes:
@@ -166,8 +165,8 @@ class HeldAnswer:
 
 
 def edits_of(turn: Turn) -> dict[int, Edit]:
-    """What the decisions on the calls of `turn`, which are all decided, change of its answer. Only
-    what runs at the agent leaves."""
+    """The edits of an answer according to the decisions on all calls of `turn`. Only calls that run
+    at the agent are passed on."""
     edits: dict[int, Edit] = {}
     for call in turn.calls:
         if call.answered_here:
@@ -188,14 +187,14 @@ def _reason(call: Call) -> str:
 
 
 def _as_written(call: Call, arguments: str) -> str:
-    """Edited arguments as the model would have written them: a free-form tool gets the text."""
+    """Edited arguments in the model's form: a free-form tool gets the text."""
     text = json.loads(arguments).get("input") if call.freeform else None
     return text if isinstance(text, str) else arguments
 
 
 def passed_on(session: Session, turn: Turn) -> list[Event]:
-    """The calls of an answer that is passed on run at the agent: those of which that is not in the
-    log yet, which a kill may have left so."""
+    """Events for the calls of an answer that was passed on and runs at the agent, as far as they
+    are not in the log yet, for example after a kill."""
     events: list[Event] = []
     for call in turn.calls if turn.end is not None else ():
         if call.status not in ("proposed", "waiting"):
@@ -211,7 +210,7 @@ def passed_on(session: Session, turn: Turn) -> list[Event]:
 
 
 def denials(session: Session, turn: Turn) -> list[Event]:
-    """What ends the calls that are held where the user stops the session."""
+    """Events that end the held calls when the user stops the session."""
     events: list[Event] = []
     for call in turn.calls:
         shown = call.digest or digest(session, call, "")
@@ -226,20 +225,19 @@ def denials(session: Session, turn: Turn) -> list[Event]:
 
 
 def is_stream(headers: Mapping[str, str]) -> bool:
-    """Whether an answer with these headers comes in frames."""
+    """Whether an answer with these headers is streamed in frames."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in STREAMS
 
 
-# What goes on here, and what is put back ----------------------------------------------------------
+# Continuations made here, and answers that are put back ------------------------------------------
 
 
 MOST_CONTINUED = 10
-"""Requests that are made here in the course of one answer."""
+"""Most requests made here for one answer."""
 
 Contents = Mapping[int, bytes]
-"""By the number of a turn its answer as a history says it, where more is known than the log has:
-there secrets are stars."""
+"""Answers in history form by turn number, unredacted: in the log secrets are stars."""
 
 
 def goes_on_here(session: Session, turn: Turn) -> bool:
@@ -259,14 +257,14 @@ def is_put_back(turn: Turn) -> bool:
 
 
 def next_body(turns: Sequence[Turn], body: bytes, contents: Contents) -> bytes:
-    """The request that goes on from the last of `turns` (`Session.continued`), the first of which
-    asked with `body`. ValueError where the body has no list of messages."""
+    """The request that continues the last of `turns` (`Session.continued`), the first of which had
+    the request `body`. ValueError if the body has no list of messages."""
     return add_answers(turns[0].request.protocol, body, _provider_answers(turns, contents))
 
 
 def content_of(turn: Turn, data: bytes | None = None) -> bytes:
-    """The answer of `turn` as a history says it, b"" where it says nothing: as it was logged, or as
-    `data` came."""
+    """The answer of `turn` in history form, b"" if it is empty: from the log, or from the bytes
+    `data`."""
     protocol = turn.request.protocol
     parts = tuple(answer_parts(turn if data is None else _as_it_came(turn, data)))
     if not parts:
@@ -286,7 +284,7 @@ def content_of(turn: Turn, data: bytes | None = None) -> bytes:
 
 
 def _as_it_came(turn: Turn, data: bytes) -> Turn:
-    """The turn as its bytes tell it, with the decisions that were made."""
+    """The turn decoded from its bytes, with the decisions that were made."""
     decoder = codec(turn.request.protocol).decoder(200)
     answer = [event for *_, event in (*decoder.feed(data), *decoder.end(True))]
     sent = replace(turn.request, recording=1, continues=0)
@@ -306,7 +304,7 @@ def _provider_answers(turns: Sequence[Turn], contents: Contents) -> list[Provide
 
 
 def _answer_to(call: Call) -> ResultEdit | None:
-    """None where the agent ran the call."""
+    """None if the agent ran the call."""
     if call.result is None or (call.decided is not None and call.decided.decision == "run"):
         return None
     return ResultEdit(call.result.text, call.result.is_error)
@@ -314,26 +312,25 @@ def _answer_to(call: Call) -> ResultEdit | None:
 
 @dataclass(frozen=True)
 class PutBack:
-    """A body with what was put back, and the numbers of the turns whose answers are not in it."""
+    """A body with original answers put back, and the turns whose answers are missing in it."""
 
     body: bytes
     missing: Sequence[int] = ()
 
 
 def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents) -> PutBack:
-    """The body of an agent's request, as it was `read`, with the provider's own answers and the
-    results from here in place of the agent's copies. Of an answer that the agent no longer has
-    nothing is put back."""
+    """Replaces the agent's copies of answers in the body of its request (parsed: `read`) by the
+    provider's own answers and the results given here. Skips answers that the agent dropped."""
     if read.follows:
         return PutBack(_following(session, body, read, contents))
     items = read.items
     placed: list[tuple[int, list[Turn]]] = []
     for turns in reversed(_answered(session)):
         place = _place_of(turns, items)
-        # Where the agent went back and was told the same again, the copy is of the later answer.
+        # If the agent went back and got the same answer again, the copy is of the later one.
         placed.append((-1 if any(place == later for later, _ in placed) else place, turns))
     missing: list[int] = []
-    # From the last one on: what is put back moves what is behind it.
+    # From the last one on: replacing shifts what is behind it.
     for place, turns in sorted(placed, key=lambda pair: pair[0], reverse=True):
         answers = _provider_answers(turns, contents)
         try:
@@ -346,8 +343,8 @@ def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents)
 
 
 def _following(session: Session, body: bytes, read: AgentBody, contents: Contents) -> bytes:
-    """The body of a request that goes on from an answer which the provider keeps: by the id of the
-    last of several that the agent got as one, and with the results from here of the last calls."""
+    """The body of a request that continues an answer stored by the provider: with the id of the
+    last of several that the agent got as one, and the results given here for its calls."""
     for turns in _answered(session):
         if id_of_answer(turns[0]) == read.follows:
             *_, last = _provider_answers(turns, contents)
@@ -356,7 +353,7 @@ def _following(session: Session, body: bytes, read: AgentBody, contents: Content
 
 
 def _answered(session: Session) -> list[list[Turn]]:
-    """The answers of the history that have calls which were answered here."""
+    """The answers of the history with calls that were answered here."""
     turns = [turn for turn in session.turns if not turn.dropped]
     gone_on = {turn.request.continues for turn in turns}
     answers = [session.continued(turn) for turn in turns if turn.number not in gone_on]
@@ -364,8 +361,8 @@ def _answered(session: Session) -> list[list[Turn]]:
 
 
 def _place_of(turns: Sequence[Turn], items: Sequence[RequestItem]) -> int:
-    """Where the agent's copy of the answer is: behind as many messages as its request had, or at
-    the only place that is like it; else -1."""
+    """The index of the agent's copy of the answer: after as many messages as its request had, or at
+    the only match; else -1."""
     last = turns[-1]
     ran = {call.provider_id for call in last.calls if not call.answered_here} - {""}
     says = fingerprint_of_answers(turns)
@@ -392,8 +389,8 @@ def _place_of(turns: Sequence[Turn], items: Sequence[RequestItem]) -> int:
 def _copy_at(
     turns: Sequence[Turn], items: Sequence[RequestItem], first: int
 ) -> tuple[int, Sequence[int]]:
-    """The agent's copy of an answer that begins at `first`: what is behind it, and where in the
-    body it is. Some agents write each of its calls with the result behind it."""
+    """The agent's copy of an answer that begins at `first`: the index after it, and its indexes in
+    the body. Some agents write each call separately, followed by its result."""
     left = Counter(call.provider_id for call in turns[-1].calls if is_agents(call))
     at: list[int] = []
     behind = first
@@ -416,8 +413,8 @@ def takes_out(turn: Turn) -> bool:
 
 
 def _without_left_alone(session: Session, body: bytes) -> bytes:
-    """`body` without the thinking whose calls were taken out here, where its agent has nothing any
-    more of what followed: a provider refuses it alone."""
+    """`body` without the thinking of calls that were removed here if its agent has nothing left of
+    what followed: a provider refuses thinking alone."""
     blocks = [
         part.meta.get("block")
         for turn in session.turns
@@ -430,29 +427,28 @@ def _without_left_alone(session: Session, body: bytes) -> bytes:
 
 
 THINKING = ("id", "encrypted_content")
-"""By which OpenAI's Responses know an item of reasoning; an agent may leave out the first."""
+"""Members that identify a reasoning item in OpenAI's Responses; an agent may omit the first."""
 
 
 # Results: which wait here, and which were edited --------------------------------------------------
 
-# A result is known by its call and by what it says: one that comes again is the one on the card,
-# and what was decided of it holds in every later request. One that says something else is a new
-# one.
+# A result is identified by its call and its content: a repeated one is the one on the card, and the
+# decision on it applies in every later request. A different content is a new result.
 
 HOLDING: tuple[StopAt, ...] = ("results", "errors")
-"""Where a tap that stops there keeps results back."""
+"""Values of a tap's `stop_at` that hold results."""
 
 Keys = Callable[[], Mapping[Position, str]]
-"""What the results of a body are known by (`body_edits.result_keys`), by where they stand."""
+"""Returns the keys of the results of a body (`body_edits.result_keys`) by position."""
 
 _FAILURE = re.compile(
     r"\s*(?:error\b|\{\s*\"(?:error|is_error)\"|(?:process )?exit(?:ed with)? code:? -?[1-9])", re.I
 )
-"""How agents begin a result that is an error, most of all where the protocol has no word for it."""
+"""How agents begin an error result, especially if the protocol cannot mark errors."""
 
 
 def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:
-    """The results that a request begins with behind the last answer."""
+    """The results at the beginning of the items after the last answer."""
     results: list[ResultMessage] = []
     for item in items:
         if not isinstance(item, ResultMessage):
@@ -464,8 +460,8 @@ def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:
 def paired(
     session: Session, results: Iterable[ResultMessage]
 ) -> Iterator[tuple[ResultMessage, Call | None]]:
-    """Each result with the call of the last answer that it is of: by its id, else by its name; of
-    calls that share it in their order. A call that never went to the agent has none."""
+    """Each result with its call of the last answer: by id, else by name; equal ones in order. None
+    for a call that never went to the agent."""
     calls: dict[tuple[str, str], deque[Call]] = {}
     for call in session.current_calls:
         if is_agents(call):
@@ -483,15 +479,15 @@ def paired(
 
 
 def result_of(item: ResultMessage) -> ToolResult:
-    """What the agent says that its call came to."""
+    """The result of a call as sent by the agent."""
     return ToolResult(item.content, is_error=item.is_error, form=item.form)
 
 
 def holding_events(
     session: Session, results: Sequence[ResultMessage], stop_at: StopAt, keys: Keys
 ) -> list[Event] | None:
-    """What is to be logged of the results of a request that waits for decisions on some of them,
-    before it waits; None where it does not wait."""
+    """The events to log before a request waits for decisions on some of its results; None if it
+    does not wait."""
     events: list[Event] = []
     waits = False
     for item, call in paired(session, results):
@@ -499,7 +495,7 @@ def holding_events(
             continue
         result = result_of(item)
         if call.result_held and call.real is not None and is_same(call.real, result):
-            waits = True  # on the card that is there
+            waits = True  # on the existing card
         elif stop_at == "results" or (stop_at == "errors" and has_failed(result)):
             waits = True
             events.append(CallProgressed(call.id, "", real=result, key=keys().get(item.at, "")))
@@ -509,24 +505,22 @@ def holding_events(
 
 
 def has_failed(result: ToolResult) -> bool:
-    """Whether it says that the call failed: by the protocol's word for that, or in its text, as
-    agents do where there is none."""
+    """Whether the call failed: marked by the protocol, or by its text, as agents do otherwise."""
     return result.is_error or _FAILURE.match(result.text) is not None
 
 
 @dataclass(frozen=True)
 class KnownResults:
-    """The results of a session's calls that are held or edited: `by_key` the calls of these, by
-    what they are known by. Calls without an id are known by what they ask and by their order alone,
-    those of an id that comes again (`again`) by that and their order: `calls` are all of the
-    session, where there is one of these."""
+    """The held or edited results of a session: `by_key` their calls by result key. Calls without an
+    id are identified only by name, arguments and order, those with a repeated id (`again`) by id
+    and order: if there are any, `calls` are all calls of the session."""
 
     by_key: Mapping[str, Call]
     calls: Sequence[Call] = ()
     again: Collection[str] = ()
 
     def first_key(self, key: str) -> str:
-        """The key of the first of calls of which only their order is known; "" for others."""
+        """The key of the first of calls that only their order distinguishes; "" for other keys."""
         if key.startswith("~"):
             return "~".join(key.split("~")[:2])
         id_, mark, number = key.rpartition("~")
@@ -534,8 +528,8 @@ class KnownResults:
         return first if first in self.again else ""
 
     def alike(self, first: str) -> list[Call]:
-        """The calls that have the id `first`, or without one ask what the one of that key does, in
-        their order."""
+        """The calls with the id `first`, or without an id those with the name and arguments of that
+        key, in order."""
         if not first.startswith("~"):
             return [call for call in self.calls if call.provider_id == first]
         return [
@@ -548,9 +542,8 @@ class KnownResults:
 
 
 def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
-    """What of the session's results is held, or was edited by a user. `put_back` is whether a
-    request has the answers that were put back: whole, and each call with an id; else of these what
-    the agent ran."""
+    """The held or user-edited results of the session. `put_back`: the request has the answers that
+    were put back, completely, each call with an id; otherwise only the calls that the agent ran."""
     by_key = {
         call.result_key: call
         for call in session.calls()
@@ -573,8 +566,8 @@ def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
 def known_in(
     known: KnownResults, items: Iterable[RequestItem], keys: Keys
 ) -> Iterator[tuple[str, Call]]:
-    """Those of the `known` calls, with the keys that they have here, whose results come in a
-    request as they did. An agent may have shortened others since, or left them out."""
+    """The `known` calls, with their keys in this request, whose results in it are unchanged. An
+    agent may have shortened others since, or left them out."""
     if not known.by_key:
         return
     at, items = keys(), list(items)
@@ -608,15 +601,15 @@ def known_in(
 def _paired_alike(
     calls: Sequence[Call], asked: int, numbers: Mapping[str, int], came: Mapping[str, ToolResult]
 ) -> Iterator[tuple[str, Call]]:
-    """The results of `calls` of which only the order is known with these, by their keys with their
-    `numbers` among the `asked` ones that a request has: counted from the last, for an agent leaves
-    out the first ones, and may have no result of the last ones; where it went back, the newest that
-    came to the same."""
+    """Pairs results with `calls` that only their order distinguishes, by key, with their `numbers`
+    among the `asked` such calls in the request. Counts from the last one, because an agent drops
+    the first ones, and may lack results of the last ones; if it went back, uses the newest equal
+    result."""
     left_out = len(calls) - asked
     for key, number in numbers.items():
         place = left_out + number - 1
         if not 0 <= place < len(calls):
-            continue  # one that the session does not know
+            continue  # unknown to the session
         if _may_come_so(calls[place], came[key]):
             yield key, calls[place]
         elif again := next((call for call in reversed(calls) if _came_so(call, came[key])), None):
@@ -635,8 +628,8 @@ def _may_come_so(call: Call, result: ToolResult) -> bool:
 def edits_for(
     sessions: Iterable[KnownResults], items: Sequence[RequestItem], keys: Keys
 ) -> dict[str, ResultEdit]:
-    """What of a request's results is to be replaced by what the user wrote; the first of the
-    sessions outdo the others."""
+    """The replacements, by user edits, for a request's results; earlier sessions take
+    precedence."""
     return {
         key: ResultEdit(call.result.text, call.result.is_error)
         for known in reversed(list(sessions))
@@ -646,7 +639,7 @@ def edits_for(
 
 
 def is_same(known: ToolResult, result: ToolResult) -> bool:
-    """Whether both say the same. Which secrets are known, and starred, may have changed between."""
+    """Whether both are equal, ignoring stars: the known secrets may have changed in between."""
     return (
         known.is_error == result.is_error
         and len(known.content) == len(result.content)
@@ -656,7 +649,7 @@ def is_same(known: ToolResult, result: ToolResult) -> bool:
 
 
 def _unread(result: ToolResult) -> list[Any]:
-    """Its pieces that have no word of ours, without the marks of the cache, which move."""
+    """Its pieces of unknown type, without cache marks, which move."""
     pieces = (piece.get("other") for piece in result.form.get("pieces", ()))
     return [
         {name: value for name, value in piece.items() if name != MARK} for piece in pieces if piece

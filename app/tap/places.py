@@ -1,5 +1,5 @@
-"""Which session a request of an agent belongs to: by the names in its headers, by a call or an
-answer that passed before, by the request that it repeats; or a new one."""
+"""Finds the session of an agent's request: by ids in its headers, by an earlier call or answer, by
+the request that it repeats; or a new one."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from app.tap.request_events import ReadRequest
 logger = logging.getLogger("playground")
 
 MOST_KNOWN = 20_000
-"""Calls and answers, over all taps, by which a session is found again."""
+"""Most calls and answers, over all taps, in the indexes."""
 
 MOST_THREADS = 500
-"""Sessions of which it is remembered what their last request had; of others it is read again."""
+"""Most sessions whose last request's messages are cached; others are read again."""
 
 MOST_ALIKE = 20
-"""Sessions of one last answer between which it is told apart whose a request is."""
+"""Most sessions with the same last answer that are compared."""
 
 MOST_LOOKED_AT = 20
-"""Sessions of a tap that are looked at after a start, the newest first, to find one again."""
+"""Most sessions of a tap, newest first, that are indexed after a start."""
 
 
 @dataclass
 class Thread:
-    """What is remembered of a session beside its fold. `known` are the digests of the messages of
-    its last request, None where they must be read again; `settings` came of `setup`. `contents` are
-    answers that are put back, by their turns, with what are stars in the log."""
+    """Cached data of a session beside its fold. `known` are the digests of the messages of its last
+    request, None if they must be read again; `settings` were made from `setup`. `contents` are
+    answers that are put back, by turn number, unredacted."""
 
     known: Sequence[str] | None = None
     setup: RequestSetup | None = None
@@ -59,7 +59,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class SessionPlace:
-    """Where a request belongs: to `session`, "" for a new one, which `parent` started."""
+    """The place of a request: `session`, "" for a new one, which `parent` started."""
 
     session: str = ""
     matched: Literal["new", "header", "call", "message"] = "new"
@@ -67,8 +67,8 @@ class SessionPlace:
 
 
 class SessionFinder:
-    """Finds the sessions that requests belong to. `waits` is whether another client waits for what
-    is held of a session, by its id."""
+    """Finds the sessions of requests. `waits(session_id)` is whether another client waits for
+    something held in that session."""
 
     def __init__(self, engine: Engine, waits: Callable[[str], bool]) -> None:
         self._engine = engine
@@ -97,14 +97,14 @@ class SessionFinder:
             return SessionPlace()
         answered = turn is not None and turn.end is not None and turn.passed is not None
         if turn is not None and not fingerprint_of_turn(turn):
-            answered = False  # it said nothing by which the agent's copy could be known
+            answered = False  # without text or calls the agent's copy cannot be recognized
         if gone or (place is unanswered and answered):
             return SessionPlace()
         setup = asked.body.setup
         another = settings is not None and settings.system != setup.system
         toolless = settings is not None and not settings.tools
         if another and toolless and setup.tools and place.matched == "header":
-            return SessionPlace()  # what came first by that name was a title, say
+            return SessionPlace()  # the first request with that id was perhaps for a title
         holds = session.received is not None or (turn is not None and turn.holds)
         waits = holds and self._waits(place.session)
         beside = turn is not None and (turn.open or waits)
@@ -133,8 +133,8 @@ class SessionFinder:
         return None
 
     def _that_goes_on(self, alike: Sequence[str], body: AgentBody) -> str:
-        """Of sessions with the same last answer the newest whose history `body` goes on from; the
-        newest of all where there is none."""
+        """The newest of the sessions with the same last answer whose history `body` continues; else
+        the newest of all."""
         for session_id in reversed(alike):
             thread = self._threads.get(session_id)
             known = thread.known if thread is not None else None
@@ -143,15 +143,15 @@ class SessionFinder:
         return alike[-1]
 
     def _unanswered(self, tap: str, body: AgentBody) -> SessionPlace | None:
-        """A session whose last request this one repeats, or goes on from: it is the one, where
-        that has got no answer."""
+        """A session whose last request this one repeats or continues: it is the one if it has got
+        no answer."""
         for known in reversed(prefixes_of(body.digests)):
             if session_id := self._by_request.get((tap, known)):
                 return SessionPlace(session_id, "message")
         return None
 
     async def _know(self, tap: str) -> None:
-        """After a start: the newest sessions of the tap, by all that they can be found by."""
+        """Indexes the newest sessions of the tap after a start."""
         if tap in self._known_taps:
             return
         for session_id in reversed(await self._engine.log.tapped(tap, MOST_LOOKED_AT)):
@@ -177,10 +177,10 @@ class SessionFinder:
             name = thread_of((k.encode(), v.encode()) for k, v in last.received.ids.items())
             self.name(tap, name, live.id)
 
-    # What it is found by.
+    # Indexes.
 
     def learn(self, tap: str, session_id: str, turn: Turn) -> None:
-        """By what the answer says the session is found again."""
+        """Indexes the session by its answer."""
         for call in turn.calls:
             if call.provider_id:
                 self._by_call[tap, call.provider_id] = session_id
@@ -195,7 +195,7 @@ class SessionFinder:
                 known.popitem(last=False)
 
     def learn_answer(self, tap: str, session_id: str, fingerprint: str) -> None:
-        """The agent gets an answer of that fingerprint, "" for none."""
+        """The agent gets an answer with that fingerprint, "" for none."""
         if fingerprint:
             others = (
                 id_ for id_ in self._by_answer.get((tap, fingerprint), ()) if id_ != session_id
@@ -203,18 +203,18 @@ class SessionFinder:
             self._by_answer[tap, fingerprint] = (*others, session_id)[-MOST_ALIKE:]
 
     def name(self, tap: str, name: ThreadName, session_id: str) -> None:
-        """The session is what the agent calls so."""
+        """Indexes the session by the agent's ids."""
         if name.thread:
             self._named[tap, name.thread, name.agent] = session_id
 
     def asked(self, tap: str, session_id: str, digests: Sequence[str]) -> None:
-        """The last request of the session had these messages."""
+        """Indexes the session by the messages of its last request."""
         self.thread(session_id).known = digests
         if digests:
             self._by_request[tap, prefixes_of(digests)[-1]] = session_id
 
     def thread(self, session_id: str) -> Thread:
-        """What is remembered of the session: of many that of the last ones asked about."""
+        """The session's cached data; keeps those of the last sessions used."""
         thread = self._threads.setdefault(session_id, Thread())
         self._threads.move_to_end(session_id)
         while len(self._threads) > MOST_THREADS:
@@ -222,14 +222,14 @@ class SessionFinder:
         return thread
 
     def known(self, session: Session, thread: Thread) -> Sequence[str]:
-        """The digests of the messages that the last request had."""
+        """The digests of the messages of the last request."""
         if thread.known is None:
             thread.known = digests_of(session.turn) if session.turn is not None else ()
         return thread.known
 
 
 def digests_of(turn: Turn) -> Sequence[str]:
-    """The same of the request of `turn`, read from the log."""
+    """The same for the request of `turn`, read from the log."""
     with suppress(ValueError):
         return read_body(turn.request.protocol, json.loads(turn.request.body)).digests
     return ()

@@ -1,9 +1,8 @@
-"""Makes sessions of what agents ask and get.
+"""Records agents' requests and answers as sessions.
 
-The session of a request is found by `tap/places`. What the request says beyond what is known
-follows in the log as prompts and results; the answer is read and logged like any other
-(`tap/exchange`); its calls are then running at the agent until a later request brings their
-results.
+`tap/places` finds the session of a request. The new part of the request is logged as prompts and
+results; the answer is decoded and logged like any other (`tap/exchange`); its calls then run at the
+agent until a later request brings their results.
 """
 
 from __future__ import annotations
@@ -74,24 +73,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_WAITING = 50
-"""Answers that are kept for agents that have gone while calls of theirs were held."""
+"""Most answers stored for agents that disconnected while calls were held."""
 
 KEEPALIVE_S = 10.0
-"""Seconds after which a client that waits in a stream is told that it goes on."""
+"""Seconds between keep-alives for a client that waits in a stream."""
 
 MOST_ABOVE = 10
-"""Sessions, one above the other, in which it is looked for what was decided of a result."""
+"""Most levels of sessions above that are searched for decisions on a result."""
 
 MUCH = 512 * 1024
-"""Bytes of a request that are read in another thread: here they would take the turn of others."""
+"""Bytes of a request from which it is parsed in another thread, so as not to block other tasks."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """An answer that comes from upstream and is `followed`, or one that is here already: its `head`
-    and what is `held` of it. `holds` is whether its calls are decided here first. `body` goes on in
-    place of the request's where that is edited, and `asked` is what goes on. Nothing comes yet
-    where the request `waits`."""
+    """An answer from upstream, which is `followed`, or an existing one: its `head` and what is
+    `held` of it. `holds`: its calls are decided here first. `body` replaces the request's if it was
+    edited; `asked` is the request as sent on. `waits`: the request waits, and there is no answer
+    yet."""
 
     holds: bool = False
     followed: FollowedAnswer | None = None
@@ -103,10 +102,10 @@ class Begun:
 
 
 class OpenExchange(Interface):
-    """A request under way, as AgentSessions sees it. `session_id` and `recording` are where it is
-    logged, "" and 0 before it is; `holds` is whether anything of it or of its answer waits here.
-    Where it `waits` for decisions on its results that is what came; `behind` is the session of the
-    card where that is another one, else ""."""
+    """An open request, as seen by AgentSessions. `session_id` and `recording` are its place in the
+    log, "" and 0 before; `holds`: something of it or its answer waits here. `waits` is the received
+    request if it waits for decisions on its results; `behind` is the session of the card if that is
+    another one, else ""."""
 
     request: AgentRequest
     session_id: str
@@ -116,12 +115,12 @@ class OpenExchange(Interface):
     behind: str
 
     async def finish(self) -> None:
-        """Log that the agent has the answer, where it is over."""
+        """Logs that the agent has the answer, if it is over."""
 
 
 class AgentSessions:
-    """`key` is what digests of bodies are keyed by. A client in whose stream nothing goes on is
-    told so each `keepalive_s` seconds."""
+    """`key` is the key of the bodies' digests. A client in a silent stream gets a keep-alive every
+    `keepalive_s` seconds."""
 
     def __init__(
         self, engine: Engine, taps: Taps, key: bytes, keepalive_s: float = KEEPALIVE_S
@@ -137,17 +136,17 @@ class AgentSessions:
         taps.revoked = engine.sessions.ring_list
 
     async def begin(self, exchange: OpenExchange) -> Begun | None:
-        """Log the request and what it says that is new; None where it is no conversation. One whose
-        results wait on the card of another session, `behind` that, begins again later.
+        """Logs the request and its new content; None if it is no conversation. If its results wait
+        on the card of another session (`behind`), it begins again later.
 
-        Refused where the user has stopped its session."""
+        Refused if the user has stopped its session."""
         request = exchange.request
         protocol = protocol_of(request.url, None) if request.method == "POST" else None
         if protocol is None or request.body is None:
             return None
         has_waited, exchange.behind = bool(exchange.behind), ""
         stop_at = await self._stop_at(exchange, has_waited=has_waited)
-        exchange.holds = self._holds(stop_at)  # also where what follows fails
+        exchange.holds = self._holds(stop_at)  # also if the next steps fail
         asked = await self._read(request, protocol)
         if asked is None:
             exchange.holds = False
@@ -171,9 +170,9 @@ class AgentSessions:
         return begun
 
     async def go_on(self, exchange: OpenExchange) -> Begun:
-        """The results that the request `waits` for are decided, or it waits for others.
+        """Continues after the results that the request `waits` for are decided; may wait again.
 
-        Refused where the user has stopped its session."""
+        Refused if the user has stopped its session."""
         assert exchange.waits is not None
         came, place = exchange.waits
         stop_at = await self._stop_at(exchange, has_waited=True)
@@ -182,9 +181,9 @@ class AgentSessions:
             return await self._go_on(live, exchange, came, place, above, stop_at)
 
     async def leave(self, exchange: OpenExchange) -> None:
-        """The client of a request that `waits` has gone, or was refused."""
+        """The client of a request that `waits` disconnected or was refused."""
         if exchange.waits is None:
-            if exchange.behind:  # whose card may be for nobody but this client
+            if exchange.behind:  # its card may be for this client only
                 self.engine.runner.has_left(exchange.behind)
             return
         try:
@@ -194,12 +193,12 @@ class AgentSessions:
                 if not live.deleted:
                     self.engine.runner.has_left(exchange.session_id)
         except NotFound:
-            pass  # deleted for good meanwhile
+            pass  # purged meanwhile
         finally:
             self.over(exchange)
 
     def wait(self, exchange: OpenExchange, held: HeldAnswer) -> None:
-        """The client of `exchange` has gone before it had the answer: it may ask again."""
+        """The client of `exchange` left before it had the answer, but may repeat the request."""
         self._waiting[exchange.session_id] = held
         self._waiting.move_to_end(exchange.session_id)
         while len(self._waiting) > MOST_WAITING:
@@ -218,7 +217,7 @@ class AgentSessions:
 
     @asynccontextmanager
     async def _holding(self, asked: ReadRequest, place: SessionPlace) -> AsyncIterator[LiveSession]:
-        """The session of `place`, or a new one, which has no event yet."""
+        """Locks the session of `place`, or a new one without events."""
         sessions = self.engine.sessions
         if place.session:
             async with sessions.holding(place.session) as live:
@@ -229,13 +228,13 @@ class AgentSessions:
             yield live
 
     async def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
-        """None where the body is not JSON in UTF-8."""
+        """None if the body is not JSON in UTF-8."""
         return await self._aside(request.body or b"", self._read_now, request, protocol)
 
     async def _aside(
         self, body: bytes, work: Callable[P, T], *given: P.args, **named: P.kwargs
     ) -> T:
-        """Work on a `body`, in another thread where that is long."""
+        """Runs `work` on a `body`, in another thread if that is long."""
         if len(body) > MUCH:
             return await asyncio.to_thread(work, *given, **named)
         return work(*given, **named)
@@ -251,7 +250,7 @@ class AgentSessions:
             return None
         masked = self.engine.keys.redactor().redact_text(text)
         if masked != text:
-            with suppress(ValueError):  # what is logged of it is masked by itself
+            with suppress(ValueError):  # the logged parts are masked separately
                 value = json.loads(masked)
         path = request.target.decode("latin-1").partition("?")[0]
         model = path.partition("/models/")[2].partition(":")[0] if protocol == "gemini" else ""
@@ -262,7 +261,7 @@ class AgentSessions:
         return ReadRequest(request, protocol, name, body, masked, keyed, len(data), messages)
 
     async def _above(self, place: SessionPlace) -> list[Session]:
-        """The sessions that a request's stands below: their results may be in it, too."""
+        """The sessions above that of a request: their results may be in it, too."""
         above: list[Session] = []
         session_id, its_own = place.session or place.parent, bool(place.session)
         while session_id and len(above) < MOST_ABOVE:
@@ -277,14 +276,14 @@ class AgentSessions:
         return above
 
     def _with_edits(self, asked: ReadRequest, known: Sequence[KnownResults]) -> ReadRequest:
-        """`asked` as it goes on: with the results that were edited as they were edited."""
+        """The request to send on, with the user's edits of results."""
         data = asked.request.body or b""
         edits = edits_for(known, asked.body.items, partial(_keys, asked))
         return self._changed(asked, edit_results(asked.protocol, data, edits))
 
     def _with_answers(self, asked: ReadRequest, live: LiveSession) -> ReadRequest:
-        """`asked` with the provider's own answers in place of the copies that the agent has of
-        them. The caller holds the session."""
+        """`asked` with the provider's own answers in place of the agent's copies of them. The
+        caller holds the session."""
         contents = self.places.thread(live.id).contents
         changed = put_back(live.session, asked.request.body or b"", asked.body, contents)
         return replace(self._changed(asked, changed.body), missing=changed.missing)
@@ -294,7 +293,7 @@ class AgentSessions:
         if data == asked.request.body:
             return asked
         read = self._read_now(replace(asked.request, body=data), asked.protocol)
-        assert read is not None  # of JSON comes JSON
+        assert read is not None  # JSON stays JSON
         return replace(
             read,
             digest=asked.digest,
@@ -304,7 +303,7 @@ class AgentSessions:
             missing=asked.missing,
         )
 
-    # What of it is new.
+    # The new content.
 
     async def _go_on(
         self,
@@ -317,13 +316,13 @@ class AgentSessions:
         *,
         new: bool = False,
     ) -> Begun:
-        """What becomes of a request, which is a `new` one or has waited on a card of its session.
-        Results wait by `stop_at`. The caller holds the session."""
+        """Handles a request, which is `new` or has waited on a card of its session. Holds results
+        according to `stop_at`. The caller holds the session."""
         if live.session.stopped:
             raise Refused(STOPPED)
         asked, body = came, came.request.body or b""
         if any(takes_out(turn) for turn in live.session.turns):
-            exchange.holds = True  # what was decided does not go on as it came, whatever fails
+            exchange.holds = True  # decisions must not be bypassed, whatever fails
             asked = await self._aside(body, self._with_answers, asked, live)
         known = [known_results(live.session, put_back=True), *map(known_results, above)]
         known = [each for each in known if each.by_key]
@@ -350,7 +349,7 @@ class AgentSessions:
         *,
         new: bool,
     ) -> Begun | None:
-        """Log the results of a request that waits for decisions on them; None where it does not."""
+        """Logs the results of a request that waits for decisions on them, else returns None."""
         session = live.session
         if session.turn is None:
             return None
@@ -367,8 +366,8 @@ class AgentSessions:
         return Begun(waits=True)
 
     async def _stop_at(self, exchange: OpenExchange, *, has_waited: bool) -> StopAt:
-        """Where its tap stops. What a request waited for is held again where its card went,
-        whatever the tap is set to by now; Refused where that was revoked meanwhile."""
+        """The tap's `stop_at`. A request that has waited for results is held again even if the tap
+        was set to another value meanwhile; Refused if the tap was revoked."""
         tap = exchange.request.tap
         if not has_waited:
             return tap.stop_at
@@ -379,8 +378,8 @@ class AgentSessions:
     async def _hold_above(
         self, asked: ReadRequest, above: Sequence[Session], stop_at: StopAt
     ) -> Session | None:
-        """The session where a result waits from now on that is in `asked`, too, and that its own
-        agent has not brought yet; None where there is none."""
+        """The session above in which a result in `asked` waits from now on, because its own agent
+        has not sent it yet; None if there is none."""
         if stop_at not in HOLDING:
             return None
         for each in above:
@@ -399,10 +398,11 @@ class AgentSessions:
         return None
 
     def _tail(self, live: LiveSession, asked: ReadRequest) -> Tail:
-        """What of `asked` is new. Where the last answer went on here, its agent may have less."""
+        """The new part of `asked`. If its last answer was continued here, the agent may have
+        less."""
         session = live.session
         known = self.places.known(session, self.places.thread(live.id))
-        if session.turns and session.turns[-1].dropped:  # it never had the last answer at all
+        if session.turns and session.turns[-1].dropped:  # the agent never had the last answer
             known = digests_of(session.continued(session.turns[-1])[0])
         tail = tail_of(session, known, asked.body)
         if not tail.changed or session.turn is None or not session.turn.request.continues:
@@ -413,15 +413,15 @@ class AgentSessions:
     async def _join(
         self, live: LiveSession, asked: ReadRequest, place: SessionPlace
     ) -> Begun | None:
-        """The answer that is here, where this is the last request once more and nobody got that.
-        The caller holds the session."""
+        """The existing answer if this repeats the last request and nobody got that answer. The
+        caller holds the session."""
         session, thread = live.session, self.places.thread(live.id)
         last = session.turn
         if last is None or last.passed is not None:
             return None
         turns = session.continued(last)
         dropped: list[Event] = []
-        if last.failure is not None and len(turns) > 1:  # what went on from an answer came to grief
+        if last.failure is not None and len(turns) > 1:  # the continuation failed
             dropped = [TurnDropped(turns.pop().number, automatic=True)]
         turn = turns[-1]
         if turn.end is None or turn.response is None:
@@ -447,7 +447,7 @@ class AgentSessions:
         return Begun(turn.holds, head=head, held=held, asked=asked)
 
     async def _as_recorded(self, session_id: str, turns: Sequence[Turn]) -> HeldAnswer:
-        """After a start: with stars for what is secret."""
+        """The answer from the log, after a start: secrets are stars."""
         response, protocol = turns[0].response, turns[0].request.protocol
         assert response is not None
         held = HeldAnswer(protocol, response.status, stream=is_stream(response.headers))
@@ -467,7 +467,7 @@ class AgentSessions:
         *,
         new: bool,
     ) -> Begun:
-        """Log that `asked` goes on, in one commit with all that is new. The caller holds the
+        """Logs the request to send on in one commit with everything new. The caller holds the
         session."""
         session, now = live.session, self.engine.sessions.clock()
         thread = self.places.thread(live.id)
@@ -504,7 +504,7 @@ class AgentSessions:
         tap, number = asked.request.tap.id, sent.recording
 
         async def ended(live: LiveSession) -> None:
-            """Nobody has the end of the answer yet: what the agent runs is in the log before."""
+            """The client does not have the end yet: logs the calls that the agent runs."""
             turn = live.session.turns[number - 1]
             if not (exchange.holds and turn.holds):
                 await self.engine.sessions.append(live, passed_on(live.session, turn))
@@ -516,8 +516,8 @@ class AgentSessions:
     async def ask_on(
         self, live: LiveSession, asked: ReadRequest, exchange: OpenExchange
     ) -> tuple[FollowedAnswer, bytes]:
-        """Log the request that goes on from the last answer, all of whose calls were answered here;
-        its body. `asked` is what the agent asked. The caller holds the session."""
+        """Logs the request that continues the last answer, all of whose calls were answered here;
+        returns its body. `asked` is the agent's request. The caller holds the session."""
         session, thread = live.session, self.places.thread(live.id)
         turn, settings = session.turns[exchange.recording - 1], session.settings
         assert settings is not None
@@ -530,7 +530,7 @@ class AgentSessions:
         return self._follow(live, going_on, sent, settings, exchange), data
 
     def keep(self, session_id: str, turn: Turn, data: bytes) -> None:
-        """The answer of `turn`, which came as `data`, is put back later."""
+        """Keeps the answer of `turn`, received as `data`, to be put back later."""
         self.places.thread(session_id).contents[turn.number] = content_of(turn, data)
 
     def _received(
@@ -549,17 +549,17 @@ class AgentSessions:
         )
 
     def _holds(self, stop_at: StopAt) -> bool:
-        """Whether anything may have to be decided of what a tap that stops there passes on."""
+        """Whether a tap with this `stop_at` may require decisions."""
         return self._keeps_back(stop_at) or stop_at in HOLDING
 
     def _keeps_back(self, stop_at: StopAt, session_id: str = ALWAYS) -> bool:
-        """Whether any call may have to be decided before the agent gets it."""
+        """Whether a call may require a decision before the agent gets it."""
         rules = self.engine.rules.of(session_id)
         kept_back = any(rule.enabled and rule.action != "run" for rule in rules)
         return kept_back or stop_at in ("unruled", "calls")
 
     def _settings(self, session: Session, thread: Thread, asked: ReadRequest) -> Settings:
-        """Those of the session, where the request says nothing else."""
+        """The session's settings, unless the request has others."""
         setup, profile = asked.body.setup, asked.request.profile
         settings = thread.settings
         if settings is None or thread.setup != setup or settings.profile != profile:
@@ -571,12 +571,12 @@ class AgentSessions:
 
 
 def _keys(asked: ReadRequest) -> Mapping[Position, str]:
-    """What the results of a request are known by; of its body as it came, without a star."""
+    """The result keys of a request, from its unredacted body."""
     return result_keys(asked.protocol, json.loads(asked.request.body or b"null"))
 
 
 def _waits_behind(asked: ReadRequest, above: Sequence[Session]) -> Session | None:
-    """The session where a result that is in `asked`, too, waits for its user."""
+    """The session in which a result that is also in `asked` waits for its user."""
     for session in above:
         known = known_in(known_results(session), asked.body.items, partial(_keys, asked))
         if any(call.result_held for _, call in known):

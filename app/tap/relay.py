@@ -1,7 +1,7 @@
-"""One request of an agent, passed on to its provider, and the answer passed back as it comes.
+"""Relays one request of an agent to its provider, and the answer back as it arrives.
 
-What goes through is not read here: an Exchange is told of it, and may say what the client gets.
-Whatever goes wrong with the Exchange, the bytes go on.
+Does not interpret the content: an Exchange observes it, and may change what the client gets. If the
+Exchange fails, the relay continues.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger("playground")
 
 
 class RefusedRequest(Exception):
-    """A request that does not go on. `sentence` is for the user of the agent."""
+    """A request that is not sent on. `sentence` is for the user of the agent."""
 
     def __init__(
         self, status: int, sentence: str, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -45,7 +45,7 @@ class RefusedRequest(Exception):
 
 
 async def refuse(send: Send, protocol: str, refused: RefusedRequest) -> None:
-    """Answer with the error as `protocol` tells it, "" where none is known."""
+    """Answers with the error in the form of `protocol`, "" if unknown."""
     body = error_body(protocol, refused.status, refused.sentence)
     headers = [
         (b"content-type", b"application/json"),
@@ -66,7 +66,7 @@ def error_body(protocol: str, status: int, sentence: str) -> bytes:
 
 
 MOST_READ = 64 * 1024 * 1024
-"""Bytes of a request's body, up to which it is read before it goes on."""
+"""Bytes up to which a request's body is read completely before it is sent on."""
 
 LOST = "The answer was being changed here when something went wrong; ask again."
 
@@ -83,26 +83,26 @@ UNHELD = (
 )
 
 LEAVING_S = 1.0
-"""How long an Exchange may take to end when the server does."""
+"""Time limit for an Exchange to end when the server stops."""
 
 
 DoorName = Literal["anthropic", "openai", "gemini", "ollama"]
-"""The word in the path that an agent asks at."""
+"""The word in the path of an agent's request."""
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
-"""In the order in which they came, those that came twice twice."""
+"""In their original order, including repetitions."""
 
 
 AskAgain = Callable[[bytes], AbstractAsyncContextManager[RelayedResponse]]
-"""Sends a request once more, with another body."""
+"""Sends a request again with another body."""
 
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """`target` is the path behind the door with its query, undecoded. `headers` are the agent's,
-    without the tap's own. `body` is unpacked, and None where it is larger than 64 MiB or in a
-    content coding that cannot be read. `url` is where it goes on to, with `?key=` as the agent
-    sent it; `ask` sends another body there."""
+    """`target` is the path after the door with its query, undecoded. `headers` are the agent's,
+    without the tap's own. `body` is decompressed, None if it is larger than 64 MiB or has an
+    unsupported content coding. `url` is the upstream address, with `?key=` as the agent sent it;
+    `ask` sends another body there."""
 
     tap: Tap
     door: DoorName
@@ -117,35 +117,35 @@ class AgentRequest:
 
 
 class Exchange(Protocol):
-    """What follows one request of an agent and its answer. The relay calls it in this order:
-    `begin`; `answered` and any number of `pass_on`; `ending`, or `leave`, once. Where the client
-    goes it is cancelled in what it does, be it `ending`, and `leave` follows. Refused (core/errors)
-    by `begin` is the answer, with status 403, and nothing follows. Any other error is logged, and
-    the bytes pass it by from then on; where it `holds` back any, the answer is cut instead, and a
-    request that could not `begin` is refused with status 503. NetworkError by `ending` cuts the
-    answer. When `stopped` is set the answer ends where it is, and `ending` is told so. Once it has
-    begun, `body` is what goes upstream in place of the request's; None for that one, as it came."""
+    """Observes one request of an agent and its answer. The relay calls it in this order: `begin`;
+    `answered` and any number of `pass_on`; `ending`, or `leave`, once. If the client leaves, the
+    current call is cancelled, even `ending`, and `leave` follows. If `begin` raises Refused
+    (core/errors), the answer has status 403, and nothing follows. Any other error is logged, and
+    the relay continues without it; but if it `holds` any bytes, the answer is cut, and a request
+    that failed in `begin` is refused with status 503. NetworkError in `ending` cuts the answer.
+    Setting `stopped` ends the answer at once, and `ending` is told so. After `begin`, `body`
+    replaces the request's body; None leaves it unchanged."""
 
     stopped: asyncio.Event
     holds: bool
     body: bytes | None
 
     async def begin(self) -> AnswerHead | None:
-        """Nothing has gone upstream yet. Nothing does where the head of an answer is given: all of
-        that comes by `ending`."""
+        """Called before anything is sent upstream. If it returns a head, nothing is: `ending` then
+        yields the whole answer."""
 
     def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
-        """The head of the answer has come; returns the headers that the client gets."""
+        """The head of the answer arrived; returns the headers for the client."""
 
     async def pass_on(self, data: bytes) -> bytes:
-        """`data` came from upstream, as it is; returns what the client gets now."""
+        """`data` arrived from upstream, unchanged; returns what the client gets now."""
 
     def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
-        """Upstream has ended, by `trouble` or well: the last bytes for the client, as they may
-        leave."""
+        """Upstream has ended, well or with `trouble`: yields the last bytes for the client when
+        they may be sent."""
 
     async def leave(self) -> None:
-        """The client has gone before its whole answer."""
+        """The client disconnected before its whole answer."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ Observe = Callable[[AgentRequest], Exchange]
 
 
 class Unobserved:
-    """An Exchange that passes everything on and remembers nothing."""
+    """An Exchange that passes everything on and records nothing."""
 
     holds = False
     body: bytes | None = None
@@ -187,7 +187,7 @@ class Unobserved:
 
 
 def unobserved(request: AgentRequest) -> Exchange:
-    """The Observe that looks at nothing."""
+    """The Observe that observes nothing."""
     return Unobserved()
 
 
@@ -197,7 +197,7 @@ CREDENTIALS = frozenset(
         *(b"cookie", b"proxy-authorization"),
     )
 )
-"""The headers that an agent's own keys travel in."""
+"""The headers that may contain an agent's own keys."""
 
 HOP_BY_HOP = frozenset(
     (
@@ -205,21 +205,21 @@ HOP_BY_HOP = frozenset(
         *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     )
 )
-"""The headers that are about one connection (RFC 9110 7.6.1); trailers are not passed on."""
+"""Headers of a single connection (RFC 9110 7.6.1); trailers are not passed on."""
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
-    """`headers`, whose names are in lower case, without those of one connection."""
+    """`headers`, with names in lower case, without those of a single connection."""
     pairs = list(headers)
     named = (value for name, value in pairs if name == b"connection")
     options = {option.strip().lower() for value in named for option in value.split(b",")}
-    # The length tells where the body ends, whatever a header says of it.
+    # The length delimits the body, whatever a header lists.
     gone = HOP_BY_HOP | (options - {b"content-length", b"host"})
     return [pair for pair in pairs if pair[0] not in gone]
 
 
 class Relay:
-    """Passes requests on. `mask` is applied to whatever goes into the log."""
+    """Relays requests. `mask` is applied to everything that is logged."""
 
     def __init__(
         self, net: HttpClient, observe: Observe = unobserved, mask: Callable[[str], str] = str
@@ -238,11 +238,11 @@ class Relay:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Send the request to `place` (scheme://host:port) with these headers, its body behind it,
-        and the answer back. `request` has no body yet.
+        """Sends the request to `place` (scheme://host:port) with these headers and its body, and
+        the answer back. `request` has no body yet.
 
-        An answer that breaks off upstream ends here without its end, so that the server cuts the
-        connection. Of a client that left before its whole request nothing goes on.
+        If the answer breaks off upstream, it is not ended here, so that the server cuts the
+        connection. If the client left before its request was complete, nothing is sent.
         """
         body = _RequestBody(receive, request.headers)
         try:
@@ -273,7 +273,7 @@ class Relay:
             if under_way.cancelled_caught and passage.stopped:
                 await passage.stop()
         except BaseException:
-            # Not the client: the server ends, or something is wrong here.
+            # Not the client: the server stops, or an error.
             with anyio.move_on_after(LEAVING_S, shield=True):
                 await watched.leave()
             raise
@@ -289,16 +289,16 @@ class Relay:
 async def _until_gone(
     body: _RequestBody, receive: Receive, passage: _Passage, under_way: anyio.CancelScope
 ) -> None:
-    """Cancels what is under way when the client has gone."""
+    """Cancels the relay when the client has disconnected."""
     await body.complete.wait()
     while (await receive())["type"] != "http.disconnect":
         pass
-    if not passage.over:  # a server says the same behind a whole answer
+    if not passage.over:  # servers also report it after a complete answer
         under_way.cancel()
 
 
 async def _until_stopped(passage: _Passage, under_way: anyio.CancelScope) -> None:
-    """Cancels what is under way when the user stops it."""
+    """Cancels the relay when the user stops it."""
     await passage.watched.stopped.wait()
     if not passage.over:
         passage.stopped = True
@@ -307,8 +307,8 @@ async def _until_stopped(passage: _Passage, under_way: anyio.CancelScope) -> Non
 
 @dataclass
 class _Passage:
-    """One request on its way. `started` is whether the client got the head of an answer, `over`
-    whether it got all there is, `stopped` whether it gets no more because the user said so."""
+    """One request in progress. `started`: the client got the head of an answer; `over`: it got
+    everything; `stopped`: it gets no more because the user stopped it."""
 
     net: HttpClient
     request: AgentRequest
@@ -340,7 +340,7 @@ class _Passage:
         try:
             async with self.net.relay(self.request.method, place, target, headers, body) as answer:
                 passed_on = end_to_end(watched.answered(answer.status, answer.headers))
-                if answer.status == 304:  # its length is that of a body which does not come
+                if answer.status == 304:  # a 304 has the length, but no body
                     passed_on = [pair for pair in passed_on if pair[0] != b"content-length"]
                 await self._start(answer.status, passed_on)
                 async for data in answer.chunks():
@@ -353,8 +353,8 @@ class _Passage:
             await self._end(None)
 
     async def _end(self, trouble: NetworkError | None) -> None:
-        """The rest of the answer. One that broke off upstream stays without its end, so that the
-        client sees it cut; where nothing had come of it, the client is told why."""
+        """Sends the rest of the answer. One that broke off upstream is not ended, so that the
+        client sees it cut; if nothing of it had arrived, the client gets the reason."""
         try:
             async for data in self.watched.ending(trouble):
                 if data and self.started:
@@ -369,11 +369,11 @@ class _Passage:
             await self._refuse(status, trouble.sentence(self.watched.mask))
 
     async def stop(self) -> None:
-        """End it where it is."""
+        """Ends it at the current position."""
         trouble = NetworkError("interrupted", STOPPED, began=self.started)
         with suppress(NetworkError):
             async for _ in self.watched.ending(trouble):
-                pass  # no more leaves
+                pass  # nothing more is sent
         if not self.started:
             await self._refuse(403, STOPPED)
 
@@ -390,7 +390,7 @@ class _Passage:
 
 
 def with_body(headers: RawHeaders, body: bytes) -> RawHeaders:
-    """`headers` of a request that goes on with another body, which is not packed."""
+    """`headers` for a request with another body, uncompressed."""
     length = (b"content-length", b"%d" % len(body))
     changed = [
         length if name == b"content-length" else (name, value)
@@ -401,13 +401,13 @@ def with_body(headers: RawHeaders, body: bytes) -> RawHeaders:
 
 
 def agent_connection(scope: Scope) -> AgentConnection | None:
-    """What the server lets us decide of this connection, where it does."""
+    """The server's options for this connection, if supported."""
     connection: AgentConnection | None = (scope.get("extensions") or {}).get(CONNECTION)
     return connection
 
 
 class _RequestBody:
-    """The body of a request on its way in. `complete` is set when its last byte has come."""
+    """The body of an incoming request. `complete` is set when its last byte has arrived."""
 
     def __init__(self, receive: Receive, headers: RawHeaders) -> None:
         self.complete = asyncio.Event()
@@ -419,8 +419,8 @@ class _RequestBody:
         self._coded = any(name == b"transfer-encoding" for name, _ in headers)
 
     async def read(self) -> bytes | None:
-        """All of it; None where it is larger than MOST_READ, and `pieces` are what is left.
-        ClientDisconnect where the client left."""
+        """The whole body; None if it is larger than MOST_READ: then use `pieces`. ClientDisconnect
+        if the client left."""
         if self._length is not None and int(self._length) > MOST_READ:
             return None
         while not self.complete.is_set() and self._size <= MOST_READ:
@@ -430,7 +430,7 @@ class _RequestBody:
         return self._read[0] if len(self._read) == 1 else b"".join(self._read)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body from its first byte, what was read and what comes."""
+        """The body from its first byte, both read and still to come."""
         while self._read:
             yield self._read.pop(0)
         while not self.complete.is_set():
@@ -448,7 +448,7 @@ class _RequestBody:
         return data
 
     def length_in(self, headers: RawHeaders) -> RawHeaders:
-        """`headers` with the length of the body, where there is any: in the place where it was."""
+        """`headers` with the length of the body, if any, at its original place."""
         if self.complete.is_set() and (self._length is not None or self._coded or self._size):
             length = (b"content-length", b"%d" % self._size)
         elif self._length is not None:
@@ -464,8 +464,8 @@ class _RequestBody:
 
 
 def readable(headers: RawHeaders, body: bytes) -> bytes | None:
-    """`body` unpacked, where it was packed in a way that can be undone and is no larger than
-    MOST_READ then; else None."""
+    """`body` decompressed, if the coding is supported and the result is at most MOST_READ; else
+    None."""
     codings = b",".join(value for name, value in headers if name == b"content-encoding")
     coding = codings.strip().lower().decode("latin-1")
     if coding in ("", "identity"):
@@ -485,13 +485,13 @@ def readable(headers: RawHeaders, body: bytes) -> bytes | None:
 
 
 class _Watched:
-    """An Exchange whose errors harm nothing: they are logged, and from the first on the bytes pass
-    as they come, those first that it had kept back. It is ended all the same, once."""
+    """An Exchange whose errors are isolated: they are logged, and after the first one all bytes
+    pass unchanged, beginning with those held back. It is ended once in any case."""
 
     def __init__(self, observe: Observe, request: AgentRequest, mask: Callable[[str], str]) -> None:
         self._request = request
         self._mask = mask
-        self._kept = bytearray()  # came, and did not leave yet
+        self._kept = bytearray()  # received but not sent yet
         self._changed = self._broken = self._ended = False
         self._exchange: Exchange = Unobserved()
         try:
@@ -500,7 +500,7 @@ class _Watched:
             self._failed(error)
 
     def mask(self, text: str) -> str:
-        """`text` without what is secret here, or in this very request, and without its address."""
+        """`text` without known secrets, those of this request, and its address."""
         request = self._request
         own = [value for name, value in request.headers if name in CREDENTIALS]
         words = {word for value in own for word in (value, value.rpartition(b" ")[2])}
@@ -521,7 +521,7 @@ class _Watched:
         return self._exchange.body
 
     async def begin(self) -> AnswerHead | None:
-        """Refused where the exchange refuses it, or fails and was to hold something back; then it
+        """Refused if the exchange refuses, or if it fails and was to hold something back; then it
         is over."""
         try:
             return await self._exchange.begin()
@@ -591,8 +591,8 @@ class _Watched:
             self._failed(error)
 
     def _let_go(self) -> bytes:
-        """What did not leave yet. NetworkError where it was held back, or the client got something
-        else before: then it gets no more."""
+        """The bytes not sent yet. NetworkError if they were held back on purpose, or if the client
+        got changed bytes before: then it gets no more."""
         if self._exchange.holds or self._changed:
             raise NetworkError("interrupted", LOST, began=True)
         data = bytes(self._kept)
@@ -600,7 +600,7 @@ class _Watched:
         return data
 
     def _failed(self, error: Exception) -> None:
-        """The error into the log; neither path nor header is said."""
+        """Logs the error without path and headers."""
         self._broken = True
         text = "".join(traceback.format_exception(error))
         line = f"a request at the tap {self._request.tap.id} goes on unrecorded: {text}"

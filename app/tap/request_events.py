@@ -1,4 +1,4 @@
-"""A request of an agent as events of its session: what it says that is new, and that it is sent."""
+"""Converts an agent's request to events of its session: its new content, and the request itself."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from app.tap.relay import AgentRequest
 from app.tap.taps import without_key
 
 WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)
-"""The agent alone says how long it waits."""
+"""Only the agent limits its waiting time."""
 
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """A request to a chat API, as it was read; `text` is its body, masked. `size` in bytes, the
-    keyed `digest` and the number of `messages` are of the body as it came; where it is `edited`,
-    all else is of what goes on: results as the user edited them, answers as the provider gave them.
-    `missing` are the turns of which nothing could be put back."""
+    """A parsed request to a chat API; `text` is its masked body. `size` in bytes, the keyed
+    `digest` and the number of `messages` are those of the received body; if it is `edited`,
+    everything else is of the body sent on: with the user's edits of results, and the provider's own
+    answers. `missing` are the turns whose answers could not be put back."""
 
     request: AgentRequest
     protocol: Protocol
@@ -62,7 +62,7 @@ def new_events(
     asked: ReadRequest,
     now: int,
 ) -> list[Event]:
-    """What is to be logged up to the request: `first`, results, then what is said."""
+    """The events to log before the request: `first`, results, then new messages."""
     imported = _with_first(session, first, now)
     pasted = ImportedRequest(asked.protocol, asked.body.setup, ())
     results = leading_results(tail.items)
@@ -101,12 +101,12 @@ def _with_first(session: Session, first: Sequence[Event], now: int) -> ImportedS
 
 
 def _never_left(turn: Turn) -> bool:
-    """Whether the agent got nothing of the calls of its answer, nor of what followed."""
+    """Whether the agent got neither the calls of its answer nor a continuation."""
     return turn.holds or (turn.request.continues > 0 and turn.passed is None)
 
 
 def _from_agent(session: Session, results: Sequence[ResultMessage]) -> Iterator[ResultMessage]:
-    """`results` without those that were given here, and were put back: then each call has one."""
+    """`results` without those that were given here and put back: then each call has one."""
     calls = list(session.current_calls)
     if len(results) < len(calls) and not any(result.call_id for result in results):
         calls = []
@@ -122,7 +122,7 @@ def _from_agent(session: Session, results: Sequence[ResultMessage]) -> Iterator[
 
 
 def not_put_back(session: Session, missing: Sequence[int]) -> Iterator[Warned]:
-    """What is said once of each answer that is no longer in the history of its agent."""
+    """One warning for each answer that is no longer in the history of its agent."""
     marked = {mark.warning.meta.get("turn") for mark in session.marks}
     for number in missing:
         if number not in marked:
@@ -142,7 +142,7 @@ def _without_history(
     asked: ReadRequest,
     now: int,
 ) -> list[Event]:
-    """Where the history that the agent came with is too long to be drawn: what follows it alone."""
+    """If the agent's history is too long to be shown: only what follows it."""
     answers = [p for p, item in enumerate(tail.items) if isinstance(item, AnswerMessage)]
     imported = _with_first(session, first, now)
     imported.add(now, Warned("history_left_out", _LONG))
@@ -154,7 +154,7 @@ def _without_history(
 
 
 def continued_event(asked: ReadRequest, turn: Turn, number: int, settings: Settings) -> RequestSent:
-    """The request that goes on from the answer of `turn`, where no call is forced."""
+    """The request that continues the answer of `turn`, with no forced call."""
     choice = settings.tool_choice
     free = replace(choice, mode="auto", name="") if choice.forced else choice
     sent = sent_event(asked, number, settings)

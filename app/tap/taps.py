@@ -1,7 +1,7 @@
-"""Taps: doors for agents, each with a secret of its own and a provider behind it.
+"""Taps: doors for agents, each with its own secret and an upstream provider.
 
-Kept in the database by the hash of the secret, which itself is written nowhere. What has passed
-through a tap is remembered here in memory alone, as long as the process lives.
+Stored in the database by the hash of the secret, which itself is never written. The traffic of a
+tap is recorded only in memory, as long as the process lives.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ STOPS: tuple[StopAt, ...] = get_args(StopAt)
 
 MOST_TITLE = 200
 MOST_OTHERS = 50
-"""Requests of a tap that are no conversations; of more the last ones are remembered."""
+"""Most requests of a tap that are no conversations; the last ones are kept."""
 MOST_PATH = 200
-"""Characters that are remembered of such a request's path."""
+"""Most characters kept of such a request's path."""
 
 
 @dataclass(frozen=True)
 class Tap:
-    """`upstream` is the name of the profile that requests go on to, `agent` the launcher's name of
-    the agent, "" for one started by hand. Times are Unix ms."""
+    """`upstream` is the name of the profile to which requests are sent on; `agent` is the
+    launcher's name of the agent, "" for one started by hand. Times are Unix ms."""
 
     id: str
     title: str
@@ -50,10 +50,10 @@ class Tap:
 
 @dataclass(frozen=True)
 class OtherRequest:
-    """A request that is no conversation: a list of models, an unknown path. `path` has its query,
-    but for the value of a key in it. `at_ms` is Unix time in ms. `refused` says why it went no
-    further than here, "" where it did. `unread`: it was for a chat API, and its body could not be
-    read, so that it is in no session, and nothing of its answer was held."""
+    """A request that is no conversation: a list of models, an unknown path. `path` includes its
+    query, except for the value of a key. `at_ms` is Unix time in ms. `refused` says why it was not
+    sent on, or "". `unread`: it was for a chat API, but its body was unreadable, so it is in no
+    session, and nothing of its answer was held."""
 
     method: str
     path: str
@@ -65,10 +65,9 @@ class OtherRequest:
 
 @dataclass
 class Activity:
-    """What has passed through a tap since this process began: all `requests`, when the last one
-    came (Unix ms, None before the first), and the last of those that are no conversations, the
-    newest at the end. `since_start` is whether the tap was made by this process, so that none came
-    before."""
+    """The traffic of a tap since this process began: the number of `requests`, the time of the last
+    one (Unix ms, None before the first), and the last ones that are no conversations, newest last.
+    `since_start`: the tap was made by this process, so there was no earlier traffic."""
 
     requests: int = 0
     last_ms: int | None = None
@@ -77,9 +76,9 @@ class Activity:
 
 
 class Taps:
-    """All taps by the hash of their secret. They are read when they are first asked for.
+    """All taps by the hash of their secret. Loaded on first use.
 
-    `profile_named` gives the profile of a name, or NotFound; `clock` is Unix time in ms.
+    `profile_named` returns the profile of a name, or raises NotFound; `clock` is Unix time in ms.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Taps:
         self._by_hash: dict[str, Tap] = {}
         self._activity: dict[str, Activity] = {}
         self.revoked: Callable[[], object] = lambda: None
-        """Called when a tap was revoked: requests of its agent may wait."""
+        """Called after a tap was revoked, because requests of its agent may wait."""
 
     async def create(
         self,
@@ -109,10 +108,10 @@ class Taps:
         stop_at: str = "nothing",
         agent: str = "",
     ) -> tuple[Tap, str]:
-        """A new tap and its secret (43 characters, url-safe), which is known only now.
+        """Creates a tap; returns it and its secret (43 characters, url-safe), known only now.
 
-        NotFound where there is no profile `upstream`, BadInput where it has no address, or
-        something else cannot be kept.
+        NotFound if there is no profile `upstream`, BadInput if it has no address, or another value
+        cannot be stored.
         """
         if not self._profile_named(upstream).base_url:
             raise BadInput(f"The profile {upstream!r} has no address yet. Set it at its page.")
@@ -129,9 +128,9 @@ class Taps:
         return tap, secret
 
     async def find(self, secret: str) -> Tap | None:
-        """The tap of that secret; None where there is none, or it was revoked."""
+        """The tap of that secret; None if there is none, or it was revoked."""
         await self._load()
-        # By its hash: how long that takes says nothing of how much of a secret was right.
+        # By hash: the lookup time then reveals nothing about the secret.
         tap = self._by_hash.get(_hash(secret))
         if tap is None:
             return None
@@ -139,17 +138,17 @@ class Taps:
         return tap if tap.revoked_ms is None else None
 
     async def all(self) -> list[Tap]:
-        """Those in use, then the revoked ones, of each the newest first."""
+        """Taps in use, then revoked ones, each group newest first."""
         await self._load()
         newest = sorted(self._by_hash.values(), key=lambda tap: -tap.created_ms)
         return sorted(newest, key=lambda tap: tap.revoked_ms is not None)
 
     async def get(self, tap_id: str) -> Tap:
-        """NotFound where there is none."""
+        """NotFound if there is none."""
         return (await self._entry(tap_id))[1]
 
     async def set_stop_at(self, tap_id: str, stop_at: str) -> Tap:
-        """BadInput where `stop_at` is none of `STOPS`, Conflict where the tap was revoked."""
+        """BadInput if `stop_at` is not in `STOPS`, Conflict if the tap was revoked."""
         stop = _stop_at(stop_at)
         async with self._changing:
             hashed, tap = await self._entry(tap_id)
@@ -161,8 +160,7 @@ class Taps:
         return changed
 
     async def revoke(self, tap_id: str) -> Tap:
-        """From now on its secret is refused, also where that cannot be saved; a second time changes
-        nothing."""
+        """Refuses its secret from now on, even if that cannot be saved; idempotent."""
         async with self._changing:
             hashed, tap = await self._entry(tap_id)
             if tap.revoked_ms is None:
@@ -172,7 +170,7 @@ class Taps:
         return tap
 
     def note(self, tap_id: str, at_ms: int) -> None:
-        """A request of the tap's agent came in at `at_ms` (Unix time)."""
+        """Counts a request of the tap's agent at `at_ms` (Unix time)."""
         activity = self._activity.setdefault(tap_id, Activity())
         activity.requests += 1
         activity.last_ms = at_ms
@@ -187,9 +185,9 @@ class Taps:
         refused: str = "",
         unread: bool = False,
     ) -> None:
-        """The request of `method` for `target` (raw path and query behind the door), which came in
-        at `at_ms` and was answered by `status`, was no conversation, or it was `refused` for that
-        reason. It was counted by `note`."""
+        """Records a request that is no conversation, or was `refused` for that reason: `method` and
+        `target` (raw path and query after the door), answered with `status` at `at_ms`. `note` has
+        counted it."""
         mask = self._keys.redactor().redact_text
         path = mask(without_key(target))[:MOST_PATH]
         activity = self._activity.setdefault(tap_id, Activity())
@@ -198,7 +196,7 @@ class Taps:
         )
 
     def activity(self, tap_id: str) -> Activity:
-        """What has passed through the tap since this process began."""
+        """The traffic of the tap since this process began."""
         return self._activity.get(tap_id) or Activity()
 
     async def _load(self) -> None:
@@ -206,7 +204,7 @@ class Taps:
             return
         rows = await self._library.taps()
         saved = {hashed: from_data(Tap, json.loads(body)) for hashed, body in rows}
-        if not self._loaded:  # two may have asked at once
+        if not self._loaded:  # two tasks may load at once
             self._by_hash, self._loaded = {**saved, **self._by_hash}, True
 
     async def _save(self, hashed: str, tap: Tap) -> None:
