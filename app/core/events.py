@@ -133,8 +133,8 @@ class RequestSent:
 
 
 StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]
-"""What of an agent waits for the user: only what a rule holds back; calls that no rule runs; every
-call; every result; results that are errors."""
+"""What a tap holds for the user: only what a rule holds back; calls that no rule runs; every call;
+every result; results that are errors."""
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,7 @@ def _plain(name: str) -> str:
 
 def _value(value: Any) -> str:
     text = json.dumps(to_data(value), ensure_ascii=False)
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # lone surrogates: no text
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # no lone surrogates in text
     return text if len(text) <= 80 else text[:79] + "…"
 
 

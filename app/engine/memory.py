@@ -15,7 +15,7 @@ LARGE_TEXT = 4 * 1024 * 1024
 """Characters of a text whose pieces, once joined, are worth trimming the heap for."""
 
 OBJECTS = 10_000
-"""Allocations between two runs of the garbage collector; Python's default is 700."""
+"""Surviving allocations between two runs of the garbage collector; Python's default is 700."""
 
 _M_MMAP_THRESHOLD = -3
 

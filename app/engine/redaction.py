@@ -392,7 +392,7 @@ class StreamRedactor:
         self._beside: OrderedDict[tuple[int, str], ShownText] = (
             OrderedDict()
         )  # the oldest is quickly removed
-        self._ended: dict[PartKind, tuple[ShownText, PartEnded]] = {}  # the next may go on with it
+        self._ended: dict[PartKind, tuple[ShownText, PartEnded]] = {}  # next may continue it
         self._lasts = {""}  # texts that an incomplete frame may continue
         self._undecided: Waiting | None = None
         self._may_wait = False  # the last text that grew held something back

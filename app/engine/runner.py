@@ -208,8 +208,8 @@ class Runner:
                 await self._advance(live)  # the old limits may have held back something
 
     async def retry(self, session_id: str, number: int | None = None) -> None:
-        """Sends the last request again; the failed answer stays visible. `number` is the turn that
-        the caller means, so that repeated clicks on a button send only one request."""
+        """Asks again from the same point; the failed answer stays visible. `number` is the turn the
+        caller means, so that repeated clicks on a button send only one request."""
         async with self._holding(session_id) as live:
             turn = live.session.turn
             if number is not None and (turn is None or turn.number != number):
@@ -271,7 +271,7 @@ class Runner:
         self.waits.end(live.id)
 
     async def _over(self, session_id: str) -> None:
-        # Concurrently: a process that ignores a signal takes time; Stop may take a second.
+        # Concurrently: what ignores a signal takes time, and Stop must be done in a second.
         await asyncio.gather(
             self._end_tasks(session_id, ResponseFailed("stopped", STOPPED)),
             self._executors.forget(session_id),
@@ -749,7 +749,7 @@ async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]
     Only for the owner of the database, before anything runs.
     """
     touched = await sessions.log.unfinished()
-    for session_id in await sessions.log.waiting():  # a rule may have come just before the end
+    for session_id in await sessions.log.waiting():  # a rule may have been added late
         if any(rule.here == session_id for rule in rules(session_id)):
             touched.append(session_id)
     for session_id in touched:

@@ -339,7 +339,7 @@ class SessionStore:
             for turn in live.session.turns:
                 async for chunks in self.log.portions(live.id, turn.number):
                     events = _upto(log, chunks[-1])
-                    await asyncio.to_thread(_follow, wire, events, chunks)  # others go on meanwhile
+                    await asyncio.to_thread(_follow, wire, events, chunks)  # does not block others
             _follow(wire, log, ())
             _follow(wire, *self.log.unwritten(live.id))  # what currently cannot be saved
             live.wire = wire

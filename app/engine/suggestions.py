@@ -60,7 +60,7 @@ def suggest_result(call: Call, number: int = 0) -> SuggestedResult:
     arguments = _arguments(call.arguments)
     schema = tool.config.get("output_schema")
     if schema is not None:
-        first = zlib.crc32(as_json(arguments).encode()) | 1  # as a mock that makes samples
+        first = zlib.crc32(as_json(arguments).encode()) | 1  # same seed as mocks with samples
         return SuggestedResult(_distinct(schema, arguments, first, number, checked=True), "schema")
     first = zlib.crc32(f"{tool.name} {as_json(arguments)}".encode()) | 1
     return SuggestedResult(_distinct(_shape(tool), arguments, first, number, checked=False), "name")

@@ -225,7 +225,7 @@ class ToolTries:
         )
 
         def report(text: str, fraction: float | None = None, output: str = "") -> None:
-            printed = output.strip().rpartition("\n")[2]  # its last line stands for the words
+            printed = output.strip().rpartition("\n")[2]  # its last line replaces the text
             words = printed or text or tool_try.progress
             tool_try.progress, tool_try.fraction = self._redactor().redact_text(words), fraction
             tool_try.ring()

@@ -188,8 +188,8 @@ class Limit(Generic[T]):
     or `tool`, the provider's also with the tool's `words`. `{at}` is the place in the schema; if
     our message does not contain it, it is appended.
 
-    `severity` "strict" refuses only strict tools. `family` is a prefix of models it applies to, ""
-    for all; `holds` instead tests a model's name. `keyword` is a keyword that is refused
+    `severity` "strict" refuses only strict tools. `family` describes the models it applies to, ""
+    for all; `holds` tests a model's name for that. `keyword` is a keyword that is refused
     completely. `param` and `code` are the provider's values for the place and the kind of error.
     """
 

@@ -60,7 +60,7 @@ class _Reader:
         self._answer = answer
         self._open: dict[int, _Block] = {}
         self._held: dict[int, _Block] = {}  # stopped calls that may get late deltas
-        self._stopped_calls: list[_Block] = []  # no more can come, unless the message starts again
+        self._stopped_calls: list[_Block] = []  # get no more deltas, unless the message restarts
         self._closed: dict[int, PartKind] = {}
         self._started = False
         self._meta: dict[str, Any] = {}

@@ -273,7 +273,7 @@ def _ask_freely(body: Body) -> Changes:
         calling = config.get(at[1]) if isinstance(config, dict) else None
         if isinstance(calling, dict) and str(calling.get("mode") or "").upper() == "ANY":
             named = calling.get("allowedFunctionNames") or calling.get("allowed_function_names")
-            changes[*at, "mode"] = dumped("VALIDATED" if named else "AUTO")  # only that takes names
+            changes[*at, "mode"] = dumped("VALIDATED" if named else "AUTO")  # AUTO takes no names
     return changes
 
 

@@ -240,8 +240,8 @@ def check_message(value: Any, shape: Shape) -> None:
 
 
 def check(body: Any, model: str) -> None:
-    """Raises BadRequest for the first violation by a body with camelCase names that `model`
-    refuses."""
+    """Raises BadRequest for the first item that `model` refuses in a body with camelCase
+    names."""
     check_message(body, BODY)
     tools = declared(body)
     _check_tools(tools, model)

@@ -39,7 +39,7 @@ from app.protocols.server import (
 )
 
 NO_TOOLS, NO_THINKING = "-no-tools", "-no-thinking"
-"""Name patterns of the simulator's models that lack a capability."""
+"""Name suffixes of the simulator's models that lack a capability."""
 MODELS = ("simulated:8b", "simulated-mini:1b", f"simulated{NO_TOOLS}")
 _STOP = {"calls": "stop", "refusal": "stop"}
 """Ollama has one word for a complete answer, with or without calls."""

@@ -376,7 +376,7 @@ class _OpenCall:
         self.type = "function"
         self.extra: dict[str, Any] = {}
         self.part: OpenPart | None = None
-        self.early: list[tuple[tuple[int, int], tuple[str | int, ...]]] = []  # places before that
+        self.early: list[tuple[tuple[int, int], tuple[str | int, ...]]] = []  # earlier positions
         self.told = False  # whether arguments were sent, even ""
         self.bare = True  # whether no argument text arrived yet
 
