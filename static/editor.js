@@ -28,6 +28,7 @@ function unsaved() {
   dirty = true;
   $("saved").textContent = "not saved";
   $("saved").classList.add("waiting");
+  $("save").classList.add("primary");
 }
 
 function changed(event) {

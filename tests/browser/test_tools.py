@@ -346,6 +346,7 @@ def test_back_shows_what_would_be_saved(server: Server, tab: Tab) -> None:
     tab.find(FACE).fill('{"type": "object", "title": "typed"}')
     tab.forgive("dialog")
     tab.leaves = True
+    tab.forgive("dialog")
     tab.goto("/tools")
     tab.page.go_back()
     expect(tab.find("#parameters")).to_have_value(re.compile("typed"))
@@ -425,3 +426,26 @@ def test_faces_and_rows_work_without_script(server: Server, new_tab: NewTab, fac
     tab.page.wait_for_url("**/tools/*saved=1")
     tool = server.get(f"/tools/{name}")
     assert next(iter(tool["parameters"]["properties"])) == "town"
+
+
+@pytest.mark.slow
+def test_one_button_is_filled(server: Server, tab: Tab) -> None:
+    """Save where there is something to save, else Run it; never that of the list."""
+    saved(server, "one_filled")
+    filled = """() => {
+      const accent = getComputedStyle(document.querySelector(".logo")).backgroundColor;
+      return [...document.querySelectorAll("button, .button")]
+        .filter((one) => getComputedStyle(one).backgroundColor === accent)
+        .map((one) => one.firstChild.data.trim());
+    }"""
+    tab.goto("/tools/one_filled")
+    assert tab.page.evaluate(filled) == ["Run it"]
+    tab.find("[name=group]").fill("new")
+    expect(tab.find("#saved")).to_have_text("not saved")
+    assert tab.page.evaluate(filled) == ["Save"]
+    tab.leaves = True
+    tab.forgive("dialog")
+    tab.goto("/providers?new=1")
+    assert tab.page.evaluate(filled) == ["Save"]
+    tab.goto("/providers")
+    assert tab.page.evaluate(filled) == ["Add a provider"]
