@@ -245,14 +245,14 @@ class Keys:
         if profile.simulated or not name:
             return ""
         if not self._value(name):
-            return f"There is no {name}: set it in the environment, or paste it at the profile."
+            return f"There is no {name}: set it in the environment, or add it under Providers."
         if self.bound(profile):
             return ""
         try:
             place = origin(profile.base_url)
         except BadInput as error:
             return str(error)
-        return f"{name} is not confirmed for {place}: confirm it at the profile before it is sent."
+        return f"{name} is not confirmed for {place}: confirm it under Providers before it is sent."
 
     def bound(self, profile: Profile) -> bool:
         """Whether the key of `profile` may be sent to its address."""

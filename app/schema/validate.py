@@ -63,7 +63,7 @@ MOCKED = ("result", "sequence", "cases", "sample")
 def _check_mock(config: Mapping[str, Any]) -> None:
     _only(config, "mock", *MOCKED, "is_error", "cycle", "output_schema", *_MOCK_TRAITS)
     if not any(name in config for name in MOCKED):
-        message = "A mock tool needs config.result: a text with {{ args.name }} in it, or any JSON."
+        message = "A mock tool needs a result: a text with {{ args.name }} in it, or any JSON."
         bad(message, "/config/result")
     for name in ("is_error", "cycle", "sample"):
         _check_flag(config, name)
@@ -134,14 +134,17 @@ def _check_python(config: Mapping[str, Any]) -> None:
         return
     _only(config, "python", "file", "function", "interpreter", "keep")
     _check_flag(config, "keep")
-    for name, what in (("file", "the path of a .py file"), ("function", "a function in it")):
+    for name, what in (("file", "the path of a .py file"), ("function", "the name of one in it")):
         value = config.get(name)
         if not isinstance(value, str) or not value.strip() or "\0" in value:
-            bad(f"A python tool needs config.{name}: {what}.", f"/config/{name}")
+            bad(f"A Python tool needs a {name}: enter {what}.", f"/config/{name}")
     if not config["file"].startswith((*_ABSOLUTE, SHIPPED)):
-        bad("config.file is an absolute path, like /home/you/tools.py.", "/config/file")
+        bad(
+            "A Python tool's file is an absolute path, like /home/you/tools.py.",
+            "/config/file",
+        )
     if not config["function"].isidentifier():
-        bad("config.function is the bare name of a function.", "/config/function")
+        bad("A Python tool's function is a bare name, like get_weather.", "/config/function")
     interpreter = config.get("interpreter", "")
     if not isinstance(interpreter, str) or "\0" in interpreter:
         bad("config.interpreter is the path of a Python, or left out.", "/config/interpreter")
@@ -188,7 +191,7 @@ def _check_http(config: Mapping[str, Any]) -> None:
 
 def _check_url(url: Any) -> None:
     if not isinstance(url, str) or not _URL.match(url):
-        bad("An http tool needs config.url, like https://api.example.com/{id}.", "/config/url")
+        bad("An HTTP tool needs a URL, like https://api.example.com/{id}.", "/config/url")
     if "${" in url:
         message = "A key does not belong into config.url; send it in a header, as ${NAME}."
         bad(message, "/config/url")
@@ -567,10 +570,19 @@ def problems_of(
         case "contains" | "unevaluatedItems" | "propertyNames":
             yield _problem(f"{where}: {cut(error.message, 200)}.", place)
         case _:
-            message = (
-                f"{where} is {shown(error.instance)}; the schema wants {form(expected, root)}."
-            )
+            wanted = form(_unmet(expected, error.instance), root)
+            message = f"{where} is {shown(error.instance)}; the schema wants {wanted}."
             yield _problem(message, place)
+
+
+def _unmet(schema: Any, value: Any) -> Any:
+    """`schema` without an enum or a const that `value` satisfies: another keyword refuses it."""
+    if not isinstance(schema, Mapping):
+        return schema
+    options = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if not isinstance(options, list) or json_text(value) not in map(json_text, options):
+        return schema
+    return {key: part for key, part in schema.items() if key not in ("enum", "const")}
 
 
 def shown(value: Any) -> str:

@@ -163,7 +163,7 @@ async def test_broken_file(folder: Path) -> None:
     assert "line 2: def t(:" in result.text
     (folder / "tools.py").unlink()
     result = await run(invocation(folder, "t"))
-    assert result.text.endswith("tools.py; correct the tool's config.file.")
+    assert result.text.endswith("tools.py; correct the file of the tool.")
 
 
 @pytest.mark.parametrize("interpreter", ["/no/such/python", "/", "false"])

@@ -57,6 +57,11 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
         {"unit": "C"},
         [("/unit", '/unit is "C", a string; the schema wants one of "c", "f".', '"c"')],
     ),
+    (  # its enum is satisfied, its type is not
+        an_object(guests={"type": "integer", "enum": ["2", "4"]}),
+        {"guests": "2"},
+        [("/guests", '/guests is "2", a string; the schema wants an integer.', "")],
+    ),
     (  # which of the two is meant nobody knows
         an_object(unit={"enum": ["k", "K", 1]}),
         {"unit": "\u212a"},
@@ -347,13 +352,13 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     ({**GOOD, "answered_by": ["mock"]}, "/answered_by", "not known"),
     ({**GOOD, "answered_by": "mcp", "config": {}}, "/config/server", "config.server"),
     ({**GOOD, "config": []}, "/config", "an array"),
-    ({**GOOD, "config": {}}, "/config/result", "needs config.result"),
+    ({**GOOD, "config": {}}, "/config/result", "needs a result"),
     ({**GOOD, "config": {"result": 1, "x": 1}}, "/config/x", "has no 'x'"),
     ({**GOOD, "config": {"result": 1, "is_error": 1}}, "/config/is_error", "true or false"),
     ({**GOOD, "config": {"result": 1, "delay_s": -1}}, "/config/delay_s", "3600"),
     ({**GOOD, "config": {"result": 1, "delay_s": float("nan")}}, "/config/delay_s", "3600"),
-    ({**PYTHON, "config": {}}, "/config/file", "needs config.file"),
-    ({**PYTHON, "config": {"file": "/a.py"}}, "/config/function", "needs config.function"),
+    ({**PYTHON, "config": {}}, "/config/file", "needs a file: enter"),
+    ({**PYTHON, "config": {"file": "/a.py"}}, "/config/function", "needs a function: enter"),
     ({**PYTHON, "config": {"file": "/a.py", "function": "a.b"}}, "/config/function", "bare name"),
     *(
         ({**PYTHON, "config": {**PYTHON["config"], name: path}}, f"/config/{name}", "absolute path")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import httpx
 import pytest
 from starlette.types import ASGIApp, Message
 
@@ -17,6 +18,7 @@ from app.engine.engine import Engine
 from app.web.app import make_app
 from tests.engine.running import running
 from tests.net.test_client import serving
+from tests.served import rested
 from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, Told, call, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -259,3 +261,15 @@ async def test_a_new_session_takes_the_profile_and_the_model(tmp_path: Path) -> 
                 *(form["profile"], form.get("model", "")),
             )
             assert settings.tools
+
+
+async def test_a_turn_without_a_key_leads_to_its_field(
+    script: httpx.AsyncClient, page: httpx.AsyncClient
+) -> None:
+    made = (await script.post("/sessions", json={"profile": "openai"})).json()["id"]
+    await script.post(f"/sessions/{made}/prompts", json={"text": "Hello"})
+    assert (await rested(script, made))["state"] == "failed"
+    failed = (await page.get(f"/sessions/{made}")).text
+    assert "or add it under Providers." in failed
+    assert 'href="/providers#key-openai"' in failed
+    assert 'id="key-openai"' in (await page.get("/providers")).text

@@ -509,7 +509,7 @@ async def _start(invocation: Invocation) -> Worker | ToolResult:
     config = invocation.tool.config
     file = _file(str(config.get("file", "")))
     if not file.is_file():
-        return _failed(f"There is no file {file}; correct the tool's config.file.")
+        return _failed(f"There is no file {file}; correct the file of the tool.")
     interpreter = str(config.get("interpreter", ""))
     # Our own interpreter runs without site-packages: our dependencies are not available to tools.
     command = [os.path.expanduser(interpreter)] if interpreter else [sys.executable, "-S"]

@@ -281,3 +281,15 @@ async def test_a_person_s_tool_has_the_form_of_its_answer(page: httpx.AsyncClien
     answer = await page.post("/tools/try", data=form)
     shown = (await page.get(answer.headers["location"])).text
     assert "&#34;ok&#34;" in shown
+
+
+async def test_what_is_missing_replaces_what_was_missing_before(page: httpx.AsyncClient) -> None:
+    """The page of a new tool asks for a name; with a name, for what is missing then."""
+    new = "Give the tool a name"
+    drawn = (await page.get("/tools?new=1")).text
+    assert new in drawn[drawn.index('id="try-verdict"') : drawn.index('id="try-acts"')]
+    assert drawn.count(new) == 1
+    typed = {**EDITOR, "answered_by": "python", "name": "typed_now", "do": "look"}
+    told = await page.post("/tools/try", data=typed, headers={"hx-request": "true"})
+    assert 'hx-target="#try-verdict"' in told.text
+    assert "A Python tool needs a file: enter the path of a .py file." in told.text
