@@ -118,7 +118,7 @@ def title_of(prompt: str) -> str:
 @dataclass(frozen=True)
 class Copied:
     """What a fork copies: the first `seq` events of `parent`, the number of their recordings, which
-    are shared, and the `tools` called in them, as `called` returns them. The last event is no
+    are shared, and the `tools` called in them, as `called_tools` returns them. The last event is no
     delta: no answer is open where a fork begins."""
 
     parent: str
