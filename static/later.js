@@ -153,10 +153,12 @@ document.addEventListener(
   true,
 );
 
+// Each level once: the wire, its sections, their rows.
 async function loadRows() {
-  const sections = laterIn("#panel-wire");
-  await load(sections);
-  await load(laterIn("#panel-wire").filter((one) => !sections.includes(one)));
+  const asked = new Set();
+  for (let next; (next = laterIn("#panel-wire").filter(({ id }) => !asked.has(id))).length; await load(next)) {
+    for (const { id } of next) asked.add(id);
+  }
 }
 
 // The rows of the wire are filtered where they stand.

@@ -275,6 +275,7 @@ function take(kept = new Map()) {
   const before = held.length;
   held = under().map((element) => [element, kept.get(element) ?? element.getBoundingClientRect().top]);
   heldAt = $("scroll").scrollTop;
+  $("scroll").style.overflowAnchor = held.length ? "none" : "";
   if (before && !held.length) {
     settle();
     flow.follow();
@@ -290,9 +291,26 @@ function lift(by) {
   $("scroll").firstElementChild.style.translate = lifted ? `0 ${-lifted}px` : "";
 }
 
-const settle = () => lift(-lifted);
+// Room below the flow, so that it can be scrolled on by `missing`: all of it stays within reach.
+function makeRoom(missing) {
+  const scroll = $("scroll");
+  const column = scroll.firstElementChild;
+  const end = column.getBoundingClientRect().bottom - scroll.getBoundingClientRect().top + scroll.scrollTop;
+  column.style.marginBottom = `${Math.ceil(scroll.scrollTop + missing + scroll.clientHeight - end)}px`;
+  flow.shift(missing);
+}
 
-const isScrolled = () => Math.abs($("scroll").scrollTop - heldAt) >= 1; // by somebody else
+function settle() {
+  lift(-lifted);
+  $("scroll").firstElementChild.style.marginBottom = "";
+}
+
+// By somebody else; not by the browser, because the flow has become shorter.
+function isScrolled() {
+  const scroll = $("scroll");
+  const by = scroll.scrollTop - heldAt;
+  return Math.abs(by) >= 1 && !(held.length && by < 0 && scroll.scrollTop >= scroll.scrollHeight - scroll.clientHeight - 1);
+}
 
 function hold() {
   const [element, top] = held.find(([one]) => one.isConnected && one.getClientRects().length) ?? [];
@@ -301,7 +319,8 @@ function hold() {
   const moved = element.getBoundingClientRect().top - top;
   if (Math.abs(moved) >= 1) {
     const missing = flow.shift(moved);
-    if (Math.abs(missing) >= 1) lift(missing);
+    if (missing >= 1) makeRoom(missing);
+    else if (missing <= -1) lift(missing);
   }
   take(new Map([[element, top]]));
 }

@@ -27,15 +27,19 @@ async function ask(path, options, signal, wanted = () => true) {
 
 // Of several questions only the last one is answered: an old verdict never covers a new one.
 let asking;
+let looking; // what asks for no more than a new drawing
 let timer;
 
 async function put(what) {
   clearTimeout(timer);
   asking?.abort();
   asking = new AbortController();
+  looking = ["check", "look", "sample"].includes(what) ? asking : undefined;
   const { signal } = asking;
   try {
     await ask("/tools/try", { method: "POST", body: typed(what) }, signal);
+    // A field that was typed in keeps its value where the attribute stays the same.
+    if (["sample", "past"].includes(what) && !signal.aborted) $("try-form").reset();
     follow();
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -105,6 +109,7 @@ function changed(event) {
   if (target.closest("#try-form")) {
     if (["try_past", "try_lift", "try_error"].includes(target.name)) return;
     $("try-form").dataset.changed = "yes";
+    looking?.abort(); // it would overwrite what is typed now
     later("check", CHECK_MS);
   } else if (target.form?.id === "tool") laterTool();
 }

@@ -12,15 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import select
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from app.core.late import dataclass
+from app.core.late import Late, dataclass
 
 if TYPE_CHECKING:
+    import httpcore
+
     from app.net.client import httpx
+else:
+    httpcore = Late("httpcore")
 
 
 class Connections:
@@ -192,9 +197,14 @@ def listen(connection: Any) -> None:
     async def read_and_note(max_bytes: int, timeout: float | None = None) -> bytes:
         data = b""
         if timeout is None and receive is not None:
-            # Ends and errors recur below, where httpcore words them.
-            with suppress(Exception):
+            # Ends and errors recur below, where httpcore words them; but after an error of TLS
+            # anyio would report the end.
+            try:
                 data = await receive(max_bytes)
+            except ssl.SSLError as error:
+                raise httpcore.ReadError(str(error)) from error
+            except Exception:
+                data = b""
         if not data:
             data = await read(max_bytes, timeout)
         if data and (arrived := _ARRIVED.get(None)) is not None:

@@ -173,10 +173,14 @@ class Log:
         return sum(waiting.size for waiting in self._waiting.values())
 
     async def flush(self, session: str) -> None:
-        """Waits until all of `session` is written; StoreError if it cannot be."""
-        await self._written(session)
-        if session in self._waiting:
-            await asyncio.shield(self._submit(session))
+        """Waits until everything of `session` up to now is written; StoreError if it cannot be.
+        What comes meanwhile is not waited for: during a stream there is always more."""
+        if (writing := self._writing.get(session)) is not None:
+            await asyncio.wait([writing])
+        if (writing := self._writing.get(session)) is None and session in self._waiting:
+            writing = self._submit(session)
+        if writing is not None:
+            await asyncio.shield(writing)
 
     async def close(self) -> None:
         """Writes the pending data of all sessions, as far as possible."""

@@ -447,6 +447,34 @@ async def test_deltas_that_came_during_a_slow_write_are_written_right_behind_it(
         assert [logged.event for logged in log[-2 * len(DELTAS) :]] == [*DELTAS, *DELTAS]
 
 
+async def test_who_reads_during_a_stream_waits_for_no_delta_that_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though each write takes so long that the next begins as it ends."""
+    monkeypatch.setattr("app.store.log.GROUP_S", 0.0)
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await streaming(sessions)
+        commit, writes = database._commit, 0
+
+        async def late(queued: Sequence[Any]) -> None:
+            nonlocal writes
+            writes += 1
+            if writes < 200:
+                await fill(sessions, session_id, DELTAS)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+            await commit(queued)
+
+        monkeypatch.setattr(database, "_commit", late)
+        await fill(sessions, session_id, DELTAS)
+        await until(lambda: writes >= 1)
+        before = writes
+        await sessions.log.flush(session_id)
+        assert writes <= before + 3
+        await until(lambda: writes >= 200)
+        await sessions.log.flush(session_id)
+
+
 async def test_deltas_that_cannot_be_saved_yet_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

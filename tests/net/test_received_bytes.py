@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from typing import Any
 
+import anyio
+import httpcore
 import pytest
+from httpcore._backends.anyio import AnyIOStream
 
 from app.net.connections import listen, start_listening
 
@@ -17,6 +22,31 @@ class Stream:
 
     async def read(self, most: int, timeout: float | None = None) -> bytes:
         return self.pieces.pop(0)[:most]
+
+
+class Broken:
+    """A stream of anyio that raises `errors`, and ends."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+
+    async def receive(self, max_bytes: int) -> bytes:
+        raise self.errors.pop(0) if self.errors else anyio.EndOfStream
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [ssl.SSLError(1, "bad record mac")],  # then anyio over TLS tells of an end
+        [anyio.BrokenResourceError(), anyio.BrokenResourceError()],  # which is told again
+    ],
+)
+async def test_an_error_is_no_end(errors: list[Exception]) -> None:
+    connection: Any = AnyIOStream(Broken(*errors))  # type: ignore[arg-type]
+    listen(connection)
+    with pytest.raises(httpcore.ReadError):
+        await connection.read(9)
+    assert await connection.read(9) == b""
 
 
 async def test_a_byte_counts_for_the_reader_and_the_end_does_not() -> None:
