@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from app.render import paging
 from tests.browser.conftest import NewTab
@@ -103,6 +103,26 @@ def test_the_filter_is_over_all_rows(tab: Tab, long: str) -> None:
     tab.find("#wiretools > summary").click()
     tab.find("#wirefilter").fill("get_weather ran")
     expect(tab.find(".wirerow:visible")).to_have_count(2)
+
+
+@pytest.mark.slow
+def test_the_filter_is_over_all_rows_also_where_the_wire_itself_comes_later(
+    server: Server, tab: Tab
+) -> None:
+    """The row that is wanted is far above, where nothing is nearly in sight."""
+    session_id = server.session(rules=RULES)
+    for words in ("What is the weather in Paris?", *(f"Say {number}." for number in range(34))):
+        server.post(f"/sessions/{session_id}/prompts", {"text": words})
+        server.comes_to(session_id, "idle")
+    tab.goto(f"/sessions/{session_id}?tab=setup")
+    expect(tab.find("#stream[data-htmx-powered]")).to_be_attached()
+    asked: list[Route] = []
+    tab.page.route("**/blocks?*", lambda it: it.continue_() if asked else asked.append(it))
+    tab.find("#tab-wire").click()
+    tab.find("#wiretools > summary").click()
+    tab.find("#wirefilter").fill("get_weather ran")
+    asked[0].continue_()
+    expect(tab.find(".wirerow:visible")).to_have_count(1)
 
 
 @pytest.mark.slow

@@ -109,6 +109,17 @@ def test_a_sample_follows_the_schema_until_it_is_changed(tab: Tab) -> None:
 
 
 @pytest.mark.slow
+def test_a_sample_replaces_what_was_typed(tab: Tab) -> None:
+    """Also where it is the sample that the page began with."""
+    tab.goto("/tools/add_event")
+    minutes = tab.find("[name='integer:/minutes']")
+    sample = minutes.input_value()
+    minutes.fill("77")
+    tab.find("#try-acts button[value=sample]").click()
+    expect(minutes).to_have_value(sample)
+
+
+@pytest.mark.slow
 def test_form_and_json_are_two_ways_to_write_the_same(tab: Tab) -> None:
     tab.goto("/tools/add_event")
     tab.find("[name='integer:/minutes']").fill("9007199254740993")
