@@ -372,6 +372,11 @@ function watchWire() {
   const observer = new ResizeObserver(wire.follow);
   observer.observe(rows);
   observer.observe(panel);
+  // Who opens an older request reads that.
+  new MutationObserver((changes) => {
+    const opens = ({ target }) => target.open && !rows.lastElementChild.contains(target);
+    wire.pinned = !changes.some(opens) && (wire.pinned || isAtEnd(panel));
+  }).observe(rows, { subtree: true, attributeFilter: ["open"] });
 }
 
 // Marks: a row of the wire shows what it produced, and the other way round --------------------

@@ -55,6 +55,21 @@ def test_the_wire_follows_the_newest_request(server: Server, new_tab: NewTab) ->
     expect(tab.find("#wirerows-4 .wirerow").last).to_be_in_viewport()
 
 
+@pytest.mark.slow
+def test_an_older_request_that_is_opened_stays_in_sight(server: Server, new_tab: NewTab) -> None:
+    """Though all lines fitted into the panel before, so that its end was in sight."""
+    tab = new_tab(server, viewport={"width": 1280, "height": 700}).login()
+    tab.goto(f"/sessions/{server.session()}?tab=wire")
+    for turns in (1, 2):
+        asked(tab, turns)
+    head = tab.find("#wirefold-1 > summary")
+    before = head.bounding_box()
+    head.click()
+    expect(tab.find("#wirerows-1 .wirerow").last).to_be_visible()
+    tab.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    assert head.bounding_box() == before
+
+
 FIRST_OF_TITLE = """(count) => {
   const title = document.querySelector("#head h1"), first = document.createRange();
   first.setStart(title.firstChild, 0);
