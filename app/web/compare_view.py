@@ -14,6 +14,7 @@ from typing import Any, Literal
 from jinja2 import Environment
 
 from app.core.late import dataclass
+from app.core.providers import SHIPPED
 from app.core.session_diff import (
     Alignment,
     CallPair,
@@ -733,4 +734,5 @@ def models_page(
         rows=rows,
         groups=groups,
         models=models,
+        titles={name: vendor.title for name, vendor in SHIPPED.items()},
     )

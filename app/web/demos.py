@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from app.core.errors import Conflict, NotFound, PlaygroundError, StoreError
 from app.core.events import PartEnded, PartStarted
 from app.core.late import Late, dataclass
 from app.core.serialization import to_data
+from app.core.session import Prompt, Session
 from app.core.settings import Limits
 from app.core.tools import Tool
 from app.engine.preview import profile_on
@@ -146,15 +148,30 @@ def demo(name: str) -> Demo:
     raise NotFound(f"There is no demo {name!r}.")
 
 
+GENERAL = (
+    "What can you do, and with which tools?",
+    "Try each of your tools once, and tell me what came back.",
+    "Which arguments does each of your tools need?",
+)
+"""Prompts that suit any tools; the first one suits no tools, too."""
+
+
 def example_prompts(tools: Collection[str]) -> Sequence[str]:
-    """Up to three prompts suitable for the tools of these names."""
+    """Three prompts suitable for the tools of these names, one if there is no tool."""
     prompts = [
         demo.prompt
         for demo in DEMOS
         if demo.prompt and "[[" not in demo.prompt and not demo.own and not demo.files
         if set(demo.tools) <= set(tools)
     ]
-    return list(dict.fromkeys(prompts))[:3] or ["What can you do, and with which tools?"]
+    return list(dict.fromkeys((*prompts, *(GENERAL if tools else GENERAL[:1]))))[:3]
+
+
+def is_demo(title: str, session: Session) -> bool:
+    """Whether `start_demo` made the session: it has the title of a demo, and its prompt."""
+    first = next((item.text for item in session.items if isinstance(item, Prompt)), "")
+    named = re.sub(r" \(\d+\)$", "", title)
+    return any(first == demo.prompt and named == demo.title for demo in DEMOS if demo.prompt)
 
 
 async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from app.engine.settings import settings_from
 from app.render.view import SessionRow
 from app.store.search import SearchResult, parse_query, search
 from app.store.writes import Summary
-from app.web.demos import DEMOS, start_demo
+from app.web.demos import DEMOS, is_demo, start_demo
 from app.web.forms import answer, as_json, body_of, wants
 from app.web.session.wire_view import SHORT_NAMES
 from app.web.site import Site, search_row, site_of
@@ -116,15 +116,16 @@ LAST = 20
 
 async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     """The profile and tools of the user's last session, which the next one mostly needs, overridden
-    by `asked`. Sessions that are wholly or partly imported, recordings, and sessions that an agent
-    runs are skipped."""
+    by `asked`. Demos, sessions that are wholly or partly imported, recordings, and sessions that an
+    agent runs are skipped."""
     summaries = await site.engine.log.summaries()
     own = (summary for summary in summaries if summary.own and not summary.tap)
     for newest in islice(own, LAST):
         async with site.engine.sessions.holding(newest.id) as live:
             last, forks = live.session.settings, live.session.forks
+            demo = is_demo(live.title, live.session)
         foreign = any(fork.foreign for _, fork in forks)
-        if last is not None and not foreign and not last.profile.recorded:
+        if last is not None and not (foreign or demo or last.profile.recorded):
             return await settings_from(site.engine, asked, last)
     examples = await site.engine.library.group("examples")
     asked = {"tools": [tool.name for tool in examples], **asked}

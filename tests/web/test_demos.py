@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.executors.workspace import Folder
-from app.web.demos import DEMOS, MOST_AGENTS, NOTES
+from app.web.demos import DEMOS, MOST_AGENTS, NOTES, example_prompts
 from tests.served import rested
 from tests.served_here import served_here
 
@@ -63,3 +63,30 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
     assert all(tap["revoked_ms"] for tap in taps)  # also of the agents that ended with the server
     written, _ = Folder(tmp_path / "a-files" / started["workspace"]).read("notes.txt", 1000)
     assert written.decode() == NOTES["notes.txt"].replace("draft", "final")
+
+
+async def test_a_new_session_is_not_like_a_demo(tmp_path: Path) -> None:
+    """It has the settings of the last session that is none, else the defaults."""
+    plain = {"content-type": "application/x-www-form-urlencoded"}
+    with served_here(tmp_path / "a.db") as server:
+        async with server.client() as client:
+
+            async def tools_of_next() -> tuple[list[str], str]:
+                made = (await client.post("/sessions", headers=plain)).json()["id"]
+                events = (await client.get(f"/sessions/{made}/events")).text
+                settings = json.loads(events.splitlines()[0])["settings"]
+                await client.post("/find/marks", json={"act": "delete", "sessions": [made]})
+                return [tool["name"] for tool in settings["tools"]], settings["model"]
+
+            first = await tools_of_next()
+            await client.post("/sessions", data={"demo": "workspace"})
+            assert await tools_of_next() == first
+            await client.post("/sessions", json={"tools": ["calculator"]})
+            await client.post("/sessions", data={"demo": "workspace"})
+            assert (await tools_of_next())[0] == ["calculator"]
+
+
+def test_three_prompts_are_offered_where_there_are_tools() -> None:
+    assert len(example_prompts({"calculator", "get_weather", "slow_report"})) == 3
+    assert len(example_prompts({"of_my_own"})) == 3
+    assert len(example_prompts(())) == 1

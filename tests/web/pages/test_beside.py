@@ -166,7 +166,7 @@ async def test_other_models_are_asked_from_a_session(
     before = (await script.get(f"/sessions/{parent}/events")).text
     form = (await page.get(f"/compare/new?session={parent}")).text
     assert ASKED in form
-    chosen = re.findall("<option selected>([^<]*)<", form)
+    chosen = re.findall('<option value="([^"]+)" selected>', form)
     assert (len(chosen), len(set(chosen)), chosen[1][:9]) == (2, 2, "simulator")
     assert "calculator" in form
     rows = {"profile": ["simulator-ollama", "simulator-gemini"], "model": ["", ""]}
