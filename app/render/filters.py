@@ -115,10 +115,13 @@ def _escape(character: str) -> str | None:
     return f"\\u{code:04x}"
 
 
-def size(count: int) -> str:
-    """Bytes or characters for a narrow column: `312 B`, `3.1k`, `2.0M`."""
+def size(count: int, *, unit: bool = False) -> str:
+    """Bytes or characters for a narrow column: `312 B`, `3.1k`, `2.0M`; bytes with their `unit`:
+    `3.1 kB`."""
     if count < 1000:
         return f"{count} B"
+    if unit:
+        return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
     return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 

@@ -212,7 +212,9 @@ class PaletteEntry:
 PAGES: Sequence[PaletteEntry] = (
     PaletteEntry("Sessions", "Find, filter, tags, bin", "/find"),
     PaletteEntry("Tools", "The library", "/tools"),
-    PaletteEntry("Batches", "Is it better? Many runs, with error bars", "/batches"),
+    PaletteEntry(
+        "Batches", "Compare models and prompts over many runs, with error bars", "/batches"
+    ),
     PaletteEntry("New batch", "Cases × models × variants", "/batches/new"),
     PaletteEntry("Rules", "Which calls run without asking", "/rules"),
     PaletteEntry("Providers", "Addresses, keys, models", "/providers"),

@@ -4,6 +4,7 @@ forking it with the tools that the user accepts."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
@@ -107,6 +108,9 @@ def _masked(engine: Engine, whole: SessionBundle, left_out: Collection[str]) -> 
 # -- imported sessions
 
 
+_OF_SERVERS = re.compile(rb'"(mcpServers|context_servers)"|\bmcp_servers\b|^\s*\{\s*"servers"')
+
+
 async def door(request: Request) -> Response:
     """GET /sessions/import: the page to choose a file."""
     return HTMLResponse(bring_page(site_of(request).env))
@@ -130,7 +134,10 @@ async def take_in(request: Request) -> Response:
     except BadInput as error:
         if wants(request) != "page":
             raise
-        return HTMLResponse(bring_page(site.env, str(error)), 422)
+        source = str(chosen[0].filename) if chosen else ""
+        servers = _OF_SERVERS.search(data[:64_000]) is not None
+        text = "" if chosen else body.text("text")
+        return HTMLResponse(bring_page(site.env, str(error), source, text, servers=servers), 422)
     return answer(request, {"id": session_id}, status=201, location=_page(session_id))
 
 
@@ -223,9 +230,14 @@ def share_page(env: Environment, page: SharePage) -> str:
     return env.get_template("share.html").render(page=page)
 
 
-def bring_page(env: Environment, wrong: str = "") -> str:
-    """The import page for sessions."""
-    return env.get_template("share_import.html").render(wrong=wrong)
+def bring_page(
+    env: Environment, wrong: str = "", source: str = "", text: str = "", *, servers: bool = False
+) -> str:
+    """The import page for sessions. `wrong` says why the file `source` ("" for a pasted text) was
+    not imported, `text` is the pasted one; `servers`: it is a file of MCP servers."""
+    return env.get_template("share_import.html").render(
+        wrong=wrong, source=source, text=text, servers=servers
+    )
 
 
 def take_page(

@@ -31,7 +31,7 @@ def test_each_place_has_its_words(name: str, value: str, words: str) -> None:
 
 def test_the_form_says_what_is_not_taken_over() -> None:
     own = fork_fragment(ENV, FORM, NOW_MS)
-    assert "no call runs without a rule for always, or you" in own
+    assert "a call runs only by a rule for all sessions, or when you approve it" in own
     assert "scratch folder" not in own
     foreign = fork_fragment(ENV, replace(FORM, own=False, files=True), NOW_MS)
     assert "its tools are off until you switch them on" in foreign

@@ -72,6 +72,19 @@ async def test_a_server_from_the_form_to_its_tools(tmp_path: Path) -> None:
         assert (await asked.get("/servers/fine", JSON)).status == 404
 
 
+async def test_a_listing_that_failed_is_not_called_missing(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        await engine.servers.save(Server("gone", "/no/such/program", ()))
+        row = await engine.servers.get("gone")
+        accepted = {"fingerprint": fingerprint(row.server)}
+        assert (await asked.post("/servers/gone/accept", accepted, PAGE)).status == 303
+        assert b"Its tools are not listed yet." in (await asked.get("/servers/gone", PAGE)).body
+        await asked.post("/servers/gone/list", {"x": ""}, PAGE)
+        page = (await asked.get("/servers/gone", PAGE)).body
+        assert b"No tools were listed: see the error above." in page
+
+
 async def test_a_script_keeps_and_reads_servers(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         asked = Asked(engine)

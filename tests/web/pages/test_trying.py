@@ -293,3 +293,10 @@ async def test_what_is_missing_replaces_what_was_missing_before(page: httpx.Asyn
     told = await page.post("/tools/try", data=typed, headers={"hx-request": "true"})
     assert 'hx-target="#try-verdict"' in told.text
     assert "A Python tool needs a file: enter the path of a .py file." in told.text
+
+
+async def test_an_empty_result_is_said(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
+    silent = {"name": "silent", "config": {"result": ""}}
+    told = (await script.post("/tools/try", json={"tool": silent})).json()
+    shown = (await page.get(f"/tools/try/{told['id']}")).text
+    assert '<p class="muted">(empty)</p>' in shown
