@@ -160,7 +160,7 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
         ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "nothing is fetched"),
         ({}, {"paths": {"/p": {"$ref": "#/components/None"}}}, "There is nothing at"),
         ({}, {"paths": {"/p": []}}, "is not an object"),
-        ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "config.url"),
+        ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "needs a URL"),
         ({}, {"servers": [{"url": "https://{h}"}]}, "no default for '{h}'"),
         ({}, {"servers": [{"url": "https://{h}", "variables": {"h": {}}}]}, "no default for '{h}'"),
         ({}, {"openapi": "2.0"}, "Only OpenAPI 3 and Swagger 2.0"),
