@@ -79,6 +79,7 @@ async def test_a_new_session_is_not_like_a_demo(tmp_path: Path) -> None:
                 return [tool["name"] for tool in settings["tools"]], settings["model"]
 
             first = await tools_of_next()
+            assert len(first[0]) == 4, "the examples"
             await client.post("/sessions", data={"demo": "workspace"})
             assert await tools_of_next() == first
             await client.post("/sessions", json={"tools": ["calculator"]})
