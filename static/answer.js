@@ -80,7 +80,7 @@ function later(form, ms) {
 // Of several questions only the last one is answered.
 async function look(form, check, number) {
   if (!form.isConnected) return;
-  const line = $(text(form).getAttribute("aria-describedby"));
+  const line = form.querySelector(".said");
   if (!text(form).value) {
     line.textContent = "";
     return;

@@ -40,7 +40,7 @@ task of its own, which may run before its extension."""
 
 SCRIPTS: Mapping[str, Sequence[str]] = {
     "app.js": ("stream", "toasts", "page", "keys", "focus", "hints"),
-    "flow.js": ("running", "replay", "countdown", "answer"),
+    "flow.js": ("running", "replay", "countdown", "answer", "refused"),
     "session.js": ("wire", "setup", "request", "codetab"),
     "column.js": ("column",),
     "beside.js": ("beside",),

@@ -69,6 +69,27 @@ def test_three_calls_one_by_rule_one_edited_one_denied(server: Server, tab: Tab)
 
 
 @pytest.mark.slow
+def test_what_is_refused_is_said_below_the_arguments(server: Server, tab: Tab) -> None:
+    tab.open(server.session("What is the weather in Paris?", tools=["get_weather"])).waits_for(1)
+    edit = opened(tab.card(0), "Edit")
+    field, send = edit.locator("[name=arguments]"), edit.locator("button", has_text="Run edited")
+    tab.forgive("422")
+    for arguments, words in (("{", "Line 1, column 2"), ("{}", "city")):
+        field.fill(arguments)
+        expect(edit.get_by_role("alert")).to_be_hidden()
+        send.click()
+        expect(edit.get_by_role("alert")).to_contain_text(words)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        place = field.get_attribute("aria-describedby")
+        assert place == edit.get_by_role("alert").get_attribute("id")
+    field.fill('{"city": "Lisbon"}')
+    expect(edit.get_by_role("alert")).to_be_hidden()
+    assert field.get_attribute("aria-invalid") is None
+    send.click()
+    tab.state("idle")
+
+
+@pytest.mark.slow
 def test_a_slow_call_is_cancelled_and_the_lanes_show_what_ran_beside_it(
     server: Server, tab: Tab
 ) -> None:
