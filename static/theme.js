@@ -11,4 +11,10 @@
   if (sessionStorage.getItem("presenting")) root.dataset.presenting = "";
   root.classList.add("js");
   if (/Mac|iP/.test(navigator.platform)) root.classList.add("mac");
+  // What a scrollbar takes of the width: none where it lies over the content.
+  const probe = document.createElement("div");
+  Object.assign(probe.style, { position: "fixed", width: "99px", overflow: "hidden", scrollbarGutter: "stable" });
+  root.append(probe);
+  root.style.setProperty("--gutter", `${probe.offsetWidth - probe.clientWidth}px`);
+  probe.remove();
 }
