@@ -119,7 +119,9 @@ function runAll() {
 
 function hint(sentence) {
   const toasts = document.getElementById("toasts");
-  if (toasts.querySelector(".hint")) return;
+  const shown = toasts.querySelector(".hint");
+  if (shown?.textContent === sentence) return;
+  shown?.remove();
   const toast = document.createElement("div");
   toast.className = "toast hint";
   toast.textContent = sentence;
@@ -168,7 +170,11 @@ function escape(event) {
     event.target.blur();
     return true;
   }
-  return press('[data-key="escape"]');
+  if (press('[data-key="escape"]')) return true;
+  // Where nothing runs, an empty message box lets the keys of the cards through.
+  if (event.target.id !== "prompt" || event.target.value) return false;
+  event.target.blur();
+  return true;
 }
 
 document.addEventListener("keydown", (event) => {
@@ -194,6 +200,7 @@ document.addEventListener("keydown", (event) => {
 function send(form) {
   const button = form.querySelector("button:not([type=button])");
   if (button && !button.disabled) form.requestSubmit(button);
+  else if (button?.title) hint(`Nothing was sent. ${button.title}`);
 }
 
 watch();

@@ -156,3 +156,19 @@ def test_the_other_keys(server: Server, tab: Tab) -> None:
     tab.card(0).focus()  # nobody leaves a field for nothing: a swap would give it back
     keyboard.press("n")
     tab.page.wait_for_url(lambda url: "/sessions/" in url and session_id not in url)
+
+
+@pytest.mark.slow
+def test_an_empty_message_box_is_left_and_says_why_nothing_is_sent(waiting: Tab) -> None:
+    keyboard, box = waiting.page.keyboard, waiting.find("#prompt")
+    box.fill("And 2*3?")
+    keyboard.press("Control+Enter")
+    hint = waiting.find("#toasts .hint")
+    expect(hint).to_have_text("Nothing was sent. Decide the waiting calls first.")
+    keyboard.press("Escape")
+    expect(box).to_be_focused()
+    box.fill("")
+    keyboard.press("Escape")
+    expect(box).not_to_be_focused()
+    keyboard.press("j")
+    focused(waiting, 0)
