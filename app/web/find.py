@@ -199,7 +199,8 @@ MOST_SESSIONS, MOST_TOOLS = 8, 8
 @dataclass(frozen=True)
 class PaletteEntry:
     """One of three is set: `href`, a page to open; `action`, the name of a script's action
-    (`data-do` in a page); or `demo`, a demo to start. `key` is its shortcut, "" for none."""
+    (`data-do` in a page); or `demo`, a demo to start. `key` is its shortcut, "" for none;
+    `updated_ms` is the time of a session's last change, 0 for anything else."""
 
     title: str
     detail: str = ""
@@ -207,6 +208,7 @@ class PaletteEntry:
     action: str = ""
     demo: str = ""
     key: str = ""
+    updated_ms: int = 0
 
 
 PAGES: Sequence[PaletteEntry] = (
@@ -242,7 +244,7 @@ OF_A_SESSION: Sequence[tuple[str, str, str]] = (
     ("Setup", "Model, tools, limits", "/sessions/{}?tab=setup"),
     ("Wire", "Every byte, with its time", "/sessions/{}?tab=wire"),
     ("Next request", "What will be sent", "/sessions/{}?tab=request"),
-    ("Code", "curl, Python, JavaScript", "/sessions/{}?tab=code"),
+    ("Code", "A request as curl and as Python", "/sessions/{}?tab=code"),
     ("Share or export", "HTML, JSON Lines, pytest, HAR…", "/sessions/{}/share"),
     ("Fork", "Go on from its end in a new session", "/sessions/{}/fork"),
     ("Run as a batch", "Many times, on several models", "/batches/new?session={}"),
@@ -266,7 +268,8 @@ async def palette(request: Request) -> Response:
     tools = await site.engine.library.tools()
     groups = grouped(text, here, [row for row in rows if row.id != here], tools)
     template = site.env.get_template("_palette_list.html")
-    return HTMLResponse(template.render(groups=groups, query=text))
+    now_ms = site.engine.sessions.clock()
+    return HTMLResponse(template.render(groups=groups, query=text, now_ms=now_ms))
 
 
 def grouped(
@@ -280,7 +283,12 @@ def grouped(
         for title, detail, path in OF_A_SESSION
     ]
     sessions = [
-        PaletteEntry(row.title or "New session", row.words, f"/sessions/{row.id}")
+        PaletteEntry(
+            row.title or "New session",
+            row.words or "empty",
+            f"/sessions/{row.id}",
+            updated_ms=row.updated_ms,
+        )
         for row in rows[:MOST_SESSIONS]
     ]
     in_library = [

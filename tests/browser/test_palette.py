@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.serving import Server
@@ -27,6 +28,16 @@ def test_the_palette_goes_where_a_few_letters_say(server: Server, tab: Tab) -> N
     expect(chosen).to_contain_text("get_weather")
     keyboard.press("Enter")
     tab.page.wait_for_url("**/tools/get_weather")
+
+
+@pytest.mark.slow
+def test_equal_titles_are_told_apart_by_their_times(server: Server, tab: Tab) -> None:
+    server.session(title="One of many")
+    tab.goto("/rules")
+    tab.page.keyboard.press("Control+k")
+    tab.page.keyboard.type("one of many")
+    found = tab.find("#palette-list [role=option]", has_text="One of many")
+    expect(found.locator("time")).to_have_text("just now")
 
 
 def test_panels_fold_and_keep_their_widths_and_a_conversation_is_presented(
