@@ -54,7 +54,7 @@ class SessionRow:
 
     @property
     def words(self) -> str:
-        """The second line of the row."""
+        """The second line of the row: first what needs the user, for the end of a line is cut."""
         last = {
             "running": "running",
             "paused": "paused",
@@ -64,7 +64,8 @@ class SessionRow:
             "idle": "",
         }[self.state]
         calls = plural(self.calls, "call") if self.calls else ""
-        return " · ".join(word for word in (self.model, calls, last) if word)
+        agent = clip(one_line(self.agent), 40)
+        return " · ".join(word for word in (last, agent, self.model, calls) if word)
 
     @property
     def busy(self) -> bool:

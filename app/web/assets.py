@@ -39,7 +39,7 @@ START: Sequence[str] = ("theme.js", "vendor/htmx-4.0.1.min.js", "vendor/hx-sse-4
 task of its own, which may run before its extension."""
 
 SCRIPTS: Mapping[str, Sequence[str]] = {
-    "app.js": ("stream", "toasts", "page", "keys", "focus", "hints"),
+    "app.js": ("stream", "toasts", "hints", "page", "keys", "focus"),
     "flow.js": ("running", "replay", "countdown", "answer", "refused"),
     "session.js": ("wire", "setup", "request", "codetab"),
     "column.js": ("column",),

@@ -52,6 +52,16 @@ def test_what_is_looked_for_is_opened_by_enter_and_empty_groups_go(
     assert tab.page.evaluate("scrollY") == 0
 
 
+@pytest.mark.slow
+def test_the_row_of_an_old_session_is_in_sight(own_server: Server, new_tab: NewTab) -> None:
+    sessions = [own_server.session(title=f"Session {n}", tools=[]) for n in range(30)]
+    tab = new_tab(own_server, viewport={"width": 1280, "height": 700}).login()
+    for place in (0, 10):
+        tab.open(sessions[place])
+        expect(tab.find("#hints")).to_be_visible()
+        expect(tab.find("#list [aria-current]")).to_be_in_viewport(ratio=1)
+
+
 def test_servers_are_found_as_tools_are(full: Server, new_tab: NewTab) -> None:
     for name in ("alpha", "beta"):
         full.post("/servers", {"name": name, "url": f"https://{name}.example/mcp"})
