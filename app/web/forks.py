@@ -23,6 +23,7 @@ from app.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
 from app.engine.suggestions import past_result
 from app.render.environment import partial
 from app.render.filters import plural, shown
+from app.render.view import state_words
 from app.store.log import Relative, family, forks_of
 from app.store.writes import storable
 from app.web.forms import Body, answer, as_json, body_of, wants
@@ -132,7 +133,14 @@ async def forks(request: Request) -> Response:
         (member.id, member.title, member.state, member.parent, words.get(member.id, ""))
         for member in members
     ]
-    return HTMLResponse(tree_page(site.env, family_tree(rows, session_id), session_id, title))
+    says = {member.id: await _says(site, member.id) for member in members}
+    return HTMLResponse(tree_page(site.env, family_tree(rows, session_id), session_id, title, says))
+
+
+async def _says(site: Site, session_id: str) -> str:
+    """What the session is doing or needs, in the words of its own page."""
+    async with site.engine.sessions.holding(session_id) as live:
+        return state_words(live.session)
 
 
 async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
@@ -441,9 +449,16 @@ def parent_name(session: str, title: str) -> Markup:
     return Markup('<a href="/sessions/{}">{}</a>').format(session, shown(title) or "New session")
 
 
-def tree_page(env: Environment, leaves: Sequence[TreeRow], session: str, title: str) -> str:
-    """The page of a family."""
-    return env.get_template("forks.html").render(leaves=leaves, session=session, title=title)
+def tree_page(
+    env: Environment,
+    leaves: Sequence[TreeRow],
+    session: str,
+    title: str,
+    says: Mapping[str, str],
+) -> str:
+    """The page of a family; `says` are the words for the state of each session, by its id."""
+    template = env.get_template("forks.html")
+    return template.render(leaves=leaves, session=session, title=title, says=says)
 
 
 def branch_lines(env: Environment, forks: Mapping[Spot, Sequence[tuple[str, str]]]) -> str:

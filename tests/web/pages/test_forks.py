@@ -192,6 +192,7 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
     assert [one["here"] for one in told] == [False, False, True]
     tree = (await page.get(f"/sessions/{parent}/forks")).text
     assert "Frogs &lt;b&gt;" in tree
+    assert "this one · done" in tree
     assert tree.index(parent) < tree.index(child) < tree.index(second)
     lines = (await page.get(f"/sessions/{parent}/forks", headers={"hx-request": "true"})).text
     assert 'hx-target="#branches-turn-1"' in lines
