@@ -2,6 +2,8 @@
 // session, call and digest, in this tab alone. It goes when the call is decided; where somebody else
 // decided it, `kept` shows it once more.
 
+import { copied } from "./toasts.js";
+
 const FORM = ".card form:is([id^=answerform-], [id^=editform-], [id^=denyform-])";
 const UNSENT = { answerform: "this answer", editform: "these arguments", denyform: "this reason" };
 
@@ -102,8 +104,7 @@ export function told(call, what, typed, more = "") {
   Object.assign(field, { value: typed, readOnly: true, rows: 3, ariaLabel: `What you typed for call ${call}` });
   Object.assign(copy, { type: "button", textContent: "Copy" });
   copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(field.value);
-    copy.textContent = "Copied";
+    if (await copied(field.value)) copy.textContent = "Copied";
   });
   Object.assign(away, { type: "button", className: "link", textContent: "Throw away" });
   const kept = document.getElementById("kept");

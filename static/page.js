@@ -2,6 +2,7 @@
 
 import { openPalette } from "./palette.js";
 import { present, showPanel, togglePanel } from "./panels.js";
+import { copied } from "./toasts.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -22,7 +23,7 @@ const actions = {
     openPalette();
   },
   async copy(button) {
-    await navigator.clipboard.writeText(button.dataset.copy);
+    if (!(await copied(button.dataset.copy))) return;
     button.dataset.ui = "done";
     setTimeout(() => delete button.dataset.ui, 900);
   },
@@ -506,7 +507,7 @@ document.addEventListener("htmx:after:swap", () => {
   for (const field of document.querySelectorAll("[data-filter]")) if (field.value) filtered(field);
 });
 
-// The row of what is open is in sight, however long the list.
+// The row of what is open is in sight, however long the list; the hints below it (hints.js) are there by now.
 for (const row of document.querySelectorAll(".list [aria-current]")) {
   const list = row.closest(".list");
   const below = row.getBoundingClientRect().bottom - list.getBoundingClientRect().bottom;

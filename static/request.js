@@ -2,7 +2,7 @@
 // images by its button, by paste and by drop, and keeps them in its own file field until they go.
 
 import { carried, thumb, whyNot } from "./images.js";
-import { say } from "./toasts.js";
+import { copied, say } from "./toasts.js";
 import { applyFrame } from "./stream.js";
 
 const $ = (id) => document.getElementById(id);
@@ -92,7 +92,7 @@ document.addEventListener("click", (event) => {
 async function copy(button) {
   const answer = await ask({ Accept: "application/json" });
   if (!answer.ok) return;
-  await navigator.clipboard.writeText((await answer.json()).body);
+  if (!(await copied((await answer.json()).body))) return;
   button.dataset.ui = "done";
   setTimeout(() => delete button.dataset.ui, 900);
 }

@@ -18,6 +18,17 @@ export function say(sentence, { tone = "failed", undo = "" } = {}) {
   $("toasts").append(toast);
 }
 
+// Whether it was copied; a browser may refuse, and has no clipboard where an address is not secure.
+export async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    say("The browser did not let the page copy. Select the text and copy it by hand, or allow the clipboard for this page.");
+    return false;
+  }
+}
+
 // Which request a failure answers, by its path.
 const answers = new WeakMap();
 let answered = "";

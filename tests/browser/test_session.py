@@ -241,6 +241,20 @@ def test_replay_plays_pauses_steps_and_ends_where_the_page_was(
     assert tab.words() == whole
 
 
+@pytest.mark.slow
+def test_a_copy_that_the_browser_refuses_is_told(server: Server, tab: Tab) -> None:
+    tab.goto(f"/sessions/{server.session('What is 1+1?')}?tab=request")
+    tab.waits_for(1)
+    tab.page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject(new Error()))")
+    for button in (".card .args > .copy", "#request .copy"):
+        tab.find(button).first.click(force=True)
+        refused = tab.find("#toasts").get_by_role("alert")
+        expect(refused).to_contain_text("copy it by hand")
+        refused.get_by_role("button", name="Dismiss").click()
+        expect(refused).to_have_count(0)
+        assert tab.find(button).first.get_attribute("data-ui") is None
+
+
 def test_rename_and_delete_with_undo(server: Server, tab: Tab) -> None:
     session_id = server.session("What is 2+2?")
     tab.open(session_id).waits_for(1)
