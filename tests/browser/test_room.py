@@ -79,6 +79,8 @@ FIRST_OF_TITLE = """(count) => {
 }"""
 """How much room a title has beyond its first characters, in pixels."""
 
+LINES = "words => Math.round(words.getBoundingClientRect().height / 18)"
+
 TOPS = """(selector) => [...document.querySelectorAll(selector)].map(
   (button) => Math.round(button.getBoundingClientRect().top))"""
 
@@ -96,6 +98,10 @@ def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) 
     tab.page.set_viewport_size({"width": 1440, "height": 900})
     tab.open(server.session(first.prompt, first.tools, title=first.title)).waits_for(2)
     assert tab.page.evaluate(FIRST_OF_TITLE, len(first.title)) >= 0
+    tools = ["calculator", {"name": "ask_anna", "answered_by": "person"}]
+    tab.open(server.session("What is 17*23, and what does Anna think?", tools, title="Two needs"))
+    tab.waits_for(2)
+    assert tab.find("#head .state span").evaluate(LINES) == 1
 
 
 @pytest.mark.parametrize(("platform", "key"), [("MacIntel", "⌘↵"), ("Linux x86_64", "Ctrl+↵")])
@@ -111,6 +117,12 @@ def test_send_names_the_key_of_the_platform(
              ? getComputedStyle(key, "::before").content : key.innerText"""
     )
     assert key in shown
+    tab.page.keyboard.press("Escape")
+    tab.page.keyboard.press("?")
+    send = tab.find("#keys div", has=tab.page.get_by_text("Send", exact=True)).locator("kbd").first
+    shown = send.evaluate("key => getComputedStyle(key, '::before').content + key.innerText")
+    assert ("⌘" in shown) == (platform == "MacIntel")
+    expect(tab.find("#keys")).not_to_contain_text("or Ctrl")
 
 
 NOTE_SHIFTS = """
