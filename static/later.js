@@ -144,6 +144,15 @@ async function follow() {
 follow();
 window.addEventListener("hashchange", follow);
 
+// The rows of a request that is opened stand below its headers, out of sight.
+document.addEventListener(
+  "toggle",
+  ({ target }) => {
+    if (target.open && target.matches(".wirefold")) load([...target.closest(".wiresection").querySelectorAll(LATER)]);
+  },
+  true,
+);
+
 // A browser finds what is on the page.
 document.addEventListener(
   "keydown",
