@@ -148,7 +148,7 @@ window.addEventListener("hashchange", follow);
 document.addEventListener(
   "toggle",
   ({ target }) => {
-    if (target.open && target.matches(".wirefold")) load([...target.closest(".wiresection").querySelectorAll(LATER)]);
+    if (target.open && target.matches(".wirefold")) load([...(target.closest(".wiresection")?.querySelectorAll(LATER) ?? [])]);
   },
   true,
 );

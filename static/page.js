@@ -375,7 +375,7 @@ function watchWire() {
   observer.observe(panel);
   // Who opens an older request reads that.
   new MutationObserver((changes) => {
-    const opens = ({ target }) => target.open && !rows.lastElementChild.contains(target);
+    const opens = ({ target }) => target.open && !rows.lastElementChild?.contains(target);
     wire.pinned = !changes.some(opens) && (wire.pinned || isAtEnd(panel));
   }).observe(rows, { subtree: true, attributeFilter: ["open"] });
 }

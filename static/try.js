@@ -22,7 +22,17 @@ async function ask(path, options, signal, wanted = () => true) {
   const answer = await fetch(path, { headers: { "HX-Request": "true" }, signal, ...options });
   const html = await answer.text();
   if (!signal?.aborted && wanted()) await applyFrame({ html });
-  return answer.ok;
+  return { ok: answer.ok, html };
+}
+
+// A field that was typed in keeps its value where its attribute stays the same.
+function showAsDrawn() {
+  for (const field of $("try-form").elements) {
+    if (!field.name.includes(":") && field.name !== "try_json") continue;
+    if (field.matches("select")) for (const option of field.options) option.selected = option.defaultSelected;
+    else if (field.matches("[type=checkbox], [type=radio]")) field.checked = field.defaultChecked;
+    else field.value = field.defaultValue;
+  }
 }
 
 // Of several questions only the last one is answered: an old verdict never covers a new one.
@@ -37,9 +47,10 @@ async function put(what) {
   looking = ["check", "look", "sample"].includes(what) ? asking : undefined;
   const { signal } = asking;
   try {
-    await ask("/tools/try", { method: "POST", body: typed(what) }, signal);
-    // A field that was typed in keeps its value where the attribute stays the same.
-    if (["sample", "past"].includes(what) && !signal.aborted) $("try-form").reset();
+    const { ok, html } = await ask("/tools/try", { method: "POST", body: typed(what) }, signal);
+    const isDrawn = ok && !signal.aborted && html.includes('id="try-arguments"');
+    if (isDrawn && ["sample", "past"].includes(what)) showAsDrawn();
+    if (isDrawn && what === "sample") delete $("try-form").dataset.changed;
     follow();
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -65,7 +76,7 @@ async function follow() {
   try {
     while (runs()) {
       const path = `/tools/try/${id}?after=${$("try-result").dataset.changed}`;
-      if (!(await ask(path, {}, undefined, runs))) break;
+      if (!(await ask(path, {}, undefined, runs)).ok) break;
     }
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
@@ -80,7 +91,6 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     const what = event.submitter?.value ?? "run";
     if (what === "past") form.dataset.changed = "yes";
-    if (what === "sample") delete form.dataset.changed;
     put(what).finally(() => delete form.dataset.ui);
   } else if (form.closest("#try-result")) {
     event.preventDefault();

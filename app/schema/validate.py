@@ -579,10 +579,12 @@ def _unmet(schema: Any, value: Any) -> Any:
     """`schema` without an enum or a const that `value` satisfies: another keyword refuses it."""
     if not isinstance(schema, Mapping):
         return schema
-    options = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    if not isinstance(options, list) or json_text(value) not in map(json_text, options):
-        return schema
-    return {key: part for key, part in schema.items() if key not in ("enum", "const")}
+    text, options = json_text(value), schema.get("enum")
+    met = {
+        "enum": isinstance(options, list) and text in map(json_text, options),
+        "const": "const" in schema and text == json_text(schema["const"]),
+    }
+    return {key: part for key, part in schema.items() if not met.get(key)}
 
 
 def shown(value: Any) -> str:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from app.core.errors import BadInput
+from app.core.errors import BadInput, PlaygroundError
 from app.core.late import dataclass
 from app.core.reducer import Spot, spot
 from app.core.session import Call, Prompt, Session
@@ -133,14 +133,18 @@ async def forks(request: Request) -> Response:
         (member.id, member.title, member.state, member.parent, words.get(member.id, ""))
         for member in members
     ]
-    says = {member.id: await _says(site, member.id) for member in members}
+    says = {member.id: await _says(site, member.id, member.state) for member in members}
     return HTMLResponse(tree_page(site.env, family_tree(rows, session_id), session_id, title, says))
 
 
-async def _says(site: Site, session_id: str) -> str:
-    """What the session is doing or needs, in the words of its own page."""
-    async with site.engine.sessions.holding(session_id) as live:
-        return state_words(live.session)
+async def _says(site: Site, session_id: str, state: str) -> str:
+    """What the session is doing or needs, in the words of its own page; `state` if it is gone or
+    cannot be read."""
+    try:
+        async with site.engine.sessions.holding(session_id) as live:
+            return state_words(live.session)
+    except PlaygroundError:
+        return state
 
 
 async def _parent(site: Site, session_id: str, parent_seq: str) -> str:

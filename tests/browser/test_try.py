@@ -120,6 +120,26 @@ def test_a_sample_replaces_what_was_typed(tab: Tab) -> None:
 
 
 @pytest.mark.slow
+def test_a_sample_that_does_not_come_leaves_what_was_typed(tab: Tab) -> None:
+    tab.goto("/tools/add_event?face=json")
+    minutes, title = tab.find("[name='integer:/minutes']"), tab.find("[name='text:/title']")
+    minutes.fill("77")
+    title.fill("mine")
+    expect(tab.find("#try-verdict .pill")).to_have_text("valid")
+    tab.find(FACE).fill("{")
+    expect(tab.find("#try-verdict")).to_contain_text("the text ends")
+    with tab.page.expect_response("**/tools/try"):
+        tab.find("#try-acts button[value=sample]").click()
+    tab.page.route("**/tools/try", lambda route: route.fulfill(status=503, body="Not now."))
+    with tab.page.expect_response("**/tools/try"):
+        tab.find("#try-acts button[value=sample]").click()
+    tab.page.evaluate("() => new Promise((done) => setTimeout(done))")
+    expect(minutes).to_have_value("77")
+    expect(title).to_have_value("mine")
+    tab.forgive("503")
+
+
+@pytest.mark.slow
 def test_form_and_json_are_two_ways_to_write_the_same(tab: Tab) -> None:
     tab.goto("/tools/add_event")
     tab.find("[name='integer:/minutes']").fill("9007199254740993")

@@ -57,6 +57,11 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
         {"unit": "C"},
         [("/unit", '/unit is "C", a string; the schema wants one of "c", "f".', '"c"')],
     ),
+    (  # its enum is satisfied, its const is not
+        an_object(unit={"enum": ["c", "f"], "const": "f"}),
+        {"unit": "c"},
+        [("/unit", '/unit is "c", a string; the schema wants "f".', "")],
+    ),
     (  # its enum is satisfied, its type is not
         an_object(guests={"type": "integer", "enum": ["2", "4"]}),
         {"guests": "2"},
