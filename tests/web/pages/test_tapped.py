@@ -79,7 +79,7 @@ async def test_its_page_offers_what_can_be_done_in_each_state(tmp_path: Path) ->
             assert f'href="{path}/fork"' in html
             return html
 
-        runs = "Claude Code runs this session. To say something, write in its window."
+        runs = "Claude Code runs this session: what it asks next appears here."
         await shown(runs, "Stop", "Waiting for the first byte")
         await agent.answer(first, ("Bash", {"command": "ls"}))
         html = await shown(runs, "running at the agent", "This tap stops at nothing", "Stop")
