@@ -15,7 +15,7 @@ import pytest
 from tests.executors.mcp_servers import by_stdio
 from tests.served import Reached, rested
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp", "script")]
 
 NUMBER = {
     "type": "object",
