@@ -319,7 +319,12 @@ function hold() {
   if (!element || isScrolled()) return take();
   const moved = element.getBoundingClientRect().top - top;
   if (Math.abs(moved) >= 1) {
-    const missing = flow.shift(moved);
+    let missing = flow.shift(moved);
+    if (missing >= 1 && lifted < 0) { // it was moved down before
+      const back = Math.min(missing, -lifted);
+      lift(back);
+      missing -= back;
+    }
     if (missing >= 1) makeRoom(missing);
     else if (missing <= -1) lift(missing);
   }
@@ -327,6 +332,9 @@ function hold() {
 }
 
 function point(event) {
+  const { x, y } = pointer ?? {};
+  // A browser tells of a move also where the page moved, under a pointer that lies still.
+  if (event?.type === "pointermove" && event.clientX === x && event.clientY === y) return;
   pointer = event && { x: event.clientX, y: event.clientY };
   if (flow) take();
 }
