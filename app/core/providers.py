@@ -460,7 +460,7 @@ ACCOUNT: Mapping[str, str] = {
     "OPENAI_ORG_ID": "openai-organization",
     "OPENAI_PROJECT_ID": "openai-project",
 }
-"""The account for OpenAI, sent to nobody else: variable and header."""
+"""The account header, sent to OpenAI only: variable and header."""
 
 OLLAMA_PORT = 11434
 _PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]{0,99}")

@@ -291,7 +291,7 @@ class Runner:
         async with self._sessions.holding(session_id) as live:
             events, turn = left_events(live.session), live.session.turn
             if turn is not None and turn.client_gone and live.session.waits:
-                events.append(RunStopped())  # nobody waits for what is held
+                events.append(RunStopped())  # no agent waits for a held call
             if events and live.own:
                 await self._sessions.append(live, events)
 

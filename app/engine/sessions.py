@@ -357,7 +357,7 @@ class SessionStore:
 
     async def purge(self, live: LiveSession) -> None:
         """Deletes a session in the bin permanently. Conflict if it is not in the bin, or still
-        runs. The caller holds the lock; nobody can lock it afterwards."""
+        runs. The caller holds the lock; it cannot be locked afterwards."""
         if not live.deleted:
             raise Conflict("This session is not deleted; delete it first, then purge it.")
         if live.session.state == "running":

@@ -33,7 +33,7 @@ class SideText:
 
 
 TOKENS: Mapping[str, int] = {"text": -(10**9), "refusal": -(10**9) - 1}
-"""The part number that stands for the tokens of a kind of text."""
+"""The part number used for the tokens of a kind of text."""
 
 ReadItem = tuple[int, int, WireEvent | SideText]
 """That for the tokens of all text."""

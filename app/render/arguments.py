@@ -348,7 +348,7 @@ def _upwards(pointer: str) -> Iterator[str]:
 
 
 def indent_json(text: str) -> str:
-    """JSON laid out, with every digit as it was typed; other text is returned unchanged."""
+    """Indented JSON, with every digit as typed; other text is returned unchanged."""
     return "".join(token.text for token in lay_out(text))
 
 

@@ -130,7 +130,7 @@ class Card:
 
     @property
     def editable(self) -> str:
-        """The initial text of the edit form: all of the arguments, laid out where possible."""
+        """The initial text of the edit form: all of the arguments, indented where possible."""
         if self.more or self.call.judged != self.call.written:
             return self.call.arguments
         # The input of a free-form call is shown as text, but edited as what it is: JSON.

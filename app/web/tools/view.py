@@ -410,7 +410,7 @@ class TryOutcome:
 
 
 def tokens_of(text: str) -> tuple[LayoutToken, ...]:
-    """JSON laid out with long strings cut; any other text unformatted, up to a limit."""
+    """Indented JSON with long strings cut; any other text unformatted, up to a limit."""
     if text.lstrip()[:1] in ("{", "["):
         text = shortened(text)
         if len(text) <= LAYOUT_LIMIT:

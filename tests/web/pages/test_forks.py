@@ -9,6 +9,8 @@ import anyio
 import httpx
 import pytest
 
+from app.core.errors import StoreError
+from app.engine.sessions import SessionStore
 from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
@@ -165,6 +167,23 @@ async def test_settings_hold_from_the_fork_on_by_json_and_by_the_small_form(
     same = {"prompt": "1", "text": WEATHER, "tool_choice": "auto", "temperature": ""}
     sent = await page.post(f"/sessions/{shared}/fork", data=same)
     assert await settings(sent.headers["location"].rpartition("/")[2]) == {}
+
+
+async def test_a_fork_that_cannot_be_read_leaves_the_page_of_the_others(
+    script: httpx.AsyncClient, page: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await story(script)
+    child = (await forked(script, parent, turn=2))["id"]
+    holding = SessionStore.holding
+
+    def only_parent(store: SessionStore, session_id: str) -> Any:
+        if session_id == child:
+            raise StoreError("This session cannot be read.")
+        return holding(store, session_id)
+
+    monkeypatch.setattr(SessionStore, "holding", only_parent)
+    tree = await page.get(f"/sessions/{parent}/forks")
+    assert (tree.status_code, child in tree.text) == (200, True)
 
 
 async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
