@@ -119,6 +119,9 @@ class RequestSent:
     `recording` numbers the recordings of this session from 1; it identifies the response bytes.
     `continues` is the number of an answer of which all calls were answered here in place of an
     agent: this request continues it, and the agent gets both as one answer; else 0.
+
+    Only a request of a history that an agent or an import brought has no `body`: its answer came
+    with it, and it was never sent from here.
     """
 
     recording: int
@@ -130,6 +133,11 @@ class RequestSent:
     model: str = ""
     choice: ToolChoice = field(default_factory=ToolChoice)
     continues: int = 0
+
+    @property
+    def is_history(self) -> bool:
+        """Whether it was brought with its answer, and never sent from here."""
+        return not self.body
 
 
 StopAt = Literal["nothing", "unruled", "calls", "results", "errors"]

@@ -240,6 +240,10 @@ def _apply(session: Session, logged: Logged) -> None:
             last.client_gone = isinstance(event, ClientGone)
 
 
+UNFORESEEN = RequestReceived("", stop_at="calls", held=True)
+"""Stands for what an agent's request was received as, where the log does not have it: its calls
+wait for the user, whatever was meant."""
+
 _UNDER_WAY = "An answer is under way."
 _RUNS = "This session is still running; stop it or wait."
 
@@ -356,12 +360,14 @@ def _request_sent(session: Session, event: RequestSent, logged: Logged) -> None:
     _require(event.recording == len(session.turns) + 1, "Recordings count from 1.")
     assert session.settings is not None
     turn = Turn(event.recording, event, session.settings, logged.seq, logged.at_ms)
-    turn.retries, turn.received, session.received = session.retries, session.received, None
+    turn.retries = session.retries
     if event.continues:
         before = session.turn
         if before is None or before.number != event.continues or before.passed is not None:
             raise IllegalEvent("Only the last answer is gone on from, where no agent has it.")
         turn.received = before.received
+    elif session.tapped is not None and not event.is_history:
+        turn.received, session.received = session.received or UNFORESEEN, None
     session.turns.append(turn)
     session.items.append(turn)
 

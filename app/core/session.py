@@ -427,12 +427,16 @@ class Turn:
         return self.end is not None and self.end.reason not in ("length", "refusal")
 
     @property
+    def held(self) -> bool:
+        """Whether no call of it leaves for its agent before its decision. Of an answer that failed
+        no call leaves at all."""
+        return self.received is not None and self.received.held
+
+    @property
     def holds(self) -> bool:
-        """Whether its calls are decided here before the agent gets them. An interrupted or
-        truncated answer is passed on unchanged."""
-        received, end = self.received, self.end
-        held = received is not None and received.held and end is not None and self.passed is None
-        return held and self.runnable and end is not None and not end.abrupt
+        """Whether its calls can be decided here before the agent gets them: also those of an answer
+        that was cut short, as far as any user can decide them."""
+        return self.held and self.end is not None and self.passed is None
 
     @property
     def standing(self) -> Standing:

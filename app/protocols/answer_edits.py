@@ -17,7 +17,7 @@ from app.core.events import PartStarted
 from app.core.late import dataclass
 from app.core.messages import left_out
 from app.core.session import Turn
-from app.protocols.base import UNDECIDED, CallPlace
+from app.protocols.base import UNDECIDED, UNREAD, CallPlace
 from app.protocols.decoder import DONE
 from app.protocols.framing import Frame, Framer
 from app.protocols.raw_json import Path, change_json, dumped, one_line, parse_json
@@ -143,7 +143,7 @@ class EditableAnswer:
         self.number = {part: number for number, part in enumerate(staying)}
         by_span: dict[tuple[int, int], list[CallPlace]] = {}
         for place in places:
-            if place.part != UNDECIDED:
+            if place.part not in (UNDECIDED, UNREAD):
                 by_span.setdefault((place.start, place.end), []).append(place)
         frames = _frames_apart(data, by_span)
         starts = [frame.start for frame in frames[1:]] + [len(data)]
@@ -379,7 +379,7 @@ def join_answers(protocol: str, first: bytes, last: bytes, *, passed: int = 0) -
 
 class BeforeCalls:
     """How much of an answer may be passed on before its calls are decided: everything before the
-    frame with the first piece of a call, or what may become one."""
+    frame with the first piece of a call, with what may become one, or that was not read."""
 
     def __init__(self, protocol: str, status: int = 200) -> None:
         self._decoder = codec(protocol).decoder(status)

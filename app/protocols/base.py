@@ -40,12 +40,16 @@ ReadItem = tuple[int, int, WireEvent | SideText]
 
 
 UNDECIDED = -(10**9) - 2
+"""The part number of a piece that may turn out to be of a call, or not."""
+
+UNREAD = UNDECIDED - 1
+"""The part number of a frame that was not read: a client may find a call in it."""
 
 
 class CallPlace(NamedTuple):
     """The position of a piece of a call: the frame of bytes `start`..`end`, and `path` in its JSON
-    value, () for the whole frame. `part` is the call's PartStarted.index, or UNDECIDED if it is not
-    known yet whether, and of which call, it is a piece."""
+    value, () for the whole frame. `part` is the call's PartStarted.index, UNDECIDED if it is not
+    known yet whether, and of which call, it is a piece, or UNREAD."""
 
     start: int
     end: int

@@ -31,6 +31,7 @@ from app.core.settings import Limits
 from app.protocols.base import (
     TOKENS,
     UNDECIDED,
+    UNREAD,
     Advice,
     CallPlace,
     ProviderError,
@@ -231,6 +232,12 @@ class EventBuilder:
         """An event could not be read. Its content is unknown, so the answer cannot end well."""
         self._doubts += 1
         self._lost = True
+        self.leave_unread()
+
+    def leave_unread(self) -> None:
+        """The current frame is not read: a client may read it."""
+        if self.places is not None:
+            self.places.append(CallPlace(*self.span, UNREAD, ()))
 
     def trust(self, part: OpenPart) -> None:
         """The current frame contains the whole content of the part."""
@@ -528,6 +535,7 @@ class BodyDecoder:
         elif self._status >= 400:
             self._told = self._told or read_error(value, expected=True)
         elif self._answer.done:
+            self._answer.leave_unread()
             self._answer.warn("after_end", "Something came after the end of the answer.")
         else:
             self._take_object(value, data, frame.event)
@@ -536,6 +544,7 @@ class BodyDecoder:
         """An event that is invalid JSON: cut by the end of the body, or sent so."""
         if not frame.complete:
             self._cut = True
+            self._answer.leave_unread()
         elif not frame.data.strip():
             self._answer.warn("empty_event", "An event without data was left out.")
         else:
@@ -582,6 +591,7 @@ class BodyDecoder:
         size = frame.end - frame.start
         grew = f"{size // (1024 * 1024)} MB" if size >= 1024 * 1024 else f"{size} bytes"
         self._reader.settle(whole=False)
+        self._answer.leave_unread()
         self._answer.fail(
             "too_large",
             f"A single event grew beyond {grew}, so the answer was broken off. "

@@ -387,8 +387,7 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
 
 
 def _room(view: View, turn: Turn, call: Call) -> Room | None:
-    received = turn.received
-    held = view.acts and received is not None and received.held and turn.passed is None
+    held = view.acts and turn.held and turn.passed is None
     if not (view.ours or held) or turn.failure is not None:
         return None
     if call.status not in ("streaming", "proposed"):
@@ -427,6 +426,11 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
             "It was running when the server stopped and may have had an effect. Run it again only "
             "if that is safe."
         )
+    return _cut_hint(turn, call) or _unseen_hint(turn, call)
+
+
+def _cut_hint(turn: Turn, call: Call) -> str:
+    """Why the call cannot run as it came, "" if it can."""
     if turn.end is not None and not turn.runnable:
         return f"The answer ended by {turn.end.reason}: edit the call, answer it or deny it."
     if not call.part.complete:
@@ -434,18 +438,21 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
             "This call is incomplete and may differ from what the model wrote: "
             "edit it, answer it or deny it."
         )
-    return _unseen_hint(turn, call)
+    return ""
 
 
 def _agents_hint(view: View, turn: Turn, call: Call) -> str:
     if (held := held_call(view, turn, call)) is not None and held.says_more(call):
-        return held.line
-    if view.acts and turn.open and turn.received is not None and turn.received.held:
+        return " ".join(filter(None, (_cut_hint(turn, call), held.line)))
+    if view.acts and turn.open and turn.held:
         return "You can decide when the answer has ended." if call.status == "proposed" else ""
     if call.status == "interrupted":
         return "Its result never came here."
-    cut = turn.failure is not None and call.status != "done"
-    return "The answer was cut off, so the agent did not get this call whole." if cut else ""
+    if turn.failure is None or call.status == "done":
+        return ""
+    if turn.held:
+        return "The answer was cut off, so the agent did not get this call."
+    return "The answer was cut off, so the agent did not get this call whole."
 
 
 def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
@@ -679,7 +686,7 @@ RUN_BY_CLIENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch
 
 def unheld_words(turn: Turn) -> str:
     """The parts of an answer that are not held although its calls are; "" if there are none."""
-    if turn.received is None or not turn.received.held:
+    if not turn.held:
         return ""
     blocks = [part.meta.get("block") for part in turn.parts if part.kind == "server_call"]
     types = [block.get("type") for block in blocks if isinstance(block, dict)]

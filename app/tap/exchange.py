@@ -19,7 +19,14 @@ from app.engine.runner import FollowedAnswer
 from app.engine.sessions import LiveSession, uncancelled
 from app.exchange.requests_import import protocol_of
 from app.net.client import CODINGS, Decompressor, NetworkError, request_id
-from app.tap.holding import HeldAnswer, denials, goes_on_here, is_put_back, is_stream
+from app.tap.holding import (
+    HeldAnswer,
+    Unsound,
+    denials,
+    goes_on_here,
+    is_put_back,
+    is_stream,
+)
 from app.tap.places import SessionPlace
 from app.tap.recording import AgentSessions, Begun
 from app.tap.relay import AgentRequest, AnswerHead, Observe, RawHeaders
@@ -38,7 +45,17 @@ HELD_WHOLE = (
 _LOOK_S = 3600.0
 """Fallback interval to check whether results still wait: every change rings the bell."""
 
+CUT = (
+    "The calls of this answer cannot be decided, because it was not received whole, so it was cut "
+    "before them; ask again."
+)
+
 _UNPACKABLE = "The answer is packed in a way that cannot be read."
+
+_UNREADABLE = (
+    "The provider packed its answer in a way that cannot be read here, so its calls cannot wait "
+    "for a decision. Ask for no compression at the proxy or server in between."
+)
 
 _SAVED_S = 0.5
 """Seconds between checks, while waiting for a save, that the database can be written."""
@@ -141,8 +158,9 @@ class AgentExchange:
         stream = is_stream(started.headers)
         self._keeps = not stream
         coding = started.headers.get("content-encoding", "").strip().lower()
-        if self._unpack is None and coding not in ("", "identity"):
-            self.holds = False  # unreadable content is relayed unchanged
+        unreadable = self._unpack is None and coding not in ("", "identity")
+        if unreadable and self.holds and 200 <= status < 300:
+            raise NetworkError("not_api", _UNREADABLE)
         self._followed.request.put(Received(self._clock(), started=started))
         if not self.holds or not 200 <= status < 300:
             return headers
@@ -243,7 +261,12 @@ class AgentExchange:
             if goes_on_here(live.session, turn):
                 await self._ask_on(live, held)
                 return False
-            rest, changed = held.rest(live.session.continued(turn), clean=self._clean)
+            if self.holds and not turn.held:  # the log disagrees with what was begun
+                raise NetworkError("interrupted", CUT, began=True)
+            try:
+                rest, changed = held.rest(live.session.continued(turn), clean=self._clean)
+            except Unsound:
+                raise NetworkError("interrupted", CUT, began=True) from None
             if turn.holds:
                 started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
                 await engine.sessions.append(live, started)

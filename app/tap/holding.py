@@ -44,6 +44,7 @@ from app.protocols.answer_edits import (
     edit_answer,
     join_answers,
 )
+from app.protocols.base import UNREAD
 from app.protocols.body_edits import (
     ProviderAnswer,
     ResultEdit,
@@ -78,8 +79,9 @@ ENDED = "The calls of this answer were answered in the playground, which ended t
 BEYOND = "This answer makes more calls than can be shown, so this one was left out."
 
 
-class Unrecorded(Exception):
-    """The answer ended well, but the log has a different end."""
+class Unsound(Exception):
+    """No more of an answer may leave: it has calls that nobody can decide, or frames that were not
+    read, in which a client may find some."""
 
 
 class HeldAnswer:
@@ -114,12 +116,14 @@ class HeldAnswer:
 
     def rest(self, turns: Sequence[Turn], *, clean: bool) -> tuple[bytes, bool]:
         """The rest to pass on, with the decisions on the calls of `turns` (one per piece) applied,
-        and whether anything changed. `clean`: upstream ended well. Unrecorded if the answer has
-        calls to decide that are missing in the log."""
+        and whether anything changed. `clean`: upstream ended well. Unsound if not all of it was
+        read and decided: then nothing more leaves."""
         whole, changed = b"", len(turns) > 1
         for turn, piece in zip(turns, self.pieces, strict=True):
             data, is_last = bytes(piece), turn is turns[-1]
-            edits = self._edits(turn, data, clean or not is_last)
+            read, edits = self._decided(turn, data, clean or not is_last)
+            changed = changed or len(read) < len(data)
+            data = read
             if is_last and turn.calls and edits and all(call.answered_here for call in turn.calls):
                 edits = dict.fromkeys(edits, TakeOut(ENDED))
             changed = changed or bool(edits)
@@ -132,20 +136,28 @@ class HeldAnswer:
     def _joined(self, whole: bytes, more: bytes) -> bytes:
         return join_answers(self._protocol, whole, more, passed=self._left)
 
-    def _edits(self, turn: Turn, data: bytes, clean: bool) -> dict[int, Edit]:
-        """By the received bytes, not only by the log, which has only some of very many calls."""
-        if turn.received is None or not turn.received.held:
-            return {}
+    def _decided(self, turn: Turn, data: bytes, clean: bool) -> tuple[bytes, dict[int, Edit]]:
+        """The bytes of one answer that were read, and the edits by the decisions on its calls.
+
+        By the received bytes, not only by the log, which has only some of very many calls. What
+        the log and the bytes do not agree on does not leave."""
+        if not turn.held:
+            return data, {}
         decoder = codec(self._protocol).decoder(200)
-        events = [event for *_, event in (*decoder.feed(data), *decoder.end(clean))]
-        calls = {e.index for e in events if isinstance(e, PartStarted) and e.part_kind == "call"}
-        if turn.holds:
-            beyond = calls - {call.part.index for call in turn.calls}
-            return edits_of(turn) | dict.fromkeys(beyond, TakeOut(BEYOND))
-        ends = (event for event in events if isinstance(event, ResponseEnded))
-        if calls and any(e.reason not in ("length", "refusal") and not e.abrupt for e in ends):
-            raise Unrecorded("An answer with calls was not recorded to its end.")
-        return {}
+        places = decoder.locate()
+        spanned = [*decoder.feed(data), *decoder.end(clean)]
+        ended = next((end for _, end, e in spanned if isinstance(e, ResponseEnded)), None)
+        unread = min((place.start for place in places if place.part == UNREAD), default=len(data))
+        if turn.end is None or ended is None:
+            if places:
+                raise Unsound("An answer that has calls, or frames that were not read, failed.")
+            return data, {}
+        if unread < ended:
+            raise Unsound("A frame of an answer was not read.")
+        started = [e for *_, e in spanned if isinstance(e, PartStarted)]
+        calls = {part.index for part in started if part.part_kind == "call"}
+        beyond = calls - {call.part.index for call in turn.calls}
+        return data[:unread], edits_of(turn) | dict.fromkeys(beyond, TakeOut(BEYOND))
 
     def says(self) -> str:
         """The fingerprint of what the client got."""

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 from typing import Protocol as Interface
+from urllib.parse import unquote, urlsplit
 
 from app.core.errors import NotFound, Refused
 from app.core.events import (
@@ -81,6 +83,17 @@ KEEPALIVE_S = 10.0
 MOST_ABOVE = 10
 """Most levels of sessions above that are searched for decisions on a result."""
 
+NOT_FOLLOWED = (
+    "An answer to this request may bring calls that were not decided, and this tap holds calls. "
+    "Ask without background mode and stored answers, or let the tap stop at nothing."
+)
+
+UNREADABLE = (
+    "This tap holds calls, and the request cannot be read: it is no JSON object in UTF-8, is "
+    "larger than 64 MiB, or is packed otherwise than by gzip. It was not sent. Let the agent send "
+    "plain JSON, or let the tap stop at nothing."
+)
+
 MUCH = 512 * 1024
 """Bytes of a request from which it is parsed in another thread, so as not to block other tasks."""
 
@@ -142,14 +155,17 @@ class AgentSessions:
         Refused if the user has stopped its session."""
         request = exchange.request
         protocol = protocol_of(request.url, None) if request.method == "POST" else None
-        if protocol is None or request.body is None:
-            return None
         has_waited, exchange.behind = bool(exchange.behind), ""
         stop_at = await self._stop_at(exchange, has_waited=has_waited)
+        if protocol is None:
+            if self._holds(stop_at) and may_bring_calls(request.url):
+                raise self._refused(request, NOT_FOLLOWED)
+            return None
         exchange.holds = self._holds(stop_at)  # also if the next steps fail
         asked = await self._read(request, protocol)
         if asked is None:
-            exchange.holds = False
+            if exchange.holds:
+                raise self._refused(request, UNREADABLE)
             return None
         async with self._placing:
             place = await self.places.find(asked)
@@ -211,6 +227,12 @@ class AgentSessions:
         if self._open.get(exchange.session_id) is exchange:
             del self._open[exchange.session_id]
 
+    def _refused(self, request: AgentRequest, sentence: str) -> Refused:
+        """Records on the page Agents that the request was refused."""
+        tap, method, target = request.tap.id, request.method, request.target
+        self.taps.note_other(tap, method, target, 403, request.at_ms, refused=sentence)
+        return Refused(sentence)
+
     def _is_waited_for(self, session_id: str) -> bool:
         other = self._open.get(session_id)
         return other is not None and other.holds
@@ -228,8 +250,10 @@ class AgentSessions:
             yield live
 
     async def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
-        """None if the body is not JSON in UTF-8."""
-        return await self._aside(request.body or b"", self._read_now, request, protocol)
+        """None if the body is too large, or not a JSON object in UTF-8."""
+        if request.body is None:
+            return None
+        return await self._aside(request.body, self._read_now, request, protocol)
 
     async def _aside(
         self, body: bytes, work: Callable[P, T], *given: P.args, **named: P.kwargs
@@ -506,7 +530,7 @@ class AgentSessions:
         async def ended(live: LiveSession) -> None:
             """The client does not have the end yet: logs the calls that the agent runs."""
             turn = live.session.turns[number - 1]
-            if not (exchange.holds and turn.holds):
+            if not (exchange.holds or turn.holds):
                 await self.engine.sessions.append(live, passed_on(live.session, turn))
             self.places.learn(tap, live.id, turn)
 
@@ -568,6 +592,21 @@ class AgentSessions:
         assert thread.settings is not None
         same = session.settings is not None and session.settings == thread.settings
         return session.settings if same and session.settings else thread.settings
+
+
+def may_bring_calls(url: str) -> bool:
+    """Whether the answer to a request that is no conversation may have calls: of an address below
+    those of a chat API, such as that of a stored answer, a batch, or one with a stray slash."""
+    path = re.sub("/+", "/", unquote(urlsplit(url).path).lower())
+    return _BRINGS_CALLS.search(path) is not None and _COUNTS.search(path) is None
+
+
+_BRINGS_CALLS = re.compile(
+    r"/(?:responses|messages|chat|batches|threads|conversations|interactions)(?:/|$)"
+    r"|generatecontent"
+)
+_COUNTS = re.compile(r"/(?:count_tokens|input_tokens|compact)/?$")
+"""Addresses below those of a chat API whose answers are counts, or a shortened history."""
 
 
 def _keys(asked: ReadRequest) -> Mapping[Position, str]:

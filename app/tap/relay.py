@@ -122,7 +122,8 @@ class Exchange(Protocol):
     current call is cancelled, even `ending`, and `leave` follows. If `begin` raises Refused
     (core/errors), the answer has status 403, and nothing follows. Any other error is logged, and
     the relay continues without it; but if it `holds` any bytes, the answer is cut, and a request
-    that failed in `begin` is refused with status 503. NetworkError in `ending` cuts the answer.
+    that failed in `begin` is refused with status 503. NetworkError in `answered` gives the client
+    that error in place of the answer, in `ending` it cuts the answer.
     Setting `stopped` ends the answer at once, and `ending` is told so. After `begin`, `body`
     replaces the request's body; None leaves it unchanged."""
 
@@ -540,6 +541,8 @@ class _Watched:
             return headers
         try:
             return self._exchange.answered(status, headers)
+        except NetworkError:
+            raise
         except Exception as error:
             self._failed(error)
             if self._exchange.holds:

@@ -78,6 +78,8 @@ class _Reader:
                 self._answer.warn("not_an_object", "A candidate that is no object was left out.")
             elif index or (index is None and place):
                 self._others.setdefault(index or place, []).append(candidate)
+                if "functionCall" in text:
+                    self._answer.leave_unread()
             else:
                 self._candidate(candidate, (quoted, "candidates", place))
         if isinstance(value.get("promptFeedback"), dict):
