@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from app.core.arguments import canonical
+from app.core.doubts import find_doubt
 from app.core.events import (
     ENDED_WITH_PROGRAM,
     CallChecked,
@@ -378,6 +379,8 @@ def _unseen_obstacle(turn: Turn, call: Call) -> str:
         return "The connection broke before the answer was complete, so no rule runs its calls."
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id, so no rule runs either."
+    if (doubt := find_doubt(turn, call)) is not None:
+        return f"{doubt.message} So no rule runs this call."
     if not may_run_unseen(turn, call):
         return "No rule runs a call that needs a second look."
     return ""
@@ -411,11 +414,12 @@ def may_run(turn: Turn, call: Call) -> bool:
 def may_run_unseen(turn: Turn, call: Call) -> bool:
     """Whether it may run without a separate look, by a rule or with others by one key press.
 
-    If the turn ended with an unknown finish reason or a broken connection, a user must look at each
-    call.
+    If the turn ended with an unknown finish reason or a broken connection, or a warning doubts the
+    call, a user must look at it.
     """
     known = turn.end is not None and turn.end.reason != "other" and not turn.end.abrupt
-    return known and may_run(turn, call) and not (call.unsatisfied or call.cautioned)
+    sound = known and may_run(turn, call) and not (call.unsatisfied or call.cautioned)
+    return sound and find_doubt(turn, call) is None
 
 
 def doubled_ids(turn: Turn) -> frozenset[str]:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from app.core.arguments import canonical, equal, same_arguments, values_of
 from app.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
+from app.core.doubts import find_doubt
 from app.core.events import CallDecided
 from app.core.late import dataclass
 from app.core.rules import KEEPS_BACK, Rule, first_match, matches
@@ -180,6 +181,8 @@ def _unsound(turn: Turn, call: Call) -> str:
         return "The connection broke before this answer was complete; decide its calls by hand."
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id; decide each of them by hand."
+    if (doubt := find_doubt(turn, call)) is not None:
+        return f"{doubt.message} Decide this call by hand."
     if call.malformed or not may_run(turn, call):
         return "No rule runs a call whose arguments are not sound; edit them, answer or deny."
     if call.unsatisfied:

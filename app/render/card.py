@@ -11,6 +11,7 @@ from bisect import bisect_left
 from typing import Literal
 
 from app.core.decide import doubled_ids, may_run
+from app.core.doubts import find_doubt
 from app.core.events import Problem
 from app.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
 from app.core.late import dataclass
@@ -476,6 +477,8 @@ def _unseen_hint(turn: Turn, call: Call) -> str:
         )
     if call.provider_id in doubled_ids(turn):
         return "Another call of this answer has the same id, so no rule runs either; you can."
+    if (doubt := find_doubt(turn, call)) is not None:
+        return f"{doubt.message} So no rule runs this call; you can."
     return ""
 
 
