@@ -70,6 +70,9 @@ def mark(turn: int, nth: int) -> str:
     return f"mark-{turn}-{nth}-of-this-work"
 
 
+OWN = "a call of its own history"
+
+
 def marks() -> list[list[str]]:
     """Of the calls of each turn."""
     return [[mark(turn, nth) for nth in range(count)] for turn, count in enumerate(CALLS, 1)]
@@ -198,7 +201,8 @@ class Attempt:
 class Agent:
     """Works through `url` until the scenario is over. `may_ask` is cleared while the log is looked
     at; `decided` are the marks of calls whose decision was on its way, None where none is held.
-    `answers` is how many it gets: fewer than turns where calls are answered by hand."""
+    `answers` is how many it gets: fewer than turns where calls are answered by hand. `resumed`: its
+    first request brings turn 1 as a history of its own, which this tap never saw."""
 
     name: str
     protocol: str
@@ -206,16 +210,26 @@ class Agent:
     headers: Mapping[str, str]
     decided: set[str] | None
     answers: int = len(CALLS)
+    resumed: bool = False
     attempts: list[Attempt] = field(default_factory=list)
     effects: list[GotCall] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     may_ask: asyncio.Event = field(default_factory=asyncio.Event)
     messages: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def first(self) -> int:
+        """The first turn that it asks for."""
+        return 1 + self.resumed
+
     async def work(self) -> None:
         async with httpx.AsyncClient(timeout=WORK_S, trust_env=False, verify=NO_TLS) as client:
             self._says("Begin, please.")
-            for turn in range(1, self.answers + 1):
+            if self.resumed:
+                own = GotCall("call_of_its_own", TOOL, json.dumps({"text": OWN}))
+                self._remember("Begun before.", [own])
+                self._answer([own])
+            for turn in range(self.first, self.answers + 1):
                 answer = await self._asked(client, turn)
                 calls = list(answer.calls.values())
                 self._remember(answer.text, calls)
@@ -453,7 +467,7 @@ class Decider:
 def _agent_of(log: Mapping[int, Mapping[str, Any]]) -> str:
     """Whose session it is, by what its first request says."""
     for line in log.values():
-        if line["kind"] == "request_sent":
+        if line["kind"] == "request_sent" and line["body"]:  # none: of the agent's own history
             body = json.loads(line["body"])
             return str(body.get("system") or body["messages"][0]["content"])
     return ""
@@ -522,6 +536,7 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
                 late_s = machine.lateness(killed_at)
                 round_ = Round(agents, decider, upstream, killed_at, late_s)
                 round_.caught[LATE] = round(1000 * late_s)
+                round_.caught["resumed agents"] = sum(agent.resumed for agent in agents)
                 await round_.compare_at_start(client)
                 decider.idle = results.idle = False
                 for agent in agents:
@@ -570,7 +585,8 @@ async def _agents(client: httpx.AsyncClient, place: str, chance: Random) -> list
                 headers["x-session-id"] = name.replace(" ", "-")
             decided = set[str]() if what == "stops at calls" else None
             count = ANSWERS if what == "is answered" else len(CALLS)
-            agent = Agent(name, protocol, tap["urls"][door], headers, decided, count)
+            resumed = what in ("stops at nothing", "stops at calls") and chance.random() < 0.5
+            agent = Agent(name, protocol, tap["urls"][door], headers, decided, count, resumed)
             agent.may_ask.set()
             agents.append(agent)
     return agents
@@ -720,7 +736,7 @@ class Round:
         had not come to its end."""
         before, log = self._asked[agent.name], self._before[agent.name]
         cut = 0 if _has_ended(log) else _turns_in(log)
-        for turn in range(1, len(CALLS) + 1):
+        for turn in range(agent.first, len(CALLS) + 1):
             after = len(self.upstream.of(agent.name, turn)) - before[turn]
             due = int(not before[turn] or turn == cut)
             self.caught["turns asked again"] += due and before[turn]
@@ -738,7 +754,7 @@ class Round:
             for line in log.values()
             if line["kind"] == "call_ended"
         }
-        for turn, count in enumerate(CALLS, 1):
+        for turn, count in enumerate(CALLS[agent.first - 1 :], agent.first):
             for nth in range(count):
                 text = mark(turn, nth)
                 due = text
