@@ -76,6 +76,8 @@ DENIED = "The user did not allow this call."
 
 ENDED = "The calls of this answer were answered in the playground, which ended the answer here."
 
+FROM_HISTORY = "It came in the history of a request: the agent has run it already."
+
 BEYOND = "This answer makes more calls than can be shown, so this one was left out."
 
 
@@ -204,9 +206,9 @@ def _as_written(call: Call, arguments: str) -> str:
     return text if isinstance(text, str) else arguments
 
 
-def passed_on(session: Session, turn: Turn) -> list[Event]:
+def passed_on(session: Session, turn: Turn, why: str = AT_AGENT) -> list[Event]:
     """Events for the calls of an answer that was passed on and runs at the agent, as far as they
-    are not in the log yet, for example after a kill."""
+    are not in the log yet, for example after a kill. `why` is a sentence."""
     events: list[Event] = []
     for call in turn.calls if turn.end is not None else ():
         if call.status not in ("proposed", "waiting"):
@@ -214,9 +216,7 @@ def passed_on(session: Session, turn: Turn) -> list[Event]:
         shown = digest(session, call, "")
         problems = tuple(check_call(call.tool, call.name, call.written))
         events.append(CallChecked(call.id, problems, digest=shown))
-        events.append(
-            CallDecided(call.id, "run", "rule", AT_AGENT, shown, anyway=True, where="agent")
-        )
+        events.append(CallDecided(call.id, "run", "rule", why, shown, anyway=True, where="agent"))
         events.append(CallStarted(call.id, call.attempt))
     return events
 

@@ -13,7 +13,7 @@ import hmac
 import json
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -42,9 +42,10 @@ from app.engine.runner import FollowedAnswer
 from app.engine.sessions import LiveSession
 from app.exchange.requests_import import protocol_of, settings_of
 from app.protocols.body_edits import edit_results, result_keys
-from app.protocols.request import Position
+from app.protocols.request import AnswerMessage, Position, ResultMessage
 from app.tap.history import Tail, read_body, tail_of, thread_of, title_from
 from app.tap.holding import (
+    FROM_HISTORY,
     HOLDING,
     HeldAnswer,
     KnownResults,
@@ -67,6 +68,7 @@ from app.tap.request_events import (
     continued_event,
     new_events,
     prepared_request,
+    preview_events,
     sent_event,
 )
 from app.tap.taps import Taps, without_key
@@ -354,7 +356,14 @@ class AgentSessions:
             exchange.holds = True
             asked = await self._aside(body, self._with_edits, asked, known)
         joined = await self._join(live, asked, place) if place.session else None
-        begun = joined or await self._hold(live, exchange, asked, place, stop_at, new=new)
+        elsewhere = {
+            key
+            for each in known
+            for key, _ in known_in(each, came.body.items, partial(_keys, came))
+        }
+        begun = joined or await self._hold(
+            live, exchange, asked, place, stop_at=stop_at, elsewhere=elsewhere, new=new
+        )
         if begun is None:
             begun = await self._take(live, exchange, asked, place, new=new)
         exchange.waits = (came, place) if begun.waits else None
@@ -369,25 +378,56 @@ class AgentSessions:
         exchange: OpenExchange,
         asked: ReadRequest,
         place: SessionPlace,
-        stop_at: StopAt,
         *,
+        stop_at: StopAt,
+        elsewhere: Collection[str],
         new: bool,
     ) -> Begun | None:
-        """Logs the results of a request that waits for decisions on them, else returns None."""
-        session = live.session
-        if session.turn is None:
-            return None
-        tail = self._tail(live, asked)
+        """Logs the results of a request that waits for decisions on them, else returns None.
+        `elsewhere` are the keys of results that were decided already."""
+        tail, keys = self._tail(live, asked), partial(_keys, asked)
+        first = self._first_events(live, asked, place, new=new)
         results = leading_results(tail.items)
-        events = holding_events(session, results, stop_at, partial(_keys, asked))
+        events = holding_events(live.session, results, stop_at, keys)
+        if events is not None and new:
+            events.insert(0, self._received(live.id, asked, place))
+        if events is None:
+            results = [item for item in _last_results(tail) if keys().get(item.at) not in elsewhere]
+            if results and stop_at in HOLDING:
+                events = self._hold_unseen(
+                    live.session, first, tail, asked, stop_at=stop_at, results=results
+                )
         if events is None:
             return None
         exchange.holds = True
-        if new:
-            events.insert(0, self._received(live.id, asked, place))
         if events:
             await self.engine.sessions.append(live, events)
+        turn = live.session.turns[-1]
+        if turn.request.is_history:  # the agent may leave, and send the same request again
+            self.places.learn(asked.request.tap.id, live.id, turn)
+        self._name(live, asked, place)
         return Begun(waits=True)
+
+    def _hold_unseen(
+        self,
+        session: Session,
+        first: Sequence[Event],
+        tail: Tail,
+        asked: ReadRequest,
+        *,
+        stop_at: StopAt,
+        results: Sequence[ResultMessage],
+    ) -> list[Event] | None:
+        """The same for `results` at the end of a history with answers that the tap did not see:
+        logs the history first."""
+        seen = replace(tail, items=tail.items[: _after_last_answer(tail)])
+        events = new_events(session, first, seen, asked, self.engine.sessions.clock())
+        preview = preview_events(session, events)
+        if preview.turn is not None:
+            events += passed_on(preview, preview.turn, FROM_HISTORY)
+            preview = preview_events(session, events)
+        held = holding_events(preview, results, stop_at, partial(_keys, asked))
+        return None if held is None else [*events, *held]
 
     async def _stop_at(self, exchange: OpenExchange, *, has_waited: bool) -> StopAt:
         """The tap's `stop_at`. A request that has waited for results is held again even if the tap
@@ -494,28 +534,39 @@ class AgentSessions:
         """Logs the request to send on in one commit with everything new. The caller holds the
         session."""
         session, now = live.session, self.engine.sessions.clock()
-        thread = self.places.thread(live.id)
-        settings = self._settings(session, thread, asked)
-        first: list[Event] = []
-        if not place.session:
-            first.append(SessionStarted(settings, _tapped(asked, place)))
-        received = self._received(live.id, asked, place) if new else session.received
+        settings = self._settings(session, self.places.thread(live.id), asked)
+        first = self._first_events(live, asked, place, new=new)
+        received = next((e for e in first if isinstance(e, RequestReceived)), session.received)
         assert received is not None
-        first += [received] if new else []
-        if place.session and settings != session.settings:
-            first.append(SettingsChanged(settings))
         events = new_events(session, first, self._tail(live, asked), asked, now)
         number = len(session.turns) + 1
         number += sum(isinstance(event, RequestSent) for event in events)
         sent = sent_event(asked, number, settings)
         await self.engine.sessions.append(live, [*events, sent])
-        tap = asked.request.tap.id
-        if not (place.session or place.parent):
-            self.places.name(tap, asked.name, live.id)
-        self.places.asked(tap, live.id, asked.body.digests)
+        self._name(live, asked, place)
+        self.places.asked(asked.request.tap.id, live.id, asked.body.digests)
         followed = self._follow(live, asked, sent, settings, exchange)
         body = asked.request.body if asked.edited else None
         return Begun(received.held, followed, body=body, asked=asked)
+
+    def _first_events(
+        self, live: LiveSession, asked: ReadRequest, place: SessionPlace, *, new: bool
+    ) -> list[Event]:
+        """What is logged before anything of a request: the start of its session, that it was
+        received if it is `new`, and its settings if they are others."""
+        session = live.session
+        settings = self._settings(session, self.places.thread(live.id), asked)
+        begins = session.settings is None
+        events: list[Event] = [SessionStarted(settings, _tapped(asked, place))] if begins else []
+        events += [self._received(live.id, asked, place)] if new else []
+        if not begins and settings != session.settings:
+            events.append(SettingsChanged(settings))
+        return events
+
+    def _name(self, live: LiveSession, asked: ReadRequest, place: SessionPlace) -> None:
+        """Indexes a new session by the agent's ids."""
+        if not (place.session or place.parent):
+            self.places.name(asked.request.tap.id, asked.name, live.id)
 
     def _follow(
         self,
@@ -607,6 +658,18 @@ _BRINGS_CALLS = re.compile(
 )
 _COUNTS = re.compile(r"/(?:count_tokens|input_tokens|compact)/?$")
 """Addresses below those of a chat API whose answers are counts, or a shortened history."""
+
+
+def _after_last_answer(tail: Tail) -> int:
+    """The index behind the last answer that is new; 0 if none is."""
+    answers = [n for n, item in enumerate(tail.items) if isinstance(item, AnswerMessage)]
+    return answers[-1] + 1 if answers else 0
+
+
+def _last_results(tail: Tail) -> list[ResultMessage]:
+    """The results of the last answer that is new."""
+    behind = _after_last_answer(tail)
+    return leading_results(tail.items[behind:]) if behind else []
 
 
 def _keys(asked: ReadRequest) -> Mapping[Position, str]:

@@ -92,6 +92,11 @@ def new_events(
     return [logged.event for logged in imported.log]
 
 
+def preview_events(session: Session, events: Sequence[Event]) -> Session:
+    """The session as it will be after `events`."""
+    return _with_first(session, events, session.updated_ms).session
+
+
 def _with_first(session: Session, first: Sequence[Event], now: int) -> ImportedSession:
     folded = snapshot(session)
     imported = ImportedSession(folded, open=open_calls(folded))

@@ -21,7 +21,7 @@ from app.core.rules import Rule
 from app.core.session import Session
 from app.core.settings import Profile, Protocol
 from app.core.tools import Tool, ToolChoice
-from app.engine.decisions import DecisionRequest
+from app.engine.decisions import DecisionRequest, ResultDecision
 from app.engine.engine import Engine
 from app.engine.rules import ALWAYS
 from app.net.client import NetworkError
@@ -51,7 +51,7 @@ STREAM_TYPES = {"ollama": b"application/x-ndjson"}
 TOOLS = tuple(Tool(f"tool{nth}", "Does it.", {"type": "object"}) for nth in range(1, 10))
 BROKE = NetworkError("interrupted", "The connection broke.", began=True)
 
-Gate = Literal["calls", "rule"]
+Gate = Literal["calls", "results", "rule"]
 """What holds: the tap's `stop_at`, or a rule that denies every call at a tap that stops at nothing
 else."""
 
@@ -100,14 +100,16 @@ ROUNDS = st.builds(
 
 @dataclass
 class GatedAgent:
-    """An agent behind a tap that holds calls. `allowed` are the words of calls that were decided to
-    run, `secret` the words of every call that any answer had."""
+    """An agent behind a tap that holds calls. `named`: its requests name their conversation.
+    `secret` are the words of every call that any answer had; `decided` are the calls that waited,
+    `allowed` those that were decided to run. `got` are the bytes of the last answer."""
 
     engine: Engine
     sessions: AgentSessions
     tap: Tap
     protocol: Protocol
     gate: Gate
+    named: bool = False
     messages: list[Message] = field(default_factory=list)
     sent: list[Message] = field(default_factory=list)
     secret: dict[str, list[bytes]] = field(default_factory=dict)
@@ -132,7 +134,7 @@ class GatedAgent:
             door=door,
             method="POST",
             target=target.encode(),
-            headers=[(b"content-type", b"application/json")],
+            headers=[(b"x-session-id", b"its-own")] if self.named else [],
             body=codec(self.protocol).encode(request).body,
             url="http://127.0.0.1:1" + target,
             profile=profile,
@@ -232,8 +234,8 @@ async def gated(protocol: Protocol, gate: Gate) -> AsyncIterator[GatedAgent]:
         try:
             taps = taps_of(engine)
             tap, _ = await taps.create("simulator", agent="tester")
-            if gate == "calls":
-                tap = await taps.set_stop_at(tap.id, "calls")
+            if gate != "rule":
+                tap = await taps.set_stop_at(tap.id, gate)
             else:
                 await engine.rules.put(ALWAYS, [Rule("*", "deny", text="No.")], TOOLS)
             sessions = AgentSessions(engine, taps, b"key", keepalive_s=0.01)
@@ -366,17 +368,20 @@ async def newest(agent: GatedAgent) -> Session | None:
 @given(
     protocol=st.sampled_from(PROTOCOLS),
     gate=st.sampled_from(("calls", "rule")),
+    named=st.booleans(),
     rounds=st.lists(ROUNDS, min_size=1, max_size=3),
 )
 async def test_no_call_reaches_an_agent_before_its_decision(
-    protocol: Protocol, gate: Gate, rounds: Sequence[Round]
+    protocol: Protocol, gate: Gate, named: bool, rounds: Sequence[Round]
 ) -> None:
     async with gated(protocol, gate) as agent:
+        agent.named = named
         for made in rounds:
             await play(agent, made)
 
 
 PLAIN = Round("fresh", (), 1, 1, False, "whole", 100_000, ())
+SPEECH = replace(PLAIN, calls=0)
 
 
 @pytest.mark.parametrize("data", [None, b"[]", b"{", b"\xff", b'\xef\xbb\xbf{"messages": []}'])
@@ -449,3 +454,51 @@ async def test_a_stored_answer_is_not_fetched_where_calls_are_held() -> None:
             exchange.request = replace(exchange.request, method="GET", url=url, body=b"")
             with pytest.raises(Refused, match="may bring calls") if is_refused else nullcontext():
                 assert await exchange.begin() is None
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [(0, False), (1, False), (1, True)],
+    ids=["resumed", "in mid-session", "in mid-session with an id"],
+)
+async def test_a_result_of_a_history_waits_before_the_model_reads_it(
+    protocol: Protocol, before: int, named: bool
+) -> None:
+    """Its call was made elsewhere: the tap never saw it."""
+    async with gated(protocol, "results") as agent:
+        agent.named = named
+        agent.messages.append(user("Look."))
+        for _ in range(before):
+            await play(agent, replace(SPEECH, history="continued"))
+        own = result("id_own", "Rain.")
+        agent.messages += [assistant(call("id_own", name="tool1")), results(own)]
+        exchange = agent.ask(streamed=True)
+        asking = asyncio.create_task(exchange.begin())
+        session = await waiting_session(agent)
+        assert not asking.done()
+        (held,) = session.waiting
+        decision = ResultDecision(held.digest, "Snow.")
+        await agent.engine.runner.decide_result(session.id, held.id, decision)
+        async with asyncio.timeout(20):
+            assert await asking is None
+        assert exchange.body is not None
+        assert (b"Snow." in exchange.body, b"Rain." in exchange.body) == (True, False)
+        exchange.answered(200, [(b"content-type", b"application/json")])
+        agent.take(await exchange.pass_on(agent.answer(SPEECH)[1]))
+        assert await read_rest(agent, exchange, None, ()) == "complete"
+        sessions = await agent.engine.log.tapped(agent.tap.id, 20)
+        assert len(sessions) == (1 if named else 1 + before)
+        async with agent.engine.sessions.holding(session.id) as live:
+            assert [call.status for call in live.session.calls()][:1] == ["done"]
+
+
+async def waiting_session(agent: GatedAgent) -> Session:
+    """The agent's session as soon as something in it waits for the user."""
+    async with asyncio.timeout(20):
+        while True:
+            position = agent.engine.sessions.position
+            session = await newest(agent)
+            if session is not None and session.waiting:
+                return session
+            await agent.engine.sessions.wait(position, agent.engine.sessions.list_version, 20)
